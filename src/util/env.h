@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The environment, read once into one typed table. A value that is not allowed is one line on
+ * standard error and makes ut_env_load() fail; nothing else reads getenv() for UTOFU_*.
+ */
+#ifndef UT_UTIL_ENV_H
+#define UT_UTIL_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ut_env_type {
+    UT_ENV_TYPE_UINT, /* decimal number within [min, max] */
+    UT_ENV_TYPE_BOOL, /* 0|1, yes|no, on|off, true|false */
+    UT_ENV_TYPE_FLAG, /* integer: 0 is 0, anything else is 1 */
+    UT_ENV_TYPE_ENUM, /* one of the choices, upper or lower case */
+    UT_ENV_TYPE_MRQ,  /* number of MRQ entries: rounded to the nearest choice */
+    UT_ENV_TYPE_STR,
+};
+
+enum ut_env_id {
+#define X(id, name, type, def, min, max, choices, help) UT_ENV_##id,
+#include "util/env_table.h"
+#undef X
+    UT_ENV_COUNT
+};
+
+/* values of the ENUM variables */
+enum { UT_PROVIDER_AUTO, UT_PROVIDER_VERBS, UT_PROVIDER_SHM };
+enum { UT_ARMW_CPU, UT_ARMW_NIC, UT_ARMW_AUTO };
+
+struct ut_env_entry {
+    const char *name;
+    enum ut_env_type type;
+    uint64_t def, min, max;
+    const char *choices; /* ENUM, MRQ: a|b|c; STR: the default */
+    const char *help;
+    bool is_set;       /* the environment has it */
+    uint64_t value;    /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
+    const char *str;   /* STR: the value */
+};
+
+/* Reads the whole environment once, whichever thread comes first; 0, or -EINVAL with a line on
+ * standard error for every bad variable (each later call returns the same). */
+int ut_env_load(void);
+
+const struct ut_env_entry *ut_env_get(enum ut_env_id id);
+
+static inline uint64_t ut_env_num(enum ut_env_id id)
+{
+    return ut_env_get(id)->value;
+}
+
+static inline bool ut_env_is_set(enum ut_env_id id)
+{
+    return ut_env_get(id)->is_set;
+}
+
+static inline const char *ut_env_str(enum ut_env_id id)
+{
+    return ut_env_get(id)->str;
+}
+
+/* Parses one value of an entry without storing it: 0 or -EINVAL. For the table and its tests. */
+int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *value);
+
+#endif

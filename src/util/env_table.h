@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every environment variable of the library, once: X(ID, name, type, default, minimum, maximum,
+ * choices or NULL, meaning). UINT and BOOL take the numeric default; ENUM takes the index into the
+ * choices ("a|b|c"); STR takes the default string through `choices` and ignores the numbers.
+ */
+X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, 2, "auto|verbs|shm",
+  "transport: verbs where an RDMA device is active and shm between processes of a host (auto), or "
+  "one of them for everything")
+X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 1, 0, 4, "none|error|warning|info|debug",
+  "least important message that is written to standard error")
+X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",
+  "comma-separated categories whose info and debug messages are written, or all")
+X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
+X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
+X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",
+  "where the processes of a job set up by hand meet: host:port (rank 0 listens there) or an "
+  "existing folder that all of them can write")
+X(NODE, "UTOFU_NODE", UINT, 0, 0, 16777215, NULL,
+  "node number that this process says it is on, instead of its host's")
+X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
+  "rank of this process among the processes of its node")
+X(LOCAL_SIZE, "UTOFU_LOCAL_SIZE", UINT, 1, 1, 65536, NULL, "number of processes of this node")
+X(JOB_TIMEOUT, "UTOFU_JOB_TIMEOUT", UINT, 60, 1, 86400, NULL,
+  "seconds to wait for the launcher or another process before giving up")
+X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
+  "XxYxZ: how far the x, y and z coordinates of the nodes run")
+X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
+  "which CQs of a TNI each local rank gets: auto, stride:N (N apart), or lists "
+  "a,b,c/d,e,f/... one per local rank")
+X(NUM_TOQ_ENTRIES, "UTOFU_NUM_TOQ_ENTRIES", UINT, 2048, 2048, 1048576, NULL,
+  "entries of a transmit order queue; rounded up to a power of two")
+X(NUM_EXCLUSIVE_CQS, "UTOFU_NUM_EXCLUSIVE_CQS", UINT, 0, 0, 1024, NULL,
+  "CQs per TNI that are kept for exclusive VCQs, as far as there are enough")
+X(NUM_SESSION_MODE_CQS, "UTOFU_NUM_SESSION_MODE_CQS", UINT, 3, 0, 1024, NULL,
+  "CQs per TNI that are kept for session-mode VCQs, as far as there are enough")
+X(NUM_MRQ_ENTRIES, "UTOFU_NUM_MRQ_ENTRIES", MRQ, 131072, 2048, 2097152,
+  "2Ki|8Ki|32Ki|128Ki|512Ki|2Mi", "entries of the message receive queue of a free-mode VCQ; rounded to the "
+  "nearest of the choices, upwards on a tie")
+X(NUM_MRQ_ENTRIES_SESSION, "UTOFU_NUM_MRQ_ENTRIES_SESSION", MRQ, 131072, 2048, 2097152,
+  "2Ki|8Ki|32Ki|128Ki|512Ki|2Mi", "the same for a session-mode VCQ")
+X(SWAP_PROTECT, "UTOFU_SWAP_PROTECT", FLAG, 0, 0, 1, NULL,
+  "1 locks registered memory (mlock), within RLIMIT_MEMLOCK; any value but 0 means 1")
+X(ARMW, "UTOFU_ARMW", ENUM, 0, 0, 2, "cpu|nic|auto",
+  "who executes atomic operations: the target's CPU, the network adapter, or the adapter where it "
+  "is coherent with the CPU")
+X(PEER_TIMEOUT, "UTOFU_PEER_TIMEOUT", UINT, 4, 1, 3600, NULL,
+  "seconds after which a silent or unreachable peer counts as dead")
+X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
+  "0 runs without the background thread: incoming requests are then served only while the "
+  "program calls the library")
+X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
+  "0 makes the shm provider copy through its rings instead of cross-memory attach")
+X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
+  "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
+X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
+  "GID table index to use on every port; 65535 chooses by rank")
+X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 256, 16, 16384, NULL,
+  "send queue entries of a connection")
+X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
+  "receive buffers that are kept posted for a VCQ")
+X(VERBS_INLINE, "UTOFU_VERBS_INLINE", UINT, 128, 0, 1024, NULL,
+  "largest payload in bytes that is sent inline, as far as the device allows")
+X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
+  "reads and atomics in flight on a connection, as far as the device allows")
+X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
+  "connection handshakes in flight at once")

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages on standard error, one line each: "utofu: LEVEL: [rank R, place] text". The place is a
+ * category (job, vcq, shm, verbs...). The last error or warning is kept for utofu_get_last_error().
+ * A message below the level costs one load and one branch.
+ */
+#ifndef UT_UTIL_LOG_H
+#define UT_UTIL_LOG_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+enum ut_log_level { UT_LOG_NONE, UT_LOG_ERROR, UT_LOG_WARNING, UT_LOG_INFO, UT_LOG_DEBUG };
+
+extern int ut_log_threshold; /* read it through the macros */
+
+/* Sets the level from the environment. */
+void ut_log_init(void);
+/* From now on lines name this rank. */
+void ut_log_set_rank(unsigned int rank);
+
+void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Copies the last error or warning of this thread (else of the process) into buf. */
+void ut_log_last_error(char *buf, size_t size);
+
+#define ut_log_at(level, category, ...)                                                            \
+    do {                                                                                           \
+        if (__builtin_expect((level) <= ut_log_threshold || (level) <= UT_LOG_WARNING, 0))         \
+            ut_log_write(level, category, __VA_ARGS__);                                            \
+    } while (0)
+
+#define ut_error(category, ...) ut_log_at(UT_LOG_ERROR, category, __VA_ARGS__)
+#define ut_warn(category, ...)  ut_log_at(UT_LOG_WARNING, category, __VA_ARGS__)
+#define ut_info(category, ...)  ut_log_at(UT_LOG_INFO, category, __VA_ARGS__)
+#define ut_debug(category, ...) ut_log_at(UT_LOG_DEBUG, category, __VA_ARGS__)
+
+#endif
