@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a transport must do. A provider moves bytes between endpoints of the processes of a job; it
+ * knows nothing of uTofu. The core knows nothing of a transport but what stands here.
+ *
+ * Objects
+ *   prov       a transport, opened once per process
+ *   prov_mr    memory that the transport may touch
+ *   prov_ep    an endpoint; the core owns one per VCQ (and transport)
+ *   prov_conn  a reliable, ordered connection between a local and a remote endpoint
+ *
+ * Threads
+ *   Calls that take an endpoint or a connection are made with the owner's lock held: never two at
+ *   once for one endpoint, at once for different endpoints. Callbacks come only from inside
+ *   ep_poll() of their endpoint, so under that same lock; a callback may post operations, connect,
+ *   accept, reject and close connections. prov->wake() is the exception: see below.
+ *   open, reg, dereg, ep_open, address and caps may be called from any thread at any time.
+ *   progress() is called by one background thread, with no endpoint's lock held. A provider's own
+ *   locks are never held while a callback runs.
+ *
+ * Order
+ *   On one connection operations take effect at the target in the order they were posted (a write
+ *   posted after a read needs PROV_FENCE to wait for it), messages and immediates arrive in order
+ *   behind the data posted before them, and done() comes in the order of posting.
+ */
+#ifndef PROV_PROVIDER_H
+#define PROV_PROVIDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PROV_ADDR_MAX = 120,  /* bytes of a process's address */
+    PROV_HELLO_MAX = 32,  /* bytes of the greeting that travels with a connection */
+    PROV_MSG_MAX = 1024,  /* every provider carries messages of at least this many bytes */
+    PROV_COPY_MAX = 64,   /* every provider copies at least this much for PROV_COPY */
+};
+
+struct prov_ep;
+struct prov_conn;
+struct prov_ops;
+
+struct prov {
+    const struct prov_ops *ops;
+};
+
+/* Memory that the transport may touch. The provider embeds this. */
+struct prov_mr {
+    uint32_t lkey; /* names it in this process's operations */
+    uint32_t rkey; /* names it in a peer's operations */
+};
+
+enum prov_access {
+    PROV_ACCESS_READ = 1,   /* peers may read it */
+    PROV_ACCESS_WRITE = 2,  /* this process's reads land there, and peers may write it */
+    PROV_ACCESS_ATOMIC = 4, /* peers may do atomics on it (where the provider has them) */
+};
+
+/* How an operation ended. */
+enum prov_status {
+    PROV_OK = 0,
+    PROV_LCL_ACCESS, /* local key, range or memory is bad; the connection may be down now */
+    PROV_RMT_ACCESS, /* remote key, range or access right is bad; the connection may be down now */
+    PROV_RMT_FAULT,  /* the key is good but the target's memory is not there (unmapped) */
+    PROV_PEER,       /* the peer is dead or unreachable */
+    PROV_FLUSHED,    /* not (known to be) executed: an earlier operation broke the connection */
+    PROV_FAILED,     /* anything else; logged where it was decided */
+};
+
+/* Why a connection did not come up, or went down. */
+enum prov_reason {
+    PROV_REASON_PEER_DEAD,   /* process or host gone, or silent for too long */
+    PROV_REASON_NO_ENDPOINT, /* the process lives but has no endpoint of that id (yet) */
+    PROV_REASON_REJECTED,    /* the peer's core said no: see reject() */
+    PROV_REASON_BROKEN,      /* an operation failed and took the connection along; try again */
+    PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
+    PROV_REASON_LOCAL,       /* this side has no resources, or its device is gone; logged */
+};
+
+enum prov_flags {
+    PROV_SIGNAL = 1,    /* report done() soon; without it done() may come with a later one's */
+    PROV_FENCE = 2,     /* start after all earlier reads and atomics of the connection */
+    PROV_SOLICITED = 4, /* (message or immediate) wake the target if it sleeps */
+    PROV_MORE = 8,      /* more follows at once: the doorbell may wait, at most until ep_flush() */
+    PROV_COPY = 16,     /* write: the source is not registered, at most PROV_COPY_MAX bytes */
+    PROV_NOTIFY = 32,   /* write: deliver `imm` to the peer behind the data */
+};
+
+/* What posting returns: a set of these bits, or a negative errno. */
+enum prov_posted {
+    PROV_SRC_FREE = 1, /* the local source may be overwritten already */
+    PROV_COMPLETE = 2, /* executed already, PROV_OK; done() will NOT be called for it. Only when no
+                        * earlier operation of the connection is still to be reported */
+};
+/*
+ * Negative returns of write(), read(), send() and atomic(): nothing was posted, done() will not be
+ * called.
+ *   -EAGAIN    no room now; call ep_poll() and try again
+ *   -ENOTCONN  the connection is not up (down() comes or came)
+ *   -EACCES    PROV_RMT_ACCESS found at once; the connection is still up
+ *   -EFAULT    PROV_RMT_FAULT found at once; the connection is still up
+ *   -EPERM     PROV_LCL_ACCESS found at once; the connection is still up
+ *   -EIO       PROV_FAILED, logged
+ */
+
+struct prov_xfer {
+    void *lcl;       /* local memory: source of a write, destination of a read */
+    uint64_t rmt;    /* address in the target process */
+    uint32_t length; /* bytes; 0 is allowed: then neither memory is looked at */
+    uint32_t lkey, rkey;
+    uint32_t imm;    /* with PROV_NOTIFY */
+    uint32_t flags;  /* enum prov_flags */
+    uint64_t cookie; /* comes back in done() */
+};
+
+enum prov_atomic_op { PROV_ATOMIC_FADD = 1, PROV_ATOMIC_CSWAP = 2 };
+
+struct prov_atomic {
+    enum prov_atomic_op op;
+    uint64_t rmt;            /* 8-byte aligned address in the target process */
+    uint64_t operand;        /* FADD: what to add; CSWAP: the new value */
+    uint64_t compare;        /* CSWAP */
+    uint64_t *result;        /* old value lands here (registered memory) */
+    uint32_t lkey, rkey;
+    uint32_t flags;
+    uint64_t cookie;
+};
+
+/* Called from inside ep_poll(). `ctx` is what the core gave for the connection. */
+struct prov_callbacks {
+    /* An operation ended. */
+    void (*done)(void *ctx, uint64_t cookie, enum prov_status status);
+    /* A message arrived; `data` is 8-byte aligned and valid during the call. */
+    void (*message)(void *ctx, const void *data, size_t size);
+    /* A write with PROV_NOTIFY arrived. */
+    void (*notify)(void *ctx, uint32_t imm);
+    /* A peer asks for a connection. The core answers with accept() or reject(), now or from a
+     * later call under the endpoint's lock. */
+    void (*request)(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
+                    size_t hello_size);
+    /* A connection that this side asked for, or accepted, is up. `hello` is the peer's (for an
+     * accepted one the same bytes as in request()). */
+    void (*up)(void *ctx, const void *hello, size_t hello_size);
+    /* The connection never came up, or is down. done() was called for every operation before
+     * (in order: PROV_OK up to what is known to be executed, the failed one, PROV_FLUSHED). Only
+     * conn_close() may follow. */
+    void (*down)(void *ctx, enum prov_reason reason);
+};
+
+struct prov_ep_attr {
+    unsigned int tni;        /* which port it lives on */
+    uint64_t id;             /* names it among all endpoints of the job */
+    void *owner;
+    const struct prov_callbacks *callbacks;
+    unsigned int depth;      /* most operations that the owner will have outstanding */
+};
+
+struct prov_config {
+    /* Some endpoint of `owner` needs ep_poll(): called from progress(), without any lock. */
+    void (*wake)(void *owner);
+    unsigned int num_tnis;
+    unsigned int peer_timeout_ms; /* a silent peer is dead after this */
+};
+
+struct prov_caps {
+    uint32_t max_inline;     /* writes up to this size return PROV_SRC_FREE */
+    uint32_t max_message;    /* at least PROV_MSG_MAX */
+    uint64_t max_xfer;       /* largest write or read */
+    uint32_t atomic_ops;     /* bit (1 << enum prov_atomic_op) */
+    bool atomics_coherent;   /* with the target CPU's own atomic instructions */
+    char device[64];         /* for people: device and port of this TNI */
+};
+
+struct prov_ops {
+    const char *name;
+
+    /* Finds its devices and starts listening. 0; -ENODEV after an info line that says what was
+     * looked for; other negative errno after an error line. */
+    int (*open)(const struct prov_config *config, struct prov **prov);
+    /* At exit. Every endpoint has been closed. */
+    void (*close)(struct prov *prov);
+    /* The bytes that peers need to reach this process; returns how many (<= PROV_ADDR_MAX). */
+    size_t (*address)(struct prov *prov, void *buf);
+    void (*caps)(struct prov *prov, unsigned int tni, struct prov_caps *caps);
+    /* TNIs with the same number share memory registrations. */
+    unsigned int (*device)(struct prov *prov, unsigned int tni);
+
+    /* -ENOMEM names RLIMIT_MEMLOCK in its error line where that is the reason; -EFAULT: the memory
+     * is not there, or not writable as `access` asks. */
+    int (*reg)(struct prov *prov, unsigned int device, void *addr, size_t size,
+               unsigned int access, struct prov_mr **mr);
+    void (*dereg)(struct prov *prov, struct prov_mr *mr);
+
+    int (*ep_open)(struct prov *prov, const struct prov_ep_attr *attr, struct prov_ep **ep);
+    /* Closes what is left of its connections in order (no callbacks), then the endpoint. */
+    void (*ep_close)(struct prov_ep *ep);
+    /* Progress of this endpoint: completions, then messages, then control. Returns the number of
+     * callbacks made; 0: nothing was there. Never blocks. */
+    int (*ep_poll)(struct prov_ep *ep);
+    /* Starts whatever PROV_MORE held back. */
+    void (*ep_flush)(struct prov_ep *ep);
+    /* From now on a solicited message, a connection event, an error, or receive space running low
+     * makes progress() call wake(). Returns true if something is there already (then poll again). */
+    bool (*ep_arm)(struct prov_ep *ep);
+    /* Wake-ups are not wanted for now: the owner polls. May be a hint. */
+    void (*ep_disarm)(struct prov_ep *ep);
+
+    /* Asks for a connection; returns at once. up() or down() follows. */
+    int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
+                   uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+                   struct prov_conn **conn);
+    int (*accept)(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+    void (*reject)(struct prov_conn *conn); /* and closes it */
+    /* Takes the connection down in order and forgets it; no callback for it afterwards. */
+    void (*conn_close)(struct prov_conn *conn);
+
+    int (*write)(struct prov_conn *conn, const struct prov_xfer *xfer);
+    int (*read)(struct prov_conn *conn, const struct prov_xfer *xfer);
+    /* The bytes are copied. flags: SIGNAL, FENCE, SOLICITED, MORE. */
+    int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
+                uint64_t cookie);
+    int (*atomic)(struct prov_conn *conn, const struct prov_atomic *atomic);
+
+    /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
+     * readable or the time that the last call asked for has passed. Returns milliseconds until it
+     * wants to be called again, or -1. */
+    int (*fd)(struct prov *prov);
+    int (*progress)(struct prov *prov);
+};
+
+extern const struct prov_ops shm_provider;
+extern const struct prov_ops verbs_provider;
+
+#endif
