@@ -248,7 +248,7 @@ struct utofu_barrier_caps {
  *
  * @param tni_ids  [out] The array of TNI ids, *num_tnis long, or NULL.
  * @param num_tnis [out] How many TNI ids the array has; 0 or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The TNIs are listed, or there are none.
  * @return UTOFU_ERR_INVALID_POINTER: tni_ids or num_tnis is NULL.
  * @return UTOFU_ERR_OUT_OF_MEMORY: No memory for the array.
  * @threads any
@@ -268,7 +268,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
  *
  * @param tni_ids  [out] The array of TNI ids, *num_tnis long, or NULL.
  * @param num_tnis [out] How many TNI ids the array has; 0 or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The TNIs are listed, or there are none.
  * @return UTOFU_ERR_INVALID_POINTER: tni_ids or num_tnis is NULL.
  * @return UTOFU_ERR_OUT_OF_MEMORY: No memory for the array.
  * @threads any
@@ -284,7 +284,7 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
  *
  * @param tni_id   [in] A TNI id from utofu_get_onesided_tnis().
  * @param tni_caps [out] A pointer to the capabilities; see struct utofu_onesided_caps.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *tni_caps points to the capabilities.
  * @return UTOFU_ERR_INVALID_POINTER: tni_caps is NULL.
  * @return UTOFU_ERR_INVALID_TNI_ID: tni_id is not one that utofu_get_onesided_tnis() gives.
  * @threads any
@@ -300,7 +300,7 @@ int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps 
  *
  * @param tni_id   [in] A TNI id from utofu_get_barrier_tnis().
  * @param tni_caps [out] A pointer to the capabilities; see struct utofu_barrier_caps.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *tni_caps points to the capabilities.
  * @return UTOFU_ERR_INVALID_POINTER: tni_caps is NULL.
  * @return UTOFU_ERR_INVALID_TNI_ID: tni_id is not one that utofu_get_barrier_tnis() gives.
  * @threads any
@@ -346,7 +346,7 @@ int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **
  *     by one thread at a time.
  * @param vcq_hdl [out] The handle of the new VCQ. It means something in this process only.
  * @flags UTOFU_VCQ_FLAG_THREAD_SAFE UTOFU_VCQ_FLAG_EXCLUSIVE UTOFU_VCQ_FLAG_SESSION_MODE
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The VCQ is created.
  * @return UTOFU_ERR_FULL: This TNI has no room for another VCQ.
  * @return UTOFU_ERR_NOT_AVAILABLE: A VCQ of the kind that flags asks for cannot be had now: the CQs
  *     set aside for it are used up.
@@ -377,7 +377,7 @@ int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_h
  *     be used here.
  * @param vcq_hdl [out] The handle of the new VCQ. It means something in this process only.
  * @flags UTOFU_VCQ_FLAG_THREAD_SAFE
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The VCQ is created.
  * @return UTOFU_ERR_USED: The component id is taken on this TNI.
  * @return UTOFU_ERR_FULL: This TNI has no room for another VCQ.
  * @return UTOFU_ERR_NOT_AVAILABLE: A VCQ of the kind that flags asks for cannot be had now: the CQs
@@ -403,7 +403,7 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
  * May enter the operating system.
  *
  * @param vcq_hdl [in] The handle from utofu_create_vcq().
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The VCQ is freed.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: vcq_hdl names no VCQ of this process, or one that was freed.
  * @threads any
  * @manual 3.3.1.3
@@ -418,7 +418,7 @@ int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl);
  *
  * @param vcq_hdl [in] The handle from utofu_create_vcq().
  * @param vcq_id  [out] The id of the VCQ.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *vcq_id is the id.
  * @return UTOFU_ERR_INVALID_POINTER: vcq_id is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: vcq_hdl names no VCQ of this process, or one that was freed.
  * @threads any
@@ -438,7 +438,7 @@ int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id);
  * @param cq_id  [in] CQ id, from 0 to one less than the CQs of a TNI.
  * @param cmp_id [in] Component id, from 0 to utofu_onesided_caps::num_cmp_ids - 1.
  * @param vcq_id [out] The VCQ id.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *vcq_id is the id; whether there is such a VCQ is not looked at.
  * @return UTOFU_ERR_INVALID_POINTER: coords or vcq_id is NULL.
  * @return UTOFU_ERR_INVALID_COORDS: coords lies outside the coordinate space.
  * @return UTOFU_ERR_INVALID_TNI_ID: No node has a TNI tni_id.
@@ -461,7 +461,7 @@ int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_
  * @param vcq_id      [in,out] The VCQ id to change.
  * @param path_coords [in] Path coordinates in the order A, B, C; 3 elements. NULL chooses a
  *     suitable path from this node.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *vcq_id has the path.
  * @return UTOFU_ERR_INVALID_POINTER: vcq_id is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: *vcq_id is not a VCQ id.
  * @return UTOFU_ERR_INVALID_PATH: path_coords lies outside the A, B, C coordinate space.
@@ -482,7 +482,7 @@ int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[]);
  * @param tni_id    [out] TNI id, from 0 to one less than the TNIs of a node.
  * @param cq_id     [out] CQ id, from 0 to one less than the CQs of a TNI.
  * @param extra_val [out] A value for the library itself; it means nothing to the caller.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The four results are written.
  * @return UTOFU_ERR_INVALID_POINTER: coords, tni_id, cq_id or extra_val is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: vcq_id is not a VCQ id.
  * @threads any
@@ -542,7 +542,7 @@ struct utofu_vbg_setting {
  * @param flags    [in] UTOFU_VBG_FLAG_* values joined by bitwise OR, or 0.
  * @param vbg_ids  [out] The VBG ids; room for num_vbgs elements or more.
  * @flags UTOFU_VBG_FLAG_THREAD_SAFE
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: All of the gates are allocated.
  * @return UTOFU_ERR_FULL: This TNI does not have that many gates left. Another TNI may.
  * @return UTOFU_ERR_NOT_AVAILABLE: VBGs of the kind that flags asks for cannot be had now.
  * @return UTOFU_ERR_NOT_SUPPORTED: This TNI does not offer the kind of VBG that flags asks for.
@@ -566,7 +566,7 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
  *
  * @param vbg_ids  [in] The VBG ids, as utofu_alloc_vbg() wrote them; num_vbgs elements.
  * @param num_vbgs [in] The number that was given to utofu_alloc_vbg().
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: All of the gates are freed.
  * @return UTOFU_ERR_INVALID_POINTER: vbg_ids is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_ids holds an id that is not allocated by this process, or
  *     not by that call.
@@ -596,7 +596,7 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs);
  * @param vbg_settings     [in] The settings; num_vbg_settings elements. See struct
  *     utofu_vbg_setting.
  * @param num_vbg_settings [in] How many gates to set: from 1 to the number that was allocated.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: All of the gates are set.
  * @return UTOFU_ERR_INVALID_POINTER: vbg_settings is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: A vbg_id was not allocated by this process in the call that
  *     gave vbg_settings[0].vbg_id; the first is not that call's start/end gate; a local source or
@@ -621,7 +621,7 @@ int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settin
  * @param tni_id    [out] TNI id, from 0 to one less than the TNIs of a node.
  * @param bg_id     [out] BG id, from 0 to one less than the BGs of a TNI.
  * @param extra_val [out] A value for the library itself; it means nothing to the caller.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The four results are written.
  * @return UTOFU_ERR_INVALID_POINTER: coords, tni_id, bg_id or extra_val is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not a VBG id.
  * @threads any
@@ -650,7 +650,7 @@ int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t
  * @param path_coords [in] Path coordinates in the order A, B, C; 3 elements. NULL chooses a
  *     suitable path from this node.
  * @param path_id     [out] The path id.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *path_id is the path id.
  * @return UTOFU_ERR_INVALID_POINTER: path_id is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: vcq_id is not a VCQ id.
  * @return UTOFU_ERR_INVALID_PATH: path_coords lies outside the A, B, C coordinate space.
@@ -667,7 +667,7 @@ int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_i
  * @param vcq_id      [in] The remote VCQ id that the path id was made for.
  * @param path_id     [in] A path id from utofu_get_path_id().
  * @param path_coords [out] Path coordinates in the order A, B, C; room for 3 elements or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: path_coords is written.
  * @return UTOFU_ERR_INVALID_POINTER: path_coords is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: vcq_id is not a VCQ id.
  * @return UTOFU_ERR_INVALID_PATH_ID: path_id is not a path id.
@@ -712,7 +712,7 @@ int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_
  * @param flags   [in] UTOFU_REG_MEM_FLAG_* values joined by bitwise OR, or 0.
  * @param stadd   [out] The STADD of the start of the region. Its low 16 bits are those of addr.
  * @flags UTOFU_REG_MEM_FLAG_READ_ONLY
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The region is registered.
  * @return UTOFU_ERR_FULL: This VCQ has no STADD left. The call may succeed after utofu_dereg_mem().
  * @return UTOFU_ERR_NOT_AVAILABLE: A STADD of the kind that flags asks for cannot be had now.
  * @return UTOFU_ERR_NOT_SUPPORTED: STADDs of the kind that flags asks for are not offered.
@@ -753,7 +753,7 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned lon
  * @param flags   [in] UTOFU_REG_MEM_FLAG_* values joined by bitwise OR, or 0.
  * @param stadd   [out] The STADD of the start of the region.
  * @flags UTOFU_REG_MEM_FLAG_READ_ONLY
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The region is registered.
  * @return UTOFU_ERR_USED: The STag is in use on this VCQ.
  * @return UTOFU_ERR_NOT_AVAILABLE: An STag of the kind that flags asks for cannot be had now.
  * @return UTOFU_ERR_NOT_SUPPORTED: STags of the kind that flags asks for are not offered.
@@ -783,7 +783,7 @@ int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, un
  * @param vcq_id [in] The id of the VCQ on which the memory is registered.
  * @param stag   [in] The STag, from 0 to utofu_onesided_caps::num_reserved_stags - 1.
  * @param stadd  [out] The STADD of the start of the region.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *stadd is the STADD; whether there is such memory is not looked at.
  * @return UTOFU_ERR_INVALID_POINTER: stadd is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: vcq_id is not a VCQ id.
  * @return UTOFU_ERR_INVALID_STAG: stag is num_reserved_stags or more.
@@ -806,7 +806,7 @@ int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *s
  * @param stadd   [in] The STADD of the start of the region, as the registration gave it.
  * @param flags   [in] 0: no UTOFU_DEREG_MEM_FLAG_* value is defined in this version.
  * @flags none
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: The registration is ended.
  * @return UTOFU_ERR_NOT_AVAILABLE: A STADD of the kind that flags names cannot be ended now.
  * @return UTOFU_ERR_NOT_SUPPORTED: STADDs of the kind that flags names are not offered.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: vcq_hdl names no VCQ of this process, or one that was freed.
@@ -2251,7 +2251,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
  *
  * @param vcq_hdl [in] The local VCQ.
  * @param count   [out] The number of unread TCQ entries; 0 or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *count is the number.
  * @return UTOFU_ERR_INVALID_POINTER: count is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: vcq_hdl names no VCQ of this process, or one that was freed.
  * @threads vcq_hdl
@@ -2267,7 +2267,7 @@ int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count);
  *
  * @param vcq_hdl [in] The local VCQ.
  * @param count   [out] The number of unread MRQ notices; 0 or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: *count is the number.
  * @return UTOFU_ERR_INVALID_POINTER: count is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: vcq_hdl names no VCQ of this process, or one that was freed.
  * @threads vcq_hdl
@@ -2514,7 +2514,7 @@ void utofu_query_utofu_version(int *major_ver, int *minor_ver);
  * All processes of a node get the same coordinates.
  *
  * @param coords [out] Node coordinates in the order X, Y, Z, A, B, C; room for 6 elements or more.
- * @return UTOFU_SUCCESS: The call did what it says.
+ * @return UTOFU_SUCCESS: coords is written.
  * @return UTOFU_ERR_INVALID_POINTER: coords is NULL.
  * @threads any
  * @manual 3.9.2.1
