@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client of the rendezvous server: one thread that connects (again and again until the
+ * deadline, as the server may come late), publishes and asks, so that no caller has to wait for a
+ * server that is not there yet.
+ */
+#ifndef UT_JOB_JOB_CLIENT_H
+#define UT_JOB_JOB_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "job/job_root.h"
+
+/* Starts the thread; it tries to connect until the deadline. */
+int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t size,
+                        int64_t deadline);
+int ut_job_client_publish(const void *blob, size_t size);
+int ut_job_client_lookup(uint32_t rank, void *blob, size_t *size, int wait_ms);
+/* Ends the connection and the thread. */
+void ut_job_client_stop(void);
+
+#endif

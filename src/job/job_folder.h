@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A folder as the meeting place: one file per process, written under another name first, locked
+ * by its owner as long as it lives, removed by it at exit.
+ */
+#ifndef UT_JOB_JOB_FOLDER_H
+#define UT_JOB_JOB_FOLDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size);
+int ut_job_folder_publish(const void *blob, size_t size);
+/* Asks once; results as of ut_job_lookup(). */
+int ut_job_folder_lookup(uint32_t rank, void *blob, size_t *size);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blobs that were asked for and are not here yet, for launchers that answer from another thread.
+ * One entry per rank that was asked for; it lives until its answer was taken, so an answer that
+ * comes after the caller gave up is kept for the next call.
+ */
+#ifndef UT_JOB_JOB_REQUEST_H
+#define UT_JOB_JOB_REQUEST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "job/job.h"
+
+enum ut_job_request_state {
+    UT_JOB_REQUEST_IDLE,  /* the last answer was "not yet": ask again from next_try on */
+    UT_JOB_REQUEST_ASKED, /* for ut_job_requests_take() */
+    UT_JOB_REQUEST_SENT,  /* the launcher has it */
+    UT_JOB_REQUEST_DONE,
+};
+
+struct ut_job_request {
+    struct ut_job_request *next;
+    uint32_t rank;
+    enum ut_job_request_state state;
+    int result;
+    int64_t next_try, delay; /* microseconds */
+    size_t size;
+    uint8_t blob[UT_JOB_BLOB_MAX];
+};
+
+struct ut_job_requests {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    struct ut_job_request *first;
+    int broken;                    /* from now on every request ends with this */
+    void (*asked)(uint32_t rank);  /* called without the lock when a request was put to ASKED */
+};
+
+void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank));
+
+/* ut_job_lookup() of job.h. */
+int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *blob, size_t *size,
+                         int wait_ms);
+
+/* Finds a request in ASKED, puts it to SENT and says which rank it is for. */
+bool ut_job_requests_take(struct ut_job_requests *requests, uint32_t *rank);
+
+/* The answer: 0 with a blob, -EAGAIN for not yet, or another negative errno. */
+void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int result,
+                            const void *blob, size_t size);
+
+/* No request will ever be answered again. */
+void ut_job_requests_break(struct ut_job_requests *requests, int result);
+
+void ut_job_requests_free(struct ut_job_requests *requests);
+
+#endif
