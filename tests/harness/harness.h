@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a test body in N processes, with a deadline, and collects what each says. Used by Criterion
+ * tests; knows of the library only the environment variables that set up a job by hand.
+ *
+ * The processes are forked from the test's own process, which must not have used the library. They
+ * talk through shared memory that needs nothing of the library: barriers, an all-gather of small
+ * blobs, the text of a failure. A process that fails ends at once, and the others are ended soon
+ * after; when the deadline passes all are killed and the report says who was where.
+ *
+ * Environment: UT_TEST_SEED (seed of every random number, else a fresh one; printed with failures),
+ * UT_TEST_TIMEOUT_SCALE (multiplies the deadlines), UT_TEST_KEEP_OUTPUT (prints what the processes
+ * wrote even if they succeed).
+ */
+#ifndef UT_TEST_HARNESS_H
+#define UT_TEST_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    UT_MAX_PROCS = 32,
+    UT_BLOB_MAX = 4096,   /* bytes of a process in ut_allgather() */
+    UT_NUM_CELLS = 64,    /* words that all processes share: ut_cell() */
+    UT_OUTPUT_MAX = 8192, /* bytes at the end of a process's output that are kept */
+};
+
+/* A test body. It runs in every process; returning from it is success. */
+typedef void ut_body_fn(void *arg);
+
+struct ut_run_opts {
+    int n;                  /* processes; 0 counts as 2 */
+    int nodes;              /* nodes they say they are on, in blocks of ranks; 0 counts as 1 */
+    int timeout_s;          /* deadline before scaling; 0 counts as 60 */
+    const char *env[8];     /* "NAME=value" settings, up to the first NULL */
+    uint32_t may_die;       /* ranks (bits) whose way of ending is not a failure */
+    bool fresh_root_socket; /* meet at unix:@name instead of in a folder */
+};
+
+/* How a process ended. */
+struct ut_outcome {
+    int status;     /* as from waitpid() */
+    bool timed_out; /* the harness killed it because the deadline had passed */
+    bool cut_short; /* the harness or the process itself ended it because another one failed */
+    char failure[1024];         /* the text of its failed CHECK, or empty */
+    char step[128];             /* its last ut_step() */
+    char output[UT_OUTPUT_MAX]; /* the end of what it wrote to stdout and stderr */
+};
+
+/* Runs body(arg) in opts->n processes and fails the Criterion test, with a report, unless all
+ * succeed. */
+void ut_run(const struct ut_run_opts *opts, ut_body_fn *body, void *arg);
+
+/* The same, but leaves judgement to the caller: true if all succeeded. `out` has room for all
+ * processes; `report` (may be NULL) takes the text that ut_run() would fail with. */
+bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
+                    struct ut_outcome *out, char *report, size_t report_size);
+
+/* In the processes. */
+extern int ut_rank, ut_size, ut_node, ut_nodes;
+
+/* Says where this process is: shown if it hangs or dies. printf() arguments. */
+void ut_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Waits for all processes that are not known to be dead. Calls nothing of the library. */
+void ut_barrier(void);
+
+/* Gives all processes' blobs of `size` bytes (at most UT_BLOB_MAX) in order of rank. */
+void ut_allgather(const void *mine, void *all, size_t size);
+
+/* A word that all processes share, zero at the start; use with the C11 atomics. */
+_Atomic uint64_t *ut_cell(int number);
+
+/* Tells barriers that a process will not come any more. */
+void ut_mark_dead(int rank);
+
+/* Process id of a rank, to kill it with. */
+int ut_pid_of(int rank);
+
+/* For loops that wait: gives the CPU away, and ends the process if another one failed. */
+void ut_relax(void);
+
+/* Random numbers: a stream of its own for each process of a run. */
+uint64_t ut_random(void);
+uint64_t ut_random_below(uint64_t bound);
+void ut_random_delay(unsigned int max_us);
+
+/* A stream that is the same wherever it is started with the same number. */
+struct ut_rng {
+    uint64_t state;
+};
+struct ut_rng ut_rng_start(uint64_t number);
+uint64_t ut_rng_next(struct ut_rng *rng);
+uint64_t ut_rng_below(struct ut_rng *rng, uint64_t bound);
+
+/* The seed of this run, the same in all processes. */
+uint64_t ut_seed(void);
+
+/* A number from the environment, or its default. */
+uint64_t ut_env_number(const char *name, uint64_t otherwise);
+
+/* Ends the process with a failure. Never returns. */
+void ut_fail(const char *file, int line, const char *what, const char *format, ...)
+    __attribute__((format(printf, 4, 5), noreturn));
+
+/* CHECK(condition) or CHECK(condition, "format", ...) */
+#define CHECK(cond, ...)                                                                           \
+    do {                                                                                           \
+        if (!(cond))                                                                               \
+            ut_fail(__FILE__, __LINE__, #cond, " " __VA_ARGS__);                                   \
+    } while (0)
+
+/* Two integers are equal; shows both. */
+#define CHECK_EQ(left, right)                                                                      \
+    do {                                                                                           \
+        unsigned long long ut_l = (unsigned long long)(left);                                      \
+        unsigned long long ut_r = (unsigned long long)(right);                                     \
+        if (ut_l != ut_r)                                                                          \
+            ut_fail(__FILE__, __LINE__, #left " == " #right, " %llu (0x%llx) and %llu (0x%llx)",   \
+                    ut_l, ut_l, ut_r, ut_r);                                                       \
+    } while (0)
+
+#endif
