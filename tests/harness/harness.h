@@ -40,11 +40,11 @@ struct ut_run_opts {
 
 /* How a process ended. */
 struct ut_outcome {
-    int status;     /* as from waitpid() */
-    bool timed_out; /* the harness killed it because the deadline had passed */
-    bool cut_short; /* the harness or the process itself ended it because another one failed */
-    char failure[1024];         /* the text of its failed CHECK, or empty */
-    char step[128];             /* its last ut_step() */
+    int status;         /* as from waitpid() */
+    bool timed_out;     /* the harness killed it because the deadline had passed */
+    bool cut_short;     /* the harness or the process itself ended it because another one failed */
+    char failure[1024]; /* the text of its failed CHECK, or empty */
+    char step[128];     /* its last ut_step() */
     char output[UT_OUTPUT_MAX]; /* the end of what it wrote to stdout and stderr */
 };
 
