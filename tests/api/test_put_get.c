@@ -147,7 +147,7 @@ static struct lane open_lane(enum layout layout, size_t half)
     struct ut_peer peers[2];
 
     ut_end_open(&ends[0], 0, 0, 2 * half);
-    lane.from = lane.to = (struct ut_peer){ends[0].id, ends[0].stadd};
+    lane.from = lane.to = ut_end_peer(&ends[0]);
     switch (layout) {
     case SELF:
         lane.origin = lane.target = &ends[0];
@@ -156,7 +156,7 @@ static struct lane open_lane(enum layout layout, size_t half)
         ut_end_open(&ends[1], 4, UTOFU_VCQ_FLAG_THREAD_SAFE, 2 * half);
         lane.origin = &ends[0];
         lane.target = &ends[1];
-        lane.to = (struct ut_peer){ends[1].id, ends[1].stadd};
+        lane.to = ut_end_peer(&ends[1]);
         break;
     default:
         ut_end_gather(&ends[0], peers);

@@ -520,7 +520,7 @@ static void sparse(void *arg)
     vcq = end.vcq;
     id = end.id;
     utofu_stadd_t large = reg(mem, size);
-    ut_allgather(&(struct ut_peer){end.id, large}, peers, sizeof(peers[0]));
+    ut_allgather(&(struct ut_peer){end.id, large, 0}, peers, sizeof(peers[0]));
     static const size_t at[] = {0, 0xfffffff0, 0xffffffff, 0x100000000, 0x12345678a};
 
     for (size_t i = 0; i <= NUM(at); i++) {

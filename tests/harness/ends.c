@@ -71,6 +71,8 @@ const char *ut_rc_name(int rc)
 
 /* Ends */
 
+enum { SCRATCH = 8 };
+
 void *ut_pages(size_t size)
 {
     void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,9 +85,9 @@ void ut_end_attach(struct ut_end *end, utofu_vcq_hdl_t vcq, size_t size)
 {
     end->vcq = vcq;
     end->size = size;
-    end->mem = ut_pages(size);
+    end->mem = ut_pages(size + SCRATCH);
     CHECK_OK(utofu_query_vcq_id(vcq, &end->id));
-    CHECK_OK(utofu_reg_mem(vcq, end->mem, size, 0, &end->stadd));
+    CHECK_OK(utofu_reg_mem(vcq, end->mem, size + SCRATCH, 0, &end->stadd));
 }
 
 void ut_end_open(struct ut_end *end, utofu_tni_id_t tni, unsigned long int flags, size_t size)
@@ -100,13 +102,18 @@ void ut_end_close(struct ut_end *end)
 {
     CHECK_OK(utofu_dereg_mem(end->vcq, end->stadd, 0));
     CHECK_OK(utofu_free_vcq(end->vcq));
-    munmap(end->mem, end->size);
+    munmap(end->mem, end->size + SCRATCH);
     *end = (struct ut_end){0};
+}
+
+struct ut_peer ut_end_peer(const struct ut_end *end)
+{
+    return (struct ut_peer){end->id, end->stadd, end->stadd + end->size};
 }
 
 void ut_end_gather(const struct ut_end *end, struct ut_peer peers[])
 {
-    struct ut_peer mine = {end->id, end->stadd};
+    struct ut_peer mine = ut_end_peer(end);
 
     ut_allgather(&mine, peers, sizeof(mine));
 }
@@ -396,10 +403,10 @@ void ut_flush(const struct ut_end *end, const struct ut_peer *peer)
                            .vcq = end->vcq,
                            .rmt = peer->id,
                            .data = &comm,
-                           .rmt_stadd = peer->stadd,
-                           .length = 0,
+                           .rmt_stadd = peer->scratch,
+                           .length = SCRATCH,
                            .edata = 0xfe,
-                           .flags = UT_TCQ | UT_LCL,
+                           .flags = UT_TCQ | UT_LCL | UT_STRONG,
                            .cbdata = &comm};
     struct utofu_mrq_notice want = ut_lcl_notice(&comm, 0);
 

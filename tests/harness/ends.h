@@ -41,10 +41,11 @@ struct ut_end {
     utofu_stadd_t stadd;
 };
 
-/* What another process needs of it */
+/* What another process needs of it. */
 struct ut_peer {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
+    utofu_stadd_t scratch; /* eight bytes that ut_flush() writes: behind the buffer */
 };
 
 void ut_end_open(struct ut_end *end, utofu_tni_id_t tni, unsigned long int flags, size_t size);
@@ -52,6 +53,7 @@ void ut_end_open(struct ut_end *end, utofu_tni_id_t tni, unsigned long int flags
 void ut_end_attach(struct ut_end *end, utofu_vcq_hdl_t vcq, size_t size);
 /* The caller sees to it that nobody uses the end any more. */
 void ut_end_close(struct ut_end *end);
+struct ut_peer ut_end_peer(const struct ut_end *end);
 void ut_end_gather(const struct ut_end *end, struct ut_peer peers[]);
 /* Both at once: opens an end on TNI 0 and learns of those of all others. */
 void ut_open_all(struct ut_end *end, size_t size, struct ut_peer peers[]);
@@ -132,8 +134,9 @@ struct utofu_mrq_notice ut_rmt_notice(const struct ut_comm *comm, size_t block,
 /* Nothing is in the TCQ and the MRQ now. */
 void ut_expect_nothing(utofu_vcq_hdl_t vcq);
 
-/* All notices of earlier communication between the two VCQs have come when this returns. Nothing
- * may be in the origin's queues before; what else arrives fails the test. */
+/* All that was started before with this peer (and path) is done and told when this returns: a put
+ * with STRONG_ORDER is waited for. Nothing may be in the origin's queues before; what else arrives
+ * fails the test. */
 void ut_flush(const struct ut_end *end, const struct ut_peer *peer);
 
 #endif
