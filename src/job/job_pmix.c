@@ -3,9 +3,10 @@
  * PMIx: Open MPI's mpirun, PRRTE, Slurm's and Flux's PMIx. The library is opened at run time, so
  * that it need not be there otherwise; Open MPI's own instance is used when it is loaded.
  *
- * Only what every server answers from this node's memory is asked for: the node list, the names
- * of the nodes, the ranks of a node. (PMIX_NODEID of a rank elsewhere may never be answered, and
- * is not dense.) Blobs come through PMIx_Get_nb with a deadline of our own.
+ * About the layout, only this process's own memory is asked (PMIX_OPTIONAL), which knows the node
+ * list and every rank's host name and local rank. PMIX_NODEID is not dense, and together with
+ * PMIx_Resolve_peers may wait for ever for an answer about another node. Blobs come through
+ * PMIx_Get_nb with a deadline of our own.
  */
 #include "job/job_ops.h"
 #include "util/env.h"
@@ -52,16 +53,8 @@ static struct {
     __typeof__(PMIx_Commit) *commit;
     __typeof__(PMIx_Get) *get;
     __typeof__(PMIx_Get_nb) *get_nb;
-    __typeof__(PMIx_Resolve_peers) *resolve_peers;
     __typeof__(PMIx_Error_string) *error_string;
 } pmix;
-
-/* The ranks of one node, once they were asked for; in order, so the index is the local rank. */
-struct node {
-    uint32_t count;
-    uint32_t *ranks; /* NULL: not asked for yet */
-    const char *name;
-};
 
 /* Filled by the opening thread, read by others after it has said that it is done. */
 static struct {
@@ -73,8 +66,11 @@ static struct {
     pid_t owner;
     pmix_proc_t self;
     uint32_t size, local_rank, local_size, node, num_nodes;
-    char *node_names; /* what the names in `nodes` point into */
-    struct node *nodes;
+    const char **nodes; /* their names, num_nodes of them */
+    /* The ranks of node n, in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Made when it is
+     * first needed. */
+    uint32_t *ranks, *first;
+    bool sorted;
 } p = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static struct ut_job_requests requests;
@@ -91,7 +87,6 @@ static int load_library(void)
         {"PMIx_Commit", &pmix.commit},
         {"PMIx_Get", &pmix.get},
         {"PMIx_Get_nb", &pmix.get_nb},
-        {"PMIx_Resolve_peers", &pmix.resolve_peers},
         {"PMIx_Error_string", &pmix.error_string},
     };
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
@@ -109,15 +104,20 @@ static int load_library(void)
     return 0;
 }
 
-/* ---- in the opening thread: blocking calls without a deadline of their own ---- */
+/* ---- what this process's memory knows ---- */
 
 static pmix_value_t *get_value(pmix_rank_t rank, const char *key)
 {
     pmix_proc_t proc = p.self;
     pmix_value_t *value = NULL;
+    pmix_info_t here;
 
+    memset(&here, 0, sizeof(here));
+    memcpy(here.key, PMIX_OPTIONAL, sizeof(PMIX_OPTIONAL));
+    here.value.type = PMIX_BOOL;
+    here.value.data.flag = true;
     proc.rank = rank;
-    return pmix.get(&proc, key, NULL, 0, &value) == PMIX_SUCCESS ? value : NULL;
+    return pmix.get(&proc, key, &here, 1, &value) == PMIX_SUCCESS ? value : NULL;
 }
 
 static uint32_t get_number(pmix_rank_t rank, const char *key, uint32_t otherwise)
@@ -157,32 +157,55 @@ static bool same_host(const char *a, const char *b)
     return m == n && strncasecmp(a, b, n) == 0;
 }
 
+/* Splits the node list, which stays allocated for the names. */
+static int split_nodes(char *list)
+{
+    uint32_t count = 1;
+
+    for (const char *c = list; *c; c++)
+        count += *c == ',';
+    p.nodes = calloc(count, sizeof(*p.nodes));
+    if (!p.nodes)
+        return -ENOMEM;
+    for (char *name; (name = strsep(&list, ",")) != NULL;)
+        p.nodes[p.num_nodes++] = name;
+    return 0;
+}
+
+/* The number of a host in the node list, looking first where `near` is. */
+static uint32_t node_of_host(const char *host, uint32_t near)
+{
+    for (uint32_t i = 0; i < p.num_nodes; i++) {
+        uint32_t n = (near + i) % p.num_nodes;
+        if (same_host(p.nodes[n], host))
+            return n;
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t node_of_rank(uint32_t rank, uint32_t near)
+{
+    char *host = get_string(rank, PMIX_HOSTNAME);
+    uint32_t node = host ? node_of_host(host, near) : UINT32_MAX;
+
+    free(host);
+    return node;
+}
+
 /* Nodes are numbered as in the node list, which is the same everywhere. */
 static int read_nodes(void)
 {
-    char *host = get_string(p.self.rank, PMIX_HOSTNAME), *rest;
-    uint32_t i = 0;
+    char *list = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
 
-    p.node_names = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
-    if (!p.node_names || !host)
-        goto unknown;
-    p.num_nodes = 1;
-    for (const char *c = p.node_names; *c; c++)
-        p.num_nodes += *c == ',';
-    p.nodes = calloc(p.num_nodes, sizeof(*p.nodes));
-    if (!p.nodes)
-        goto unknown;
-    p.node = UINT32_MAX;
-    rest = p.node_names;
-    for (char *name; (name = strsep(&rest, ",")) != NULL; i++) {
-        p.nodes[i].name = name;
-        if (p.node == UINT32_MAX && same_host(name, host))
-            p.node = i;
+    if (list && split_nodes(list) == 0) {
+        p.node = node_of_rank(p.self.rank, 0);
+        if (p.node != UINT32_MAX)
+            return 0;
+    } else {
+        free(list);
     }
-    free(host);
-    return p.node == UINT32_MAX ? -ENOENT : 0;
-unknown:
-    free(host);
+    free(p.nodes);
+    p.nodes = NULL;
     p.num_nodes = 0;
     return -ENOENT;
 }
@@ -201,6 +224,8 @@ static int read_job(void)
     p.node = p.num_nodes == 1 ? 0 : get_number(p.self.rank, PMIX_NODEID, UINT32_MAX);
     return p.node == UINT32_MAX ? -EPROTO : 0;
 }
+
+/* ---- opening ---- */
 
 /* Every process that PMIx_Init counted must say goodbye, or the launcher calls the job failed.
  * Not before exit: MPI_Init does not work any more after the last PMIx_Finalize. */
@@ -228,8 +253,6 @@ static void *open_in_thread(void *unused)
     pthread_mutex_unlock(&p.lock);
     return NULL;
 }
-
-/* ---- the interface ---- */
 
 static int start_thread(void)
 {
@@ -360,45 +383,65 @@ static int pmix_lookup(uint32_t rank, void *blob, size_t *size, int wait_ms)
     return rc;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t m = *(const uint32_t *)a, n = *(const uint32_t *)b;
+/* ---- the layout ---- */
 
-    return m < n ? -1 : m > n;
+static bool is_at(uint64_t rank, uint32_t node, uint32_t local_rank)
+{
+    return rank < p.size && get_number((uint32_t)rank, PMIX_LOCAL_RANK, UINT32_MAX) == local_rank &&
+           node_of_rank((uint32_t)rank, node) == node;
 }
 
-static void read_ranks(struct node *node)
+/* Sorts all ranks by node, for layouts that are not regular. It takes some microseconds a rank. */
+static void sort_ranks(void)
 {
-    pmix_proc_t *procs = NULL;
-    size_t n = 0;
+    uint32_t *node = malloc(p.size * sizeof(*node)), near = 0;
 
-    /* asked once, whatever comes out */
-    node->ranks = calloc(1, sizeof(*node->ranks));
-    if (pmix.resolve_peers(node->name, p.self.nspace, &procs, &n) != PMIX_SUCCESS || n == 0)
-        return;
-    uint32_t *ranks = malloc(n * sizeof(*ranks));
-    if (ranks) {
-        for (size_t i = 0; i < n; i++)
-            ranks[i] = procs[i].rank;
-        qsort(ranks, n, sizeof(*ranks), by_number);
-        free(node->ranks);
-        node->ranks = ranks;
-        node->count = (uint32_t)n;
+    p.sorted = true;
+    p.ranks = malloc(p.size * sizeof(*p.ranks));
+    p.first = calloc((size_t)p.num_nodes + 2, sizeof(*p.first));
+    if (!node || !p.ranks || !p.first)
+        goto fail;
+    for (uint32_t r = 0; r < p.size; r++) {
+        node[r] = near = node_of_rank(r, near);
+        if (near == UINT32_MAX)
+            goto fail;
+        p.first[near + 2]++;
     }
-    free(procs);
+    for (uint32_t n = 2; n < p.num_nodes + 2; n++)
+        p.first[n] += p.first[n - 1];
+    /* now first[n + 1] is where node n starts; placing its ranks moves it to where n + 1 starts */
+    for (uint32_t r = 0; r < p.size; r++)
+        p.ranks[p.first[node[r] + 1]++] = r;
+    free(node);
+    return;
+fail:
+    ut_info("job", "PMIx does not tell where all ranks are");
+    free(node);
+    free(p.ranks);
+    free(p.first);
+    p.ranks = p.first = NULL;
 }
 
 static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
 {
+    uint64_t by_node = (uint64_t)node * p.local_size + local_rank;
+    uint64_t by_turns = (uint64_t)local_rank * p.num_nodes + node;
     int64_t rank = -ENOENT;
 
+    if (p.num_nodes == 1 && p.local_size == p.size)
+        return node == 0 && local_rank < p.size ? (int64_t)local_rank : -ENOENT;
     if (!p.nodes || node >= p.num_nodes)
-        return rank;
+        return -ENOENT;
+    /* the two usual layouts need no table */
+    if (is_at(by_node, node, local_rank))
+        return (int64_t)by_node;
+    if (is_at(by_turns, node, local_rank))
+        return (int64_t)by_turns;
     pthread_mutex_lock(&p.lock);
-    if (!p.nodes[node].ranks)
-        read_ranks(&p.nodes[node]);
-    if (local_rank < p.nodes[node].count)
-        rank = p.nodes[node].ranks[local_rank];
+    if (!p.sorted)
+        sort_ranks();
+    if (p.first && local_rank < p.first[node + 1] - p.first[node])
+        rank = p.ranks[p.first[node] + local_rank];
     pthread_mutex_unlock(&p.lock);
     return rank;
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion (manual 3.7.4, 3.7.5). */
+#include <sched.h>
+
+#include "api/api.h"
+#include "engine/engine.h"
+
+/* So many polls in a row that find nothing, and the core is offered to others: with more processes
+ * than cores, whoever is waited for may need this one. */
+enum { PATIENCE = 512, YIELD_EVERY = 8 };
+
+static int leave_empty(struct ut_vcq *vcq)
+{
+    uint32_t idle = ++vcq->idle_polls;
+
+    ut_vcq_leave(vcq);
+    if (__builtin_expect(idle > PATIENCE && idle % YIELD_EVERY == 0, 0))
+        sched_yield();
+    return UTOFU_ERR_NOT_FOUND;
+}
+
+int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata)
+{
+    if (__builtin_expect(!cbdata, 0))
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "cbdata is NULL");
+    if (__builtin_expect(flags != 0, 0))
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (__builtin_expect(!vcq, 0))
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    vcq->poll_count++;
+    int rc = ut_engine_poll_tcq(vcq, cbdata);
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return leave_empty(vcq);
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+UT_PUBLIC(utofu_poll_tcq);
+
+int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
+                    struct utofu_mrq_notice *notice)
+{
+    if (__builtin_expect(!notice, 0))
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "notice is NULL");
+    if (__builtin_expect(flags != 0, 0))
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (__builtin_expect(!vcq, 0))
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    vcq->poll_count++;
+    int rc = ut_mrq_pop(vcq, notice);
+    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
+        rc = ut_mrq_pop(vcq, notice);
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return leave_empty(vcq);
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+UT_PUBLIC(utofu_poll_mrq);
+
+int putofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
+{
+    if (!count)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "count is NULL");
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    vcq->poll_count++;
+    *count = ut_vcq_cq_unread_tcq(vcq);
+    ut_vcq_leave(vcq);
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_num_unread_tcq);
+
+int putofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
+{
+    if (!count)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "count is NULL");
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    vcq->poll_count++;
+    ut_engine_progress(vcq);
+    *count = vcq->mrq_tail - vcq->mrq_head;
+    ut_vcq_leave(vcq);
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_num_unread_mrq);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* STADDs (manual 3.6). */
+#include "api/api.h"
+#include "stag/stag.h"
+
+/* A STADD has 40 bits of offset, and a region may begin 64 KiB into them. */
+#define MAX_REGION_SIZE ((1ull << 40) - (1ull << 16))
+
+static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, unsigned long flags,
+               utofu_stadd_t *stadd)
+{
+    if (!stadd)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "stadd is NULL");
+    if (!addr || (uintptr_t)addr + size < (uintptr_t)addr)
+        return UT_REFUSE(UTOFU_ERR_INVALID_ADDRESS, "%zu bytes at %p are no memory", size, addr);
+    if (size == 0 || size > MAX_REGION_SIZE)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "a region has 1 to %llu bytes, not %zu",
+                         MAX_REGION_SIZE, size);
+    if (flags & ~UTOFU_REG_MEM_FLAG_READ_ONLY)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "registration flags %#lx are not defined",
+                         flags & ~UTOFU_REG_MEM_FLAG_READ_ONLY);
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    int rc = ut_stag_register(vcq->stags, addr, size, stag, !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY),
+                              stadd);
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+int putofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned long int flags,
+                   utofu_stadd_t *stadd)
+{
+    return reg(vcq_hdl, addr, size, UT_STAG_NONE, flags, stadd);
+}
+UT_PUBLIC(utofu_reg_mem);
+
+int putofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned int stag,
+                             unsigned long int flags, utofu_stadd_t *stadd)
+{
+    if (stag >= UT_NUM_RESERVED_STAGS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_STAG, "STag %u: those of the caller are 0 to 255", stag);
+    if ((uintptr_t)addr % UT_STAG_ALIGNMENT)
+        return UT_REFUSE(UTOFU_ERR_INVALID_ADDRESS, "%p is not a multiple of %d", addr,
+                         UT_STAG_ALIGNMENT);
+    if (size % UT_STAG_ALIGNMENT)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "size %zu is not a multiple of %d", size,
+                         UT_STAG_ALIGNMENT);
+    return reg(vcq_hdl, addr, size, stag, flags, stadd);
+}
+UT_PUBLIC(utofu_reg_mem_with_stag);
+
+int putofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *stadd)
+{
+    struct ut_vcq_ident ident;
+
+    if (!stadd)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "stadd is NULL");
+    if (!ut_vcq_id_unpack(vcq_id, &ident) || !ut_vcq_ident_public(&ident))
+        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
+                         (unsigned long long)vcq_id);
+    if (stag >= UT_NUM_RESERVED_STAGS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_STAG, "STag %u: those of the caller are 0 to 255", stag);
+    *stadd = ut_stadd_make(UT_STAG_RESERVED_BASE + 0x100u * ident.cmp + stag, 0, 0);
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_stadd);
+
+int putofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long int flags)
+{
+    if (flags)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "deregistration flags %#lx are not defined", flags);
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    int rc = ut_stag_deregister(vcq->stags, stadd);
+    ut_vcq_leave(vcq);
+    return rc;
+}
+UT_PUBLIC(utofu_dereg_mem);

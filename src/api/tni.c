@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TNI queries (manual 3.2). The numbers are those of the manual's chapter 6, whatever the machine. */
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "desc/desc.h"
+
+static struct utofu_onesided_caps onesided_caps = {
+    .flags = UTOFU_ONESIDED_CAP_FLAG_SESSION_MODE | UTOFU_ONESIDED_CAP_FLAG_ARMW,
+    .armw_ops = UTOFU_ONESIDED_CAP_ARMW_OP_CSWAP | UTOFU_ONESIDED_CAP_ARMW_OP_SWAP |
+                UTOFU_ONESIDED_CAP_ARMW_OP_ADD | UTOFU_ONESIDED_CAP_ARMW_OP_XOR |
+                UTOFU_ONESIDED_CAP_ARMW_OP_AND | UTOFU_ONESIDED_CAP_ARMW_OP_OR,
+    .num_cmp_ids = UT_NUM_CMP_IDS,
+    .num_reserved_stags = UT_NUM_RESERVED_STAGS,
+    .cache_line_size = UT_CACHE_LINE,
+    .stag_address_alignment = UT_STAG_ALIGNMENT,
+    .max_toq_desc_size = sizeof(struct ut_desc),
+    .max_putget_size = UT_MAX_PUTGET,
+    .max_piggyback_size = UT_MAX_PIGGYBACK,
+    .max_edata_size = 1,
+    .max_mtu = UT_MAX_MTU,
+    .max_gap = UT_MAX_GAP,
+};
+
+static struct utofu_barrier_caps barrier_caps = {
+    .flags = 0,
+    .reduce_ops = UTOFU_BARRIER_CAP_REDUCE_OP_BARRIER | UTOFU_BARRIER_CAP_REDUCE_OP_BAND |
+                  UTOFU_BARRIER_CAP_REDUCE_OP_BOR | UTOFU_BARRIER_CAP_REDUCE_OP_BXOR |
+                  UTOFU_BARRIER_CAP_REDUCE_OP_MAX | UTOFU_BARRIER_CAP_REDUCE_OP_MAXLOC |
+                  UTOFU_BARRIER_CAP_REDUCE_OP_SUM | UTOFU_BARRIER_CAP_REDUCE_OP_BFPSUM,
+    .max_uint64_reduction = 6,
+    .max_double_reduction = 3,
+};
+
+static int get_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
+{
+    if (!tni_ids || !num_tnis)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_ids or num_tnis is NULL");
+    utofu_tni_id_t *ids = malloc(UT_NUM_TNIS * sizeof(*ids));
+    if (!ids)
+        return UTOFU_ERR_OUT_OF_MEMORY;
+    for (utofu_tni_id_t i = 0; i < UT_NUM_TNIS; i++)
+        ids[i] = i;
+    *tni_ids = ids;
+    *num_tnis = UT_NUM_TNIS;
+    return UTOFU_SUCCESS;
+}
+
+int putofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
+{
+    return get_tnis(tni_ids, num_tnis);
+}
+UT_PUBLIC(utofu_get_onesided_tnis);
+
+int putofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
+{
+    return get_tnis(tni_ids, num_tnis);
+}
+UT_PUBLIC(utofu_get_barrier_tnis);
+
+int putofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps)
+{
+    if (!tni_caps)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
+    if (tni_id >= UT_NUM_TNIS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
+    *tni_caps = &onesided_caps;
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_onesided_caps);
+
+int putofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **tni_caps)
+{
+    if (!tni_caps)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
+    if (tni_id >= UT_NUM_TNIS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
+    *tni_caps = &barrier_caps;
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_barrier_caps);

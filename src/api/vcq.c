@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* VCQ management (manual 3.3). */
+#include <string.h>
+
+#include "api/api.h"
+
+static int create(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *vcq_hdl)
+{
+    const unsigned long known = UTOFU_VCQ_FLAG_THREAD_SAFE | UTOFU_VCQ_FLAG_EXCLUSIVE |
+                                UTOFU_VCQ_FLAG_SESSION_MODE;
+    const unsigned long kinds = UTOFU_VCQ_FLAG_EXCLUSIVE | UTOFU_VCQ_FLAG_SESSION_MODE;
+
+    if (!vcq_hdl)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_hdl is NULL");
+    if (tni_id >= UT_NUM_TNIS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
+    if (flags & ~known)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "VCQ flags %#lx are not defined", flags & ~known);
+    if ((flags & kinds) == kinds)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "a VCQ is exclusive or in session mode, not both");
+    if (cmp_id >= 0 && (flags & kinds))
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS,
+                         "with a component id a VCQ is neither exclusive nor in session mode");
+    return ut_vcq_create(tni_id, cmp_id, flags, vcq_hdl);
+}
+
+int putofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
+{
+    return create(tni_id, -1, flags, vcq_hdl);
+}
+UT_PUBLIC(utofu_create_vcq);
+
+int putofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
+                                  unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
+{
+    if (cmp_id >= UT_NUM_CMP_IDS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_CMP_ID, "component id %u: they are 0 to 7", cmp_id);
+    return create(tni_id, cmp_id, flags, vcq_hdl);
+}
+UT_PUBLIC(utofu_create_vcq_with_cmp_id);
+
+int putofu_free_vcq(utofu_vcq_hdl_t vcq_hdl)
+{
+    return ut_vcq_free(vcq_hdl);
+}
+UT_PUBLIC(utofu_free_vcq);
+
+int putofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id)
+{
+    if (!vcq_id)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_id is NULL");
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    *vcq_id = vcq->id;
+    ut_vcq_leave(vcq);
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_vcq_id);
+
+int putofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_t cq_id,
+                            utofu_cmp_id_t cmp_id, utofu_vcq_id_t *vcq_id)
+{
+    struct ut_vcq_ident ident = {.tni = tni_id, .cq = cq_id, .cmp = cmp_id};
+
+    if (!coords || !vcq_id)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "coords or vcq_id is NULL");
+    if (!ut_coords_valid(coords))
+        return UT_REFUSE(UTOFU_ERR_INVALID_COORDS, "A, B, C coordinates %u, %u, %u: they end at 1, 2, "
+                                                   "1", coords[3], coords[4], coords[5]);
+    if (tni_id >= UT_NUM_TNIS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
+    if (cq_id > UT_MAX_CQ_ID)
+        return UT_REFUSE(UTOFU_ERR_INVALID_CQ_ID, "CQ %u: they end at %d", cq_id, UT_MAX_CQ_ID);
+    if (cmp_id >= UT_NUM_CMP_IDS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_CMP_ID, "component id %u: they are 0 to 7", cmp_id);
+    memcpy(ident.coords.at, coords, sizeof(ident.coords.at));
+    *vcq_id = ut_vcq_id_canonical(&ident);
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_construct_vcq_id);
+
+int putofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t *tni_id,
+                          utofu_cq_id_t *cq_id, uint16_t *extra_val)
+{
+    struct ut_vcq_ident ident;
+
+    if (!coords || !tni_id || !cq_id || !extra_val)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "coords, tni_id, cq_id or extra_val is NULL");
+    if (!ut_vcq_id_unpack(vcq_id, &ident) || !ut_vcq_ident_public(&ident))
+        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
+                         (unsigned long long)vcq_id);
+    memcpy(coords, ident.coords.at, sizeof(ident.coords.at));
+    *tni_id = ident.tni;
+    *cq_id = ident.cq;
+    *extra_val = ident.cmp;
+    return UTOFU_SUCCESS;
+}
+UT_PUBLIC(utofu_query_vcq_info);

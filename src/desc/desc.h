@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The 64-byte TOQ descriptor: one encoder per kind, and the seal that tells a descriptor that a
+ * prepare function wrote for this VCQ from anything else. Pure functions; uses ident.
+ */
+#ifndef UT_DESC_DESC_H
+#define UT_DESC_DESC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "utofu.h"
+
+enum ut_desc_kind {
+    UT_DESC_NOP = 1,
+    UT_DESC_PUT,
+    UT_DESC_PIGGYBACK,
+    UT_DESC_GET,
+    UT_DESC_ARMW,
+};
+
+enum ut_desc_limits {
+    UT_MAX_PUTGET = 16777215,
+    UT_MAX_PIGGYBACK = 32,
+    UT_MAX_EDATA = 255,
+    UT_MAX_MTU = 1920,
+    UT_MAX_GAP = 255,
+    UT_MAX_SPS = 15,
+    UT_CACHE_LINE = 256,
+};
+
+/* Operators on the wire and in descriptors: the public ones, and compare-and-swap. */
+enum { UT_ARMW_OP_CSWAP = 6 };
+
+struct ut_desc {
+    uint8_t kind;
+    uint8_t edata;
+    uint16_t flags;       /* the low 16 bits of UTOFU_ONESIDED_FLAG_* */
+    uint32_t length : 24; /* put, get: bytes; ARMW: 4 or 8 */
+    uint32_t sps : 4;
+    uint32_t path : 4;
+    uint64_t rmt_vcq_id;
+    uint64_t rmt_stadd;
+    union {
+        uint8_t data[UT_MAX_PIGGYBACK];
+        struct {
+            uint64_t lcl_stadd;
+            uint16_t mtu;
+            uint16_t gap;
+        };
+        struct {
+            uint64_t operand;
+            uint64_t compare;
+            uint32_t op; /* enum utofu_armw_op or UT_ARMW_OP_CSWAP */
+        };
+    };
+    uint64_t seal; /* of a prepared descriptor; not used in the TOQ */
+};
+
+_Static_assert(sizeof(struct ut_desc) == 64, "max_toq_desc_size");
+
+/* flags that a descriptor keeps */
+static inline uint16_t ut_desc_flags(unsigned long flags)
+{
+    return (uint16_t)flags;
+}
+static inline unsigned int ut_flags_sps(unsigned long flags)
+{
+    return flags >> 24 & 0xf;
+}
+static inline unsigned int ut_flags_path(unsigned long flags)
+{
+    return flags >> 28 & 0xff;
+}
+
+static inline void ut_desc_head(struct ut_desc *d, enum ut_desc_kind kind, utofu_vcq_id_t rmt_vcq_id,
+                                utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
+                                unsigned long flags)
+{
+    d->kind = (uint8_t)kind;
+    d->edata = (uint8_t)edata;
+    d->flags = ut_desc_flags(flags);
+    d->length = (uint32_t)length & 0xffffff;
+    d->sps = ut_flags_sps(flags) & 0xf;
+    d->path = ut_flags_path(flags) & 0xf;
+    d->rmt_vcq_id = rmt_vcq_id;
+    d->rmt_stadd = rmt_stadd;
+}
+
+static inline void ut_desc_transfer(struct ut_desc *d, utofu_stadd_t lcl_stadd, size_t mtu,
+                                    size_t gap)
+{
+    d->lcl_stadd = lcl_stadd;
+    d->mtu = (uint16_t)(mtu ? mtu : UT_MAX_MTU);
+    d->gap = (uint16_t)gap;
+}
+
+static inline void ut_desc_armw(struct ut_desc *d, uint32_t op, uint64_t operand, uint64_t compare)
+{
+    d->operand = operand;
+    d->compare = compare;
+    d->op = op;
+}
+
+/* A descriptor that a prepare function gives away: unused bytes zero, sealed for one VCQ. */
+uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key);
+
+/* True for a descriptor that was sealed for this VCQ and whose every field is in range. */
+bool ut_desc_valid(const struct ut_desc *desc, uint64_t vcq_key);
+
+#endif

@@ -1,0 +1,1143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executing descriptors, and what comes back. See engine.h for the order of reading. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "armw/armw.h"
+#include "progress/progress.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+/* What posting one descriptor led to. */
+enum outcome {
+    POSTED,   /* all of it is with the provider, or it is finished */
+    NOT_NOW,  /* the link is told when to go on */
+};
+
+enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
+
+static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    return (uint32_t)(slot - vcq->toq);
+}
+
+static bool wants_remote_notice(const struct ut_slot *slot)
+{
+    return slot->desc.flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+}
+
+/*
+ * Completion: DONE, and RETIRED when everything before it on the link is
+ */
+
+static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct utofu_mrq_notice *n;
+
+    switch (d->kind) {
+    case UT_DESC_GET:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_GET, slot->mrq_rc, link->peer);
+        n->lcl_stadd = d->lcl_stadd + d->length;
+        break;
+    case UT_DESC_ARMW:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_ARMW, slot->mrq_rc, link->peer);
+        n->rmt_value = slot->rmt_value;
+        n->rmt_stadd = d->rmt_stadd;
+        break;
+    default:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_PUT, slot->mrq_rc, link->peer);
+        n->rmt_stadd = d->rmt_stadd + d->length;
+    }
+    n->edata = d->edata;
+}
+
+static void retire(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    while (link->first != UT_NO_SLOT) {
+        struct ut_slot *slot = &vcq->toq[link->first];
+        if (slot->state != UT_SLOT_DONE)
+            return;
+        link->first = slot->next;
+        if (link->first == UT_NO_SLOT)
+            link->last = UT_NO_SLOT;
+        if (slot->mrq_rc || (!slot->tcq_rc &&
+                             (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
+            write_local_notice(vcq, link, slot);
+        slot->tcq_ready = true;
+        slot->state = UT_SLOT_RETIRED;
+    }
+}
+
+static void finish(struct ut_link *link, struct ut_slot *slot)
+{
+    if (slot->desc.kind == UT_DESC_ARMW && slot->stage > 0)
+        link->armw_out--;
+    slot->state = UT_SLOT_DONE;
+    retire(link);
+}
+
+/* An error that the local TNI meets: TCQ entry, no MRQ notice. */
+static enum outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    slot->tcq_rc = (int16_t)rc;
+    finish(link, slot);
+    return POSTED;
+}
+
+/* Any later error: MRQ notice whether asked for or not. */
+static enum outcome fail_mrq(struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    slot->mrq_rc = (int16_t)rc;
+    finish(link, slot);
+    return POSTED;
+}
+
+/*
+ * Posting
+ */
+
+static int tcq_error(enum ut_stag_result r)
+{
+    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_TCQ_STADD
+           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_TCQ_LENGTH
+                                     : UTOFU_ERR_TCQ_MEMORY;
+}
+
+static int lcl_mrq_error(enum ut_stag_result r)
+{
+    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_LCL_STADD
+           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_LCL_LENGTH
+                                     : UTOFU_ERR_MRQ_LCL_MEMORY;
+}
+
+static int rmt_mrq_error(enum ut_stag_result r)
+{
+    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_RMT_STADD
+           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_RMT_LENGTH
+                                     : UTOFU_ERR_MRQ_RMT_MEMORY;
+}
+
+/* A negative return of the provider, with nothing of the operation posted. */
+static enum outcome refused(struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    switch (rc) {
+    case -EAGAIN:
+        ut_link_wait(link);
+        return NOT_NOW;
+    case -ENOTCONN:
+        return NOT_NOW; /* down() tells */
+    case -EACCES:
+        /* the entry may be one of an earlier registration: look again, once */
+        if (slot->retries++ == 0) {
+            ut_link_forget(link, slot->desc.rmt_stadd);
+            slot->fresh = false;
+            ut_link_wait(link);
+            return NOT_NOW;
+        }
+        return fail_mrq(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+    case -EFAULT:
+        return fail_mrq(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+    case -EPERM:
+        return slot->desc.kind == UT_DESC_GET ? fail_mrq(link, slot, UTOFU_ERR_MRQ_LCL_MEMORY)
+                                              : fail_tcq(link, slot, UTOFU_ERR_TCQ_MEMORY);
+    default:
+        return fail_mrq(link, slot, UTOFU_ERR_MRQ_OTHER);
+    }
+}
+
+static uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t number)
+{
+    const unsigned int told = UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    uint32_t flags = vcq->unflushed ? PROV_MORE : 0;
+
+    if ((slot->desc.flags & told) || number % SIGNAL_EVERY == 0)
+        flags |= PROV_SIGNAL;
+    return flags;
+}
+
+/* A STRONG_ORDER communication starts behind earlier reads and atomics: the device's fence orders
+ * it behind its own; for an ARMW that the target's CPU executes it waits here. */
+static bool must_wait(const struct ut_link *link, const struct ut_slot *slot)
+{
+    return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) && link->armw_out > 0;
+}
+
+static uint32_t fence_flag(const struct ut_link *link, const struct ut_slot *slot)
+{
+    bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;
+
+    return strong && link->reads_out > 0 ? PROV_FENCE : 0;
+}
+
+static unsigned int announce_slot(utofu_stadd_t stadd)
+{
+    return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55); /* UT_NUM_ANNOUNCED is 2^9 */
+}
+
+/* The notice of a put or a get in a message of its own; a put's announces its slot for next time. */
+static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct ut_msg_notice m = {
+        .head = {.type = UT_MSG_NOTICE, .edata = d->edata, .sps = d->sps,
+                 .flags = wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0},
+        .rmt_stadd = d->rmt_stadd + d->length,
+    };
+
+    if (d->kind == UT_DESC_GET) {
+        m.head.flags |= UT_MSG_FLAG_GET;
+        m.lcl_stadd = d->lcl_stadd + d->length;
+        flags |= PROV_FENCE;
+    } else {
+        m.head.slot = announce_slot(m.rmt_stadd);
+        if (d->sps)
+            flags |= PROV_SOLICITED;
+    }
+    int rc = link->ops->send(link->conn, &m, sizeof(m), flags,
+                             ut_cookie(UT_COOKIE_SLOT, slot_number(link->vcq, slot)));
+    if (rc >= 0) {
+        slot->msg_number = ut_link_count_tx(link);
+        if (d->kind != UT_DESC_GET && link->tx_announced)
+            link->tx_announced[m.head.slot] = m.rmt_stadd;
+    }
+    return rc;
+}
+
+/* Can this put's notice ride on its data? Only where its STADD was announced before. */
+static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
+{
+    utofu_stadd_t end = d->rmt_stadd + d->length;
+    unsigned int n = announce_slot(end);
+    int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
+
+    if (!notice) {
+        *imm = ut_imm_make(d->edata, d->sps, 0, 0); /* the schedule pointer needs no STADD */
+        return true;
+    }
+    if (__builtin_expect(!link->tx_announced, 0)) {
+        link->tx_announced = malloc(UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
+        if (link->tx_announced)
+            memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
+        return false;
+    }
+    *imm = ut_imm_make(d->edata, d->sps, 1, n);
+    return link->tx_announced[n] == end;
+}
+
+/* The last part of a descriptor was taken by the provider. */
+static enum outcome accepted(struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    slot->stage++;
+    slot->state = UT_SLOT_POSTED;
+    if (rc & PROV_COMPLETE) {
+        slot->pending--;
+        if (slot->pending == 0)
+            finish(link, slot);
+    }
+    return POSTED;
+}
+
+static enum outcome post_notice(struct ut_link *link, struct ut_slot *slot)
+{
+    uint32_t flags = post_flags(link->vcq, slot, slot_number(link->vcq, slot));
+    int rc = send_notice(link, slot, flags);
+
+    if (rc < 0)
+        return refused(link, slot, rc);
+    slot->pending++;
+    return accepted(link, slot, rc);
+}
+
+/* Stage 0: the data (and the notice, where it rides along); stage 1: the notice. */
+static enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
+{
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_desc *d = &slot->desc;
+    uint32_t number = slot_number(vcq, slot);
+
+    if (slot->stage == 1)
+        return post_notice(link, slot);
+    if (must_wait(link, slot))
+        return NOT_NOW;
+
+    struct prov_xfer x = {.length = d->length,
+                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
+    uint8_t *source = d->data;
+    if (d->kind == UT_DESC_PUT) {
+        struct ut_stag_local *local;
+        enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, d->length, false, &local,
+                                                &source);
+        if (__builtin_expect(r != UT_STAG_OK, 0))
+            return fail_tcq(link, slot, tcq_error(r));
+        x.lkey = local->lkey[link->provider];
+    }
+    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, true, slot->fresh, &x.rmt, &x.rkey);
+    if (__builtin_expect(rc != 0, 0))
+        return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
+
+    x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
+    if (d->kind == UT_DESC_PUT && d->length <= UT_MAX_PIGGYBACK &&
+        d->length <= link->max_inline) {
+        /* the source is free at once, and the data is here should the connection break */
+        memcpy(d->data, source, d->length);
+        d->kind = UT_DESC_PIGGYBACK;
+        source = d->data;
+    }
+    x.lcl = source;
+    if (d->kind == UT_DESC_PIGGYBACK)
+        x.flags |= PROV_COPY;
+    bool notify = wants_remote_notice(slot) || d->sps;
+    bool rides = notify && notice_rides(link, d, &x.imm);
+    if (rides) {
+        x.flags |= PROV_NOTIFY | (d->sps ? PROV_SOLICITED : 0u);
+    } else if (notify) {
+        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it tells */
+    }
+    rc = link->ops->write(link->conn, &x);
+    if (__builtin_expect(rc < 0, 0))
+        return refused(link, slot, rc);
+    slot->pending++;
+    if (d->kind == UT_DESC_PIGGYBACK || (rc & PROV_COMPLETE))
+        slot->tcq_ready = true;
+    if (rides)
+        slot->msg_number = ut_link_count_tx(link);
+    if (!notify || rides)
+        return accepted(link, slot, rc);
+    if (rc & PROV_COMPLETE)
+        slot->pending--;
+    slot->stage = 1;
+    return post_notice(link, slot);
+}
+
+/* Stage 0: the read; stage 1: the remote notice behind it. */
+static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
+{
+    struct ut_vcq *vcq = link->vcq;
+    const struct ut_desc *d = &slot->desc;
+    uint32_t number = slot_number(vcq, slot);
+    struct ut_stag_local *local;
+    uint8_t *dest;
+
+    if (slot->stage == 1)
+        return post_notice(link, slot);
+    if (must_wait(link, slot))
+        return NOT_NOW;
+    enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, d->length, true, &local, &dest);
+    if (r != UT_STAG_OK)
+        return fail_mrq(link, slot, lcl_mrq_error(r));
+    struct prov_xfer x = {.lcl = dest,
+                          .length = d->length,
+                          .lkey = local->lkey[link->provider],
+                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
+    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, false, slot->fresh, &x.rmt, &x.rkey);
+    if (rc != 0)
+        return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
+    x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
+    rc = link->ops->read(link->conn, &x);
+    if (rc < 0)
+        return refused(link, slot, rc);
+    slot->pending++;
+    slot->tcq_ready = true; /* the request is sent */
+    if (!(rc & PROV_COMPLETE))
+        link->reads_out++;
+    if (!wants_remote_notice(slot))
+        return accepted(link, slot, rc);
+    if (rc & PROV_COMPLETE)
+        slot->pending--;
+    slot->stage = 1;
+    return post_notice(link, slot);
+}
+
+/* The target's CPU executes: stage 1 is on its way, stage 2 is answered. */
+static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    uint32_t number = slot_number(link->vcq, slot);
+    struct ut_msg_armw m = {
+        .head = {.type = UT_MSG_ARMW,
+                 .edata = d->edata,
+                 .flags = wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0,
+                 .slot = number},
+        .rmt_stadd = d->rmt_stadd,
+        .operand = d->operand,
+        .compare = d->compare,
+        .op = (uint8_t)d->op,
+        .size = (uint8_t)d->length,
+    };
+
+    if (must_wait(link, slot))
+        return NOT_NOW;
+    uint32_t flags = fence_flag(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
+    int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
+                             ut_cookie(UT_COOKIE_SLOT, number));
+    if (rc < 0)
+        return refused(link, slot, rc);
+    slot->msg_number = ut_link_count_tx(link);
+    slot->tcq_ready = true;
+    slot->state = UT_SLOT_POSTED;
+    slot->stage = 1;
+    if (!(rc & PROV_COMPLETE))
+        slot->pending++;
+    link->armw_out++;
+    return POSTED;
+}
+
+/*
+ * ARMW by the device: fetch-and-add and compare-and-swap of 8 bytes natively, everything else by
+ * compare-and-swap of the aligned word until nobody was faster. Stage 1: an atomic is posted;
+ * stage 2: the remote notice is. slot->rmt_value is the word that the last atomic found.
+ */
+
+static bool armw_is_native(const struct ut_desc *d)
+{
+    return d->length == 8 && (d->op == UTOFU_ARMW_OP_ADD || d->op == UT_ARMW_OP_CSWAP);
+}
+
+static unsigned int armw_shift(const struct ut_desc *d, uint64_t addr)
+{
+    return d->length == 4 ? (unsigned int)(addr & 4) * 8 : 0;
+}
+
+static int post_atomic(struct ut_link *link, struct ut_slot *slot)
+{
+    struct ut_vcq *vcq = link->vcq;
+    const struct ut_desc *d = &slot->desc;
+    uint32_t number = slot_number(vcq, slot);
+    struct prov_atomic a = {.result = &vcq->armw_words[number],
+                            .lkey = ut_region_lkey(vcq->armw_region, link->provider),
+                            .flags = PROV_SIGNAL | fence_flag(link, slot),
+                            .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
+    uint64_t addr;
+    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, true, slot->fresh, &addr, &a.rkey);
+
+    if (rc != 0)
+        return rc;
+    a.rmt = addr & ~7ull;
+    if (armw_is_native(d)) {
+        a.op = d->op == UTOFU_ARMW_OP_ADD ? PROV_ATOMIC_FADD : PROV_ATOMIC_CSWAP;
+        a.operand = d->operand;
+        a.compare = d->compare;
+    } else {
+        a.op = PROV_ATOMIC_CSWAP;
+        a.compare = slot->rmt_value;
+        a.operand = ut_armw_word_result(d->length, armw_shift(d, addr), d->op, slot->rmt_value,
+                                        d->operand, d->compare);
+    }
+    return link->ops->atomic(link->conn, &a);
+}
+
+static enum outcome post_armw_notice(struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct ut_msg_notice m = {.head = {.type = UT_MSG_ARMW_NOTICE, .edata = d->edata},
+                              .rmt_stadd = d->rmt_stadd};
+    int rc = link->ops->send(link->conn, &m, sizeof(m), PROV_SIGNAL | PROV_FENCE,
+                             ut_cookie(UT_COOKIE_SLOT, slot_number(link->vcq, slot)));
+
+    if (rc == -EAGAIN || rc == -ENOTCONN)
+        return refused(link, slot, rc);
+    if (rc < 0)
+        return fail_mrq(link, slot, UTOFU_ERR_MRQ_OTHER);
+    slot->msg_number = ut_link_count_tx(link);
+    slot->stage = 3;
+    slot->pending++;
+    if (rc & PROV_COMPLETE) {
+        slot->pending--;
+        finish(link, slot);
+    }
+    return POSTED;
+}
+
+/* An atomic came back with `found` in the word: done, or once more. */
+static void atomic_done(struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    uint64_t found = link->vcq->armw_words[slot_number(link->vcq, slot)];
+    unsigned int shift = d->length == 4 ? (unsigned int)(d->rmt_stadd & 4) * 8 : 0;
+
+    if (!armw_is_native(d) && found != slot->rmt_value) {
+        slot->rmt_value = found;
+        slot->stage = 1;
+        int rc = post_atomic(link, slot);
+        if (rc >= 0) {
+            slot->pending++;
+            link->reads_out++;
+            return;
+        }
+        slot->stage = 4; /* to be posted again */
+        ut_link_wait(link);
+        return;
+    }
+    slot->rmt_value = ut_armw_word_extract(d->length, shift, found);
+    slot->stage = 2;
+    if (!wants_remote_notice(slot)) {
+        finish(link, slot);
+        return;
+    }
+    if (post_armw_notice(link, slot) == NOT_NOW)
+        ut_link_wait(link);
+}
+
+static enum outcome post_armw_device(struct ut_link *link, struct ut_slot *slot)
+{
+    if (must_wait(link, slot))
+        return NOT_NOW;
+    int rc = post_atomic(link, slot);
+    if (rc == UTOFU_ERR_NOT_COMPLETED)
+        return NOT_NOW;
+    if (rc <= UTOFU_ERR_MRQ_OTHER)
+        return fail_mrq(link, slot, rc);
+    if (rc < 0)
+        return refused(link, slot, rc);
+    slot->state = UT_SLOT_POSTED;
+    slot->stage = 1;
+    slot->pending++;
+    slot->tcq_ready = true;
+    link->armw_out++;
+    link->reads_out++;
+    return POSTED;
+}
+
+/* Device ARMWs in the middle of the link that could not go on when they wanted to. */
+static void resume_atomics(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT && n != link->to_post;) {
+        struct ut_slot *slot = &vcq->toq[n];
+        n = slot->next; /* the slot may be finished below */
+        if (slot->desc.kind != UT_DESC_ARMW || slot->state != UT_SLOT_POSTED || slot->pending)
+            continue;
+        if (slot->stage == 2) {
+            post_armw_notice(link, slot);
+        } else if (slot->stage == 4) {
+            int rc = post_atomic(link, slot);
+            if (rc >= 0) {
+                slot->stage = 1;
+                slot->pending++;
+                link->reads_out++;
+            } else if (rc == -EAGAIN || rc == UTOFU_ERR_NOT_COMPLETED) {
+                ut_link_wait(link);
+            } else if (rc != -ENOTCONN) {
+                fail_mrq(link, slot, rc <= UTOFU_ERR_MRQ_OTHER ? rc : UTOFU_ERR_MRQ_RMT_MEMORY);
+            }
+        }
+    }
+}
+
+static enum outcome post(struct ut_link *link, struct ut_slot *slot)
+{
+    switch (slot->desc.kind) {
+    case UT_DESC_PUT:
+    case UT_DESC_PIGGYBACK:
+        return post_put(link, slot);
+    case UT_DESC_GET:
+        return post_get(link, slot);
+    default:
+        return link->vcq->armw_words ? post_armw_device(link, slot)
+                                     : post_armw_message(link, slot);
+    }
+}
+
+void ut_engine_pump(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    if (link->state != UT_LINK_UP)
+        return;
+    if (__builtin_expect(link->msg_to_post != NULL, 0))
+        ut_link_post_messages(link);
+    if (__builtin_expect(vcq->armw_words && link->armw_out > 0, 0))
+        resume_atomics(link);
+    while (link->to_post != UT_NO_SLOT) {
+        struct ut_slot *slot = &vcq->toq[link->to_post];
+        uint32_t next = slot->next;
+        if (slot->state == UT_SLOT_WAITING) {
+            if (link->reading != UT_STAG_NONE || post(link, slot) == NOT_NOW)
+                return;
+        }
+        link->to_post = next;
+    }
+}
+
+/*
+ * Starting
+ */
+
+static void start(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    if (slot->desc.kind == UT_DESC_NOP) {
+        slot->tcq_ready = true;
+        slot->state = UT_SLOT_RETIRED;
+        return;
+    }
+    struct ut_link *link = ut_link_to(vcq, slot->desc.rmt_vcq_id);
+    if (__builtin_expect(!link, 0)) {
+        slot->tcq_rc = UTOFU_ERR_TCQ_OTHER;
+        slot->tcq_ready = true;
+        slot->state = UT_SLOT_RETIRED;
+        ut_error("engine", "no memory for another peer");
+        return;
+    }
+    uint32_t number = slot_number(vcq, slot);
+    slot->link = link;
+    slot->next = UT_NO_SLOT;
+    slot->state = UT_SLOT_WAITING;
+    if (link->last == UT_NO_SLOT)
+        link->first = number;
+    else
+        vcq->toq[link->last].next = number;
+    link->last = number;
+    if (link->to_post == UT_NO_SLOT)
+        link->to_post = number;
+    if (__builtin_expect(link->state == UT_LINK_UP, 1))
+        ut_engine_pump(link);
+    else if (link->state == UT_LINK_DEAD)
+        ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
+    else
+        ut_link_want(link);
+}
+
+static void flush(struct ut_vcq *vcq)
+{
+    vcq->unflushed = false;
+    for (unsigned int i = 0; i < vcq->num_eps; i++)
+        vcq->eps[i].ops->ep_flush(vcq->eps[i].ep);
+}
+
+/* Starts descriptors up to the schedule pointer; in free mode that is the tail. */
+static void start_due(struct ut_vcq *vcq)
+{
+    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+
+    if (vcq->toq_exec == vcq->toq_tail)
+        return;
+    bool batch = vcq->toq_tail - vcq->toq_exec > 1;
+    vcq->unflushed = batch;
+    while (vcq->toq_exec != vcq->toq_tail) {
+        if (session) {
+            if (vcq->started == vcq->scheduled)
+                break;
+            vcq->started++;
+        }
+        start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
+    }
+    if (batch)
+        flush(vcq);
+}
+
+void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct ut_slot *slot = ut_engine_slot(vcq, i);
+        slot->msg_number = 0;
+        slot->rmt_value = 0;
+        slot->tcq_rc = slot->mrq_rc = 0;
+        slot->stage = slot->pending = slot->retries = 0;
+        slot->tcq_ready = slot->fresh = false;
+        slot->state = UT_SLOT_SUBMITTED;
+    }
+    vcq->toq_tail += n;
+    if (!delay)
+        start_due(vcq);
+}
+
+void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
+{
+    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        return;
+    vcq->scheduled += sps;
+    start_due(vcq);
+    if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_told) {
+        vcq->shortfall_told = true;
+        ut_error("session", "VCQ %016llx: puts have arrived for %llu descriptors more than were "
+                            "posted; the limit is %d (manual 2.2.8.1). Post descriptors before "
+                            "their puts arrive", (unsigned long long)vcq->id,
+                 (unsigned long long)(vcq->scheduled - vcq->started), (int)MAX_SHORTFALL);
+    }
+}
+
+/*
+ * Room in the TOQ, and the TCQ
+ */
+
+static bool is_silent(const struct ut_slot *slot)
+{
+    return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+}
+
+static void reclaim(struct ut_vcq *vcq)
+{
+    while (vcq->tcq_head != vcq->toq_exec) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (!slot->tcq_ready || !is_silent(slot))
+            break;
+        vcq->tcq_head++;
+    }
+    while (vcq->toq_head != vcq->tcq_head) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_head);
+        if (slot->state != UT_SLOT_RETIRED)
+            break;
+        slot->state = UT_SLOT_FREE;
+        vcq->toq_head++;
+    }
+}
+
+/* Descriptors without notices complete with a later one; where there is none, an empty write that
+ * reports makes them. */
+static void nudge(struct ut_vcq *vcq)
+{
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
+        struct prov_xfer x = {.flags = PROV_SIGNAL};
+        if (link->state == UT_LINK_UP && link->first != UT_NO_SLOT &&
+            link->to_post == UT_NO_SLOT)
+            (void)link->ops->write(link->conn, &x);
+    }
+}
+
+static uint32_t room(const struct ut_vcq *vcq)
+{
+    return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
+}
+
+static int make_room(struct ut_vcq *vcq, uint32_t n)
+{
+    reclaim(vcq);
+    if (room(vcq) >= n)
+        return 0;
+    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        start_due(vcq); /* what DELAY_START held back */
+    ut_engine_progress(vcq);
+    reclaim(vcq);
+    if (room(vcq) >= n)
+        return 0;
+    nudge(vcq);
+    return UTOFU_ERR_BUSY;
+}
+
+int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n)
+{
+    return __builtin_expect(room(vcq) >= n, 1) ? 0 : make_room(vcq, n);
+}
+
+static int take_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    while (vcq->tcq_head != vcq->toq_exec) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (!slot->tcq_ready)
+            break;
+        vcq->tcq_head++;
+        if (!is_silent(slot)) {
+            *cbdata = slot->cbdata;
+            return slot->tcq_rc;
+        }
+    }
+    return UTOFU_ERR_NOT_FOUND;
+}
+
+int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    int rc = take_tcq(vcq, cbdata);
+
+    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
+        rc = take_tcq(vcq, cbdata);
+    return rc;
+}
+
+size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
+{
+    size_t n = 0;
+
+    ut_engine_progress(vcq);
+    reclaim(vcq);
+    for (uint32_t i = vcq->tcq_head; i != vcq->toq_tail; i++) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        n += !(is_silent(slot) && slot->state >= UT_SLOT_POSTED);
+    }
+    return n;
+}
+
+/*
+ * Arrivals
+ */
+
+static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    bool get = slot->desc.kind == UT_DESC_GET;
+
+    switch (status) {
+    case PROV_RMT_ACCESS:
+        if (slot->retries++ == 0) {
+            ut_link_forget(link, slot->desc.rmt_stadd);
+            return false; /* posted again when the connection is back */
+        }
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_RMT_FAULT:
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_LCL_ACCESS:
+        if (get || slot->tcq_ready)
+            slot->mrq_rc = UTOFU_ERR_MRQ_LCL_MEMORY;
+        else
+            slot->tcq_rc = UTOFU_ERR_TCQ_MEMORY;
+        return true;
+    case PROV_FAILED:
+        slot->mrq_rc = UTOFU_ERR_MRQ_OTHER;
+        return true;
+    default:
+        return false; /* PEER, FLUSHED: down() decides */
+    }
+}
+
+/* The connection may be going down, which ends or repeats what is left of the slot; it may also be
+ * up, and nothing more comes. */
+static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    if (done_with_error(link, slot, status)) {
+        if (slot->pending == 0)
+            finish(link, slot);
+    } else if (status == PROV_RMT_ACCESS) {
+        slot->state = UT_SLOT_WAITING;
+        slot->stage = 0;
+        slot->fresh = false;
+        link->to_post = link->first;
+        ut_link_wait(link);
+    }
+}
+
+static void slot_done(struct ut_link *link, uint32_t number, enum prov_status status)
+{
+    struct ut_slot *slot = &link->vcq->toq[number];
+
+    slot->pending--;
+    if (status != PROV_OK) {
+        if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
+            slot_failed(link, slot, status);
+        return;
+    }
+    switch (slot->desc.kind) {
+    case UT_DESC_ARMW:
+        if (link->vcq->armw_words && slot->stage == 1) {
+            link->reads_out--;
+            atomic_done(link, slot);
+        } else if (slot->stage >= 2 && slot->pending == 0) {
+            finish(link, slot);
+        }
+        return;
+    case UT_DESC_GET:
+        if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
+            !wants_remote_notice(slot))
+            link->reads_out--;
+        break;
+    default:
+        break;
+    }
+    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
+        finish(link, slot);
+    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+        ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+}
+
+static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    struct ut_link *link = ctx;
+
+    switch ((enum ut_cookie)(cookie & 7)) {
+    case UT_COOKIE_SLOT:
+        slot_done(link, (uint32_t)(cookie >> 3), status);
+        break;
+    case UT_COOKIE_READ:
+        ut_link_read_done(link, status);
+        break;
+    case UT_COOKIE_MSG:
+        ut_link_msg_done(link, status);
+        break;
+    case UT_COOKIE_NONE:
+        break;
+    }
+}
+
+static void push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
+
+    n->edata = edata;
+    n->lcl_stadd = lcl_stadd;
+    n->rmt_stadd = rmt_stadd;
+    if (type != UTOFU_MRQ_TYPE_RMT_GET)
+        n->rmt_value = rmt_stadd; /* some programs look for it there */
+}
+
+static void on_notify(void *ctx, uint32_t imm)
+{
+    struct ut_link *link = ctx;
+    unsigned int slot = imm >> UT_IMM_SLOT_SHIFT, sps = imm >> 8 & 0xf;
+
+    link->rx_number++;
+    if (imm & UT_IMM_NOTICE) {
+        if (!link->rx_announced || slot >= UT_NUM_ANNOUNCED) {
+            ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
+                     (unsigned long long)link->peer);
+            return;
+        }
+        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0, link->rx_announced[slot]);
+    }
+    if (sps)
+        ut_engine_schedule(link->vcq, sps);
+}
+
+static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
+{
+    if (m->head.type == UT_MSG_ARMW_NOTICE) {
+        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+        return;
+    }
+    if (m->head.flags & UT_MSG_FLAG_GET) {
+        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_GET, m->head.edata, m->lcl_stadd, m->rmt_stadd);
+        return;
+    }
+    if (!link->rx_announced)
+        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
+    if (link->rx_announced && m->head.slot < UT_NUM_ANNOUNCED)
+        link->rx_announced[m->head.slot] = m->rmt_stadd;
+    if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
+        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
+    if (m->head.sps)
+        ut_engine_schedule(link->vcq, m->head.sps);
+}
+
+/* An ARMW for this process: executed here and now, and answered. */
+static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
+{
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_msg_armw_reply reply = {.head = {.type = UT_MSG_ARMW_REPLY, .slot = m->head.slot}};
+    struct ut_stag_local *local;
+    uint8_t *addr;
+    enum ut_stag_result r = ut_stag_resolve(vcq->stags, m->rmt_stadd, m->size, true, &local, &addr);
+
+    if (r != UT_STAG_OK) {
+        reply.rc = rmt_mrq_error(r);
+    } else if ((uintptr_t)addr % m->size) {
+        reply.rc = UTOFU_ERR_MRQ_RMT_STADD;
+    } else {
+        reply.old_value = ut_armw_apply(addr, m->size, m->op, m->operand, m->compare);
+        if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
+            push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+    }
+    if (ut_link_send(link, &reply, sizeof(reply), false) != 0)
+        ut_error("engine", "no memory to answer an ARMW of VCQ %016llx",
+                 (unsigned long long)link->peer);
+}
+
+static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_reply *m)
+{
+    struct ut_vcq *vcq = answering->vcq;
+
+    if (m->head.slot > vcq->toq_mask)
+        return;
+    struct ut_slot *slot = &vcq->toq[m->head.slot];
+    if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW || slot->stage != 1 ||
+        slot->link->peer != answering->peer)
+        return;
+    slot->rmt_value = m->old_value;
+    slot->mrq_rc = (int16_t)m->rc;
+    slot->stage = 2;
+    struct ut_link *link = slot->link;
+    if (slot->pending == 0)
+        finish(link, slot);
+    if (link->armw_out == 0)
+        ut_engine_pump(link); /* STRONG_ORDER may wait for it */
+}
+
+static void on_message(void *ctx, const void *data, size_t size)
+{
+    struct ut_link *link = ctx;
+    const struct ut_msg_head *head = data;
+
+    link->rx_number++;
+    if (size >= sizeof(struct ut_msg_notice) &&
+        (head->type == UT_MSG_NOTICE || head->type == UT_MSG_ARMW_NOTICE)) {
+        take_notice(link, data);
+    } else if (size >= sizeof(struct ut_msg_armw) && head->type == UT_MSG_ARMW &&
+               (((const struct ut_msg_armw *)data)->size | 12) == 12) {
+        serve_armw(link, data);
+    } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
+        take_armw_reply(link, data);
+    } else {
+        ut_error("engine", "VCQ %016llx sent %zu bytes that are no message",
+                 (unsigned long long)link->peer, size);
+    }
+}
+
+static void on_request_shm(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
+                           size_t size)
+{
+    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_SHM);
+}
+
+static void on_request_verbs(void *owner, struct prov_conn *conn, uint64_t peer_id,
+                             const void *hello, size_t size)
+{
+    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_VERBS);
+}
+
+static void on_up(void *ctx, const void *hello, size_t size)
+{
+    ut_link_on_up(ctx, hello, size);
+}
+
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    ut_link_on_down(ctx, reason);
+}
+
+const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
+    [UT_PROV_SHM] = {on_done, on_message, on_notify, on_request_shm, on_up, on_down},
+    [UT_PROV_VERBS] = {on_done, on_message, on_notify, on_request_verbs, on_up, on_down},
+};
+
+/*
+ * Broken connections
+ */
+
+void ut_engine_rewind(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+    uint32_t resume = UT_NO_SLOT;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        if (slot->state == UT_SLOT_DONE)
+            continue;
+        slot->pending = 0;
+        slot->fresh = false;
+        if (slot->mrq_rc || slot->tcq_rc) {
+            slot->state = UT_SLOT_DONE;
+            continue;
+        }
+        /* stage > 0 tells ut_engine_delivered() that the peer may have it */
+        slot->state = UT_SLOT_WAITING;
+        if (resume == UT_NO_SLOT)
+            resume = n;
+    }
+    link->to_post = resume;
+    link->armw_out = link->reads_out = 0;
+    retire(link);
+}
+
+void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
+{
+    struct ut_vcq *vcq = link->vcq;
+    uint32_t last_delivered = UT_NO_SLOT;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
+            last_delivered = n;
+    }
+    bool before = last_delivered != UT_NO_SLOT;
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        bool has_message = slot->msg_number != 0;
+        if (slot->state != UT_SLOT_WAITING) {
+            /* complete already */
+        } else if (reborn && slot->stage > 0) {
+            slot->mrq_rc = UTOFU_ERR_MRQ_PEER;
+            slot->state = UT_SLOT_DONE;
+        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words) {
+            slot->state = UT_SLOT_POSTED; /* the answer comes */
+            slot->stage = 1;
+            link->armw_out++;
+        } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
+            slot->state = UT_SLOT_DONE; /* by the device, with its notice delivered */
+        } else if (before && (slot->desc.kind == UT_DESC_PUT || has_message ||
+                              slot->desc.kind == UT_DESC_PIGGYBACK) &&
+                   slot->desc.kind != UT_DESC_ARMW) {
+            slot->state = UT_SLOT_DONE; /* a later message has arrived, so this has */
+        } else {
+            slot->stage = 0;
+        }
+        slot->msg_number = 0;
+        if (n == last_delivered)
+            before = false;
+    }
+    retire(link);
+    link->to_post = link->first;
+}
+
+void ut_engine_fail_all(struct ut_link *link, int rc)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        if (slot->state == UT_SLOT_DONE)
+            continue;
+        slot->mrq_rc = (int16_t)rc;
+        slot->pending = 0;
+        slot->state = UT_SLOT_DONE;
+    }
+    link->to_post = UT_NO_SLOT;
+    link->armw_out = link->reads_out = 0;
+    retire(link);
+}
+
+/*
+ * Progress
+ */
+
+bool ut_engine_progress(struct ut_vcq *vcq)
+{
+    int events = 0;
+
+    for (unsigned int i = 0; i < vcq->num_eps; i++)
+        events += vcq->eps[i].ops->ep_poll(vcq->eps[i].ep);
+    if (__builtin_expect(vcq->waiting != NULL, 0)) {
+        ut_link_step_waiting(vcq);
+        events++;
+    }
+    if (__builtin_expect(!ut_progress_has_thread(), 0))
+        ut_progress_inline();
+    return events > 0;
+}
+
+static bool is_idle(const struct ut_vcq *vcq)
+{
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
+        if (link->first != UT_NO_SLOT || link->msg_first)
+            return false;
+    }
+    return true;
+}
+
+void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
+{
+    uint64_t end = ut_now_ms() + timeout_ms;
+    uint64_t next_nudge = 0;
+
+    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        start_due(vcq);
+    while (!is_idle(vcq)) {
+        uint64_t now = ut_now_ms();
+        if (now >= end)
+            return;
+        if (now >= next_nudge) {
+            nudge(vcq);
+            next_nudge = now + 10;
+        }
+        if (!ut_engine_progress(vcq)) {
+            ut_unlock(&vcq->lock);
+            sched_yield();
+            ut_lock(&vcq->lock);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
+ * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
+ *
+ * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put is read from top to bottom:
+ * ut_engine_reserve(), ut_engine_submit(), start, ut_engine_pump(), post_put, done, finish, retire.
+ */
+#ifndef UT_ENGINE_ENGINE_H
+#define UT_ENGINE_ENGINE_H
+
+#include "link/link.h"
+#include "vcq/vcq.h"
+
+/* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or
+ * UTOFU_ERR_BUSY. */
+int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n);
+
+/* The i-th descriptor slot behind the tail; the caller fills desc and cbdata. */
+static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
+{
+    return ut_vcq_slot(vcq, vcq->toq_tail + i);
+}
+
+/* Makes the n filled slots part of the TOQ; unless `delay`, starts everything that may start. */
+void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
+
+/* A put with this SPS arrived (session mode). */
+void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
+
+/* Polls the endpoints and moves what waits. True if anything came. */
+bool ut_engine_progress(struct ut_vcq *vcq);
+
+/* The next TCQ entry: its return code and callback data, or UTOFU_ERR_NOT_FOUND. */
+int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata);
+
+/* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
+size_t ut_engine_unread_tcq(struct ut_vcq *vcq);
+
+/* Waits until what was posted is complete, at most so long. */
+void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms);
+
+#endif

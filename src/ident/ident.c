@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packing and unpacking of ids; no state. */
+#include "ident/ident.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { A_SIZE = 2, B_SIZE = 3, C_SIZE = 2, CELL = A_SIZE * B_SIZE * C_SIZE };
+
+bool ut_shape_parse(const char *text, struct ut_shape *shape)
+{
+    uint32_t *field[3] = {&shape->x, &shape->y, &shape->z};
+
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        if (*text < '0' || *text > '9')
+            return false;
+        unsigned long n = strtoul(text, &end, 10);
+        if (n < 1 || n > 256 || *end != (i < 2 ? 'x' : '\0'))
+            return false;
+        *field[i] = (uint32_t)n;
+        text = end + 1;
+    }
+    return true;
+}
+
+struct ut_shape ut_shape_for(uint32_t num_nodes)
+{
+    struct ut_shape s = {256, 256, 256};
+    uint32_t cells = (num_nodes + CELL - 1) / CELL;
+
+    /* a line of cells as long as it fits, then a plane, then space: coordinates stay readable */
+    if (num_nodes == 0)
+        return s;
+    if (cells <= 256)
+        s = (struct ut_shape){cells, 1, 1};
+    else if (cells <= 65536)
+        s = (struct ut_shape){256, (cells + 255) / 256, 1};
+    return s;
+}
+
+bool ut_coords_of_node(const struct ut_shape *s, uint32_t node, struct ut_coords *coords)
+{
+    uint32_t cell = node / CELL, in = node % CELL;
+
+    if (cell / s->x / s->y >= s->z)
+        return false;
+    coords->at[0] = (uint8_t)(cell % s->x);
+    coords->at[1] = (uint8_t)(cell / s->x % s->y);
+    coords->at[2] = (uint8_t)(cell / s->x / s->y);
+    coords->at[3] = (uint8_t)(in % A_SIZE);
+    coords->at[4] = (uint8_t)(in / A_SIZE % B_SIZE);
+    coords->at[5] = (uint8_t)(in / A_SIZE / B_SIZE);
+    return true;
+}
+
+int64_t ut_node_of_coords(const struct ut_shape *s, const struct ut_coords *coords)
+{
+    const uint8_t *at = coords->at;
+
+    if (at[0] >= s->x || at[1] >= s->y || at[2] >= s->z || !ut_path_valid(at + 3))
+        return -1;
+    uint64_t cell = at[0] + (uint64_t)s->x * (at[1] + (uint64_t)s->y * at[2]);
+    return (int64_t)(cell * CELL + at[3] + A_SIZE * (at[4] + (unsigned)B_SIZE * at[5]));
+}
+
+bool ut_path_valid(const uint8_t path[3])
+{
+    return path[0] < A_SIZE && path[1] < B_SIZE && path[2] < C_SIZE;
+}
+
+bool ut_coords_valid(const uint8_t coords[6])
+{
+    return ut_path_valid(coords + 3);
+}
+
+static uint64_t check_bits(uint64_t id)
+{
+    /* a multiplicative hash of everything above the check; never zero for an all-zero id */
+    return ((id >> 16) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 48;
+}
+
+bool ut_vcq_id_check(utofu_vcq_id_t id)
+{
+    return check_bits(id) == (id & 0xffff);
+}
+
+static uint64_t pack_abc(const uint8_t abc[3])
+{
+    return (uint64_t)(abc[0] << 3 | abc[1] << 1 | abc[2]);
+}
+
+static void unpack_abc(uint64_t bits, uint8_t abc[3])
+{
+    abc[0] = bits >> 3 & 1;
+    abc[1] = bits >> 1 & 3;
+    abc[2] = bits & 1;
+}
+
+utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
+{
+    const uint8_t *at = v->coords.at;
+    uint64_t id = (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 |
+                  pack_abc(at + 3) << 36 | (uint64_t)v->tni << 33 | (uint64_t)v->cq << 23 |
+                  (uint64_t)v->cmp << 20 | pack_abc(v->path) << 16;
+
+    return id | check_bits(id);
+}
+
+bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
+{
+    if (!ut_vcq_id_check(id))
+        return false;
+    v->coords.at[0] = (uint8_t)(id >> 56);
+    v->coords.at[1] = (uint8_t)(id >> 48);
+    v->coords.at[2] = (uint8_t)(id >> 40);
+    unpack_abc(id >> 36, v->coords.at + 3);
+    v->tni = id >> 33 & 7;
+    v->cq = id >> 23 & UT_MAX_CQ_ID;
+    v->cmp = id >> 20 & 7;
+    unpack_abc(id >> 16, v->path);
+    bool tni_valid = v->tni < UT_NUM_TNIS || (v->tni == UT_TNI_INTERNAL && v->cmp < UT_NUM_TNIS);
+    return tni_valid && ut_path_valid(v->path) && ut_coords_valid(v->coords.at);
+}
+
+bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id)
+{
+    struct ut_vcq_ident ident;
+
+    if (key >> 44)
+        return false;
+    *id = key << 20 | (key >> 16 & 0xf) << 16; /* the path is the owner's a, b, c */
+    *id |= check_bits(*id);
+    return ut_vcq_id_unpack(*id, &ident);
+}
+
+utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident)
+{
+    struct ut_vcq_ident v = *ident;
+
+    memcpy(v.path, v.coords.at + 3, sizeof(v.path));
+    return ut_vcq_id_pack(&v);
+}
+
+/* Which of the twelve a path id of 0 is: differs from VCQ to VCQ, so that a path id used with a
+ * VCQ id that it was not made for is likely another path, as the manual warns. */
+static unsigned int path_rotation(utofu_vcq_id_t id)
+{
+    return (unsigned int)(ut_vcq_id_key(id) * 0x9e3779b97f4a7c15ull >> 32) % UT_NUM_PATHS;
+}
+
+utofu_path_id_t ut_path_id(utofu_vcq_id_t id, const uint8_t path[3])
+{
+    unsigned int n = path[0] + A_SIZE * (path[1] + (unsigned)B_SIZE * path[2]);
+
+    return (utofu_path_id_t)((n + path_rotation(id)) % UT_NUM_PATHS);
+}
+
+bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3])
+{
+    if (path_id >= UT_NUM_PATHS)
+        return false;
+    unsigned int n = (path_id + UT_NUM_PATHS - path_rotation(id)) % UT_NUM_PATHS;
+    path[0] = (uint8_t)(n % A_SIZE);
+    path[1] = (uint8_t)(n / A_SIZE % B_SIZE);
+    path[2] = (uint8_t)(n / A_SIZE / B_SIZE);
+    return true;
+}
+
+utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *v)
+{
+    const uint8_t *at = v->coords.at;
+
+    return (uint64_t)v->tni << 61 | (uint64_t)at[5] << 59 | (uint64_t)at[4] << 57 |
+           (uint64_t)at[3] << 56 | (uint64_t)at[2] << 48 | (uint64_t)at[1] << 40 |
+           (uint64_t)at[0] << 32 | (uint64_t)v->local_rank << 8 | v->gate;
+}
+
+bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *v)
+{
+    v->tni = (uint16_t)(id >> 61);
+    v->coords.at[5] = id >> 59 & 1;
+    v->coords.at[4] = id >> 57 & 3;
+    v->coords.at[3] = id >> 56 & 1;
+    v->coords.at[2] = (uint8_t)(id >> 48);
+    v->coords.at[1] = (uint8_t)(id >> 40);
+    v->coords.at[0] = (uint8_t)(id >> 32);
+    v->local_rank = (uint32_t)id >> 8;
+    v->gate = id & 0xff;
+    return v->tni < UT_NUM_TNIS && (id >> 60 & 1) == 0 && ut_coords_valid(v->coords.at) &&
+           v->gate < UT_NUM_GATES;
+}

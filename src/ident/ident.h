@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The layouts of every id that leaves the library, and nothing else: VCQ ids, VBG ids, STADDs, path
+ * ids, coordinates. Pure functions without state; uses the public header alone.
+ *
+ * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq10 | cmp3 | path a1 b2 c1 | check16
+ * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8
+ * STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a region's first byte is
+ *                         the low 16 bits of its address
+ */
+#ifndef UT_IDENT_IDENT_H
+#define UT_IDENT_IDENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "utofu.h"
+
+enum {
+    UT_NUM_TNIS = 6,
+    UT_NUM_CMP_IDS = 8,
+    UT_MAX_CQ_ID = 1023,
+    UT_NUM_PATHS = 12,
+    UT_NUM_START_GATES = 16,
+    UT_NUM_RELAY_GATES = 32,
+    UT_NUM_GATES = UT_NUM_START_GATES + UT_NUM_RELAY_GATES,
+    UT_NUM_RESERVED_STAGS = 256,
+    UT_STAG_ALIGNMENT = 256,
+    UT_STAG_RESERVED_BASE = 0x800, /* + 0x100 * component + STag of the caller */
+    UT_STAG_DYNAMIC_BASE = 0x1000,
+    UT_TNI_INTERNAL = 7, /* in the id of a VCQ of the library's own; its cmp is the TNI */
+};
+
+/* x, y, z, a, b, c as in the manual's coords[] arrays */
+struct ut_coords {
+    uint8_t at[6];
+};
+
+struct ut_vcq_ident {
+    struct ut_coords coords;
+    uint16_t tni, cq, cmp;
+    uint8_t path[3]; /* default path: a, b, c */
+};
+
+/* Node number <-> coordinates, with how far x and y run. -1 where no node has the coordinates. */
+struct ut_shape {
+    uint32_t x, y, z;
+};
+/* Three numbers "XxYxZ" of at most 256, with room for at least one node; false: not so. */
+bool ut_shape_parse(const char *text, struct ut_shape *shape);
+/* The smallest flat shape that has room for so many nodes (0: any number). */
+struct ut_shape ut_shape_for(uint32_t num_nodes);
+bool ut_coords_of_node(const struct ut_shape *shape, uint32_t node, struct ut_coords *coords);
+int64_t ut_node_of_coords(const struct ut_shape *shape, const struct ut_coords *coords);
+/* a, b, c within 2, 3, 2 */
+bool ut_path_valid(const uint8_t path[3]);
+bool ut_coords_valid(const uint8_t coords[6]);
+
+utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *ident);
+/* False for anything that ut_vcq_id_pack() cannot have made. An id of the library's own VCQs is
+ * unpacked too: see ut_vcq_ident_public(). */
+bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *ident);
+static inline bool ut_vcq_ident_public(const struct ut_vcq_ident *ident)
+{
+    return ident->tni < UT_NUM_TNIS;
+}
+/* The same id with the owner's own a, b, c as its path: what notices and tables carry. */
+utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
+
+/* A check that costs a few instructions: for the path of a put. */
+bool ut_vcq_id_check(utofu_vcq_id_t id);
+/* What is left of an id without its path and check: equal for every path of one VCQ. */
+static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
+{
+    return id >> 20;
+}
+/* The canonical id with that key; false where no VCQ can have it. */
+bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id);
+
+/* Path ids are a permutation of the twelve paths that depends on the VCQ. */
+utofu_path_id_t ut_path_id(utofu_vcq_id_t id, const uint8_t path[3]);
+bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3]);
+
+/* STADDs */
+static inline uint32_t ut_stadd_stag(utofu_stadd_t stadd)
+{
+    return (uint32_t)(stadd >> 40) & 0x3ffff;
+}
+static inline uint32_t ut_stadd_generation(utofu_stadd_t stadd)
+{
+    return (uint32_t)(stadd >> 58);
+}
+static inline uint64_t ut_stadd_offset(utofu_stadd_t stadd)
+{
+    return stadd & 0xffffffffffull;
+}
+static inline utofu_stadd_t ut_stadd_make(uint32_t stag, uint32_t generation, uint64_t offset)
+{
+    return (uint64_t)generation << 58 | (uint64_t)stag << 40 | offset;
+}
+
+/* VBG ids */
+struct ut_vbg_ident {
+    struct ut_coords coords;
+    uint16_t tni;
+    uint32_t local_rank;
+    uint16_t gate; /* 0..15 start/end, 16..47 relay */
+};
+utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *ident);
+bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *ident);
+
+#endif

@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and connecting peers, reading their STag tables, messages of the library. */
+#include "link/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "progress/progress.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+enum {
+    FIRST_BACKOFF_MS = 1,
+    LAST_BACKOFF_MS = 32,
+    RACE_TIMEOUT_MS = 500, /* the peer's own request should be here by then */
+};
+
+/*
+ * Links
+ */
+
+static uint32_t hash_key(uint64_t key)
+{
+    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32);
+}
+
+static void grow(struct ut_vcq *vcq)
+{
+    uint32_t n = vcq->num_buckets ? vcq->num_buckets * 4 : 16;
+    struct ut_link **buckets = calloc(n, sizeof(*buckets));
+
+    if (!buckets)
+        return;
+    for (uint32_t i = 0; i < vcq->num_buckets; i++) {
+        for (struct ut_link *l = vcq->link_buckets[i], *next; l; l = next) {
+            struct ut_link **b = &buckets[hash_key(l->key) & (n - 1)];
+            next = l->hash_next;
+            l->hash_next = *b;
+            *b = l;
+        }
+    }
+    free(vcq->link_buckets);
+    vcq->link_buckets = buckets;
+    vcq->num_buckets = n;
+}
+
+static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
+{
+    struct ut_link *link = calloc(1, sizeof(*link));
+
+    if (!link)
+        return NULL;
+    link->vcq = vcq;
+    link->peer = ut_vcq_id_canonical(peer);
+    link->key = ut_vcq_id_key(link->peer);
+    link->peer_cmp = (uint8_t)peer->cmp;
+    link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
+    link->first = link->last = link->to_post = UT_NO_SLOT;
+    link->reading = UT_STAG_NONE;
+    link->msg_last = &link->msg_first;
+    link->all_next = vcq->all_links;
+    vcq->all_links = link;
+    return link;
+}
+
+static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
+{
+    if (vcq->num_buckets == 0)
+        return NULL;
+    struct ut_link *l = vcq->link_buckets[hash_key(key) & (vcq->num_buckets - 1)];
+    while (l && l->key != key)
+        l = l->hash_next;
+    return l;
+}
+
+struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
+{
+    struct ut_link *link = lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+    struct ut_vcq_ident ident;
+
+    if (!link && ut_vcq_id_unpack(rmt_vcq_id, &ident)) {
+        if (vcq->num_links >= vcq->num_buckets)
+            grow(vcq);
+        if (vcq->num_buckets == 0 || !(link = link_new(vcq, &ident)))
+            return NULL;
+        struct ut_link **b = &vcq->link_buckets[hash_key(link->key) & (vcq->num_buckets - 1)];
+        link->hash_next = *b;
+        *b = link;
+        vcq->num_links++;
+    }
+    if (link)
+        vcq->last_link = link;
+    return link;
+}
+
+static void drop_remote_table(struct ut_link *link)
+{
+    for (int c = 0; c < UT_STAG_CHUNKS; c++) {
+        free(link->chunks[c]);
+        link->chunks[c] = NULL;
+    }
+}
+
+static void free_messages(struct ut_link *link)
+{
+    while (link->msg_first) {
+        struct ut_link_msg *m = link->msg_first;
+        link->msg_first = m->next;
+        free(m);
+    }
+    link->msg_last = &link->msg_first;
+    link->msg_to_post = NULL;
+}
+
+void ut_link_destroy_all(struct ut_vcq *vcq)
+{
+    while (vcq->all_links) {
+        struct ut_link *link = vcq->all_links;
+        vcq->all_links = link->all_next;
+        if (link->conn)
+            link->ops->conn_close(link->conn);
+        drop_remote_table(link);
+        free_messages(link);
+        free(link->tx_announced);
+        free(link->rx_announced);
+        free(link);
+    }
+    free(vcq->link_buckets);
+    vcq->link_buckets = NULL;
+    vcq->last_link = vcq->waiting = NULL;
+}
+
+/*
+ * Connecting
+ */
+
+void ut_link_wait(struct ut_link *link)
+{
+    if (link->in_waiting)
+        return;
+    link->in_waiting = true;
+    link->waiting_next = link->vcq->waiting;
+    link->vcq->waiting = link;
+    ut_progress_need(link->vcq);
+}
+
+static void retry_later(struct ut_link *link, uint8_t state, uint64_t now)
+{
+    link->state = state;
+    link->backoff_ms = link->backoff_ms ? link->backoff_ms * 2 : FIRST_BACKOFF_MS;
+    if (link->backoff_ms > LAST_BACKOFF_MS)
+        link->backoff_ms = LAST_BACKOFF_MS;
+    link->retry_ms = now + (state == UT_LINK_AWAITING ? RACE_TIMEOUT_MS : link->backoff_ms);
+    ut_link_wait(link);
+}
+
+static bool has_work(const struct ut_link *link)
+{
+    return link->first != UT_NO_SLOT || link->msg_first != NULL;
+}
+
+static void give_up(struct ut_link *link, uint8_t state, int rc)
+{
+    link->state = state;
+    link->backoff_ms = 0;
+    free_messages(link);
+    ut_engine_fail_all(link, rc);
+}
+
+static void fill_hello(const struct ut_link *link, int provider, struct ut_hello *hello)
+{
+    const struct ut_vcq *vcq = link->vcq;
+
+    *hello = (struct ut_hello){
+        .version = UT_WIRE_VERSION,
+        .armw_mode = ut_process_peek()->armw_mode,
+        .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
+        .dir_addr = (uintptr_t)vcq->stags->dir,
+        .rx_count = link->rx_number,
+        .session = vcq->session_number,
+    };
+}
+
+static int endpoint_of(const struct ut_vcq *vcq, int provider)
+{
+    for (unsigned int i = 0; i < vcq->num_eps; i++) {
+        if (vcq->eps[i].provider == provider)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void use_endpoint(struct ut_link *link, int provider)
+{
+    int e = endpoint_of(link->vcq, provider);
+
+    link->provider = (uint8_t)provider;
+    link->ops = link->vcq->eps[e].ops;
+    link->max_inline = link->vcq->eps[e].max_inline;
+}
+
+static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
+{
+    struct ut_hello hello;
+    int e = endpoint_of(link->vcq, peer->provider);
+
+    if (e < 0) {
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        return;
+    }
+    use_endpoint(link, peer->provider);
+    fill_hello(link, peer->provider, &hello);
+    link->state = UT_LINK_CONNECTING;
+    int rc = link->ops->connect(link->vcq->eps[e].ep, peer->addr, peer->addr_size, link->peer_tni,
+                                link->key, &hello, sizeof(hello), link, &link->conn);
+    if (rc == 0)
+        return;
+    link->conn = NULL;
+    if (rc == -EAGAIN && now < link->deadline_ms)
+        retry_later(link, UT_LINK_SEEKING, now);
+    else
+        give_up(link, rc == -EAGAIN ? UT_LINK_DEAD : UT_LINK_IDLE,
+                rc == -EAGAIN ? UTOFU_ERR_MRQ_PEER : UTOFU_ERR_MRQ_OTHER);
+}
+
+static void seek(struct ut_link *link, uint64_t now)
+{
+    struct ut_vcq_ident ident;
+    struct ut_peer peer;
+
+    ut_vcq_id_unpack(link->peer, &ident);
+    int rc = ut_process_find_owner(&ident.coords, ident.cq, &peer);
+    if (rc == 0) {
+        connect_to(link, &peer, now);
+    } else if (rc == -EAGAIN && now < link->deadline_ms) {
+        retry_later(link, UT_LINK_SEEKING, now);
+    } else {
+        if (rc == -EAGAIN)
+            ut_warn("link", "the owner of VCQ %016llx has not called the library within %llu s",
+                    (unsigned long long)link->peer,
+                    (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
+    }
+}
+
+void ut_link_want(struct ut_link *link)
+{
+    if (link->state != UT_LINK_IDLE || link->passive)
+        return;
+    uint64_t now = ut_now_ms();
+    /* a process may call the library for the first time much later than its peers */
+    link->deadline_ms = now + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    link->backoff_ms = 0;
+    link->state = UT_LINK_SEEKING;
+    seek(link, now);
+}
+
+bool ut_link_step_waiting(struct ut_vcq *vcq)
+{
+    struct ut_link *list = vcq->waiting;
+    uint64_t now = ut_now_ms();
+
+    vcq->waiting = NULL;
+    while (list) {
+        struct ut_link *link = list;
+        list = link->waiting_next;
+        link->in_waiting = false;
+        switch (link->state) {
+        case UT_LINK_UP:
+            ut_engine_pump(link);
+            break;
+        case UT_LINK_SEEKING:
+        case UT_LINK_AWAITING:
+            if (now < link->retry_ms)
+                ut_link_wait(link);
+            else
+                seek(link, now);
+            break;
+        default:
+            break;
+        }
+    }
+    return vcq->waiting != NULL;
+}
+
+/* Takes over what the peer says of itself; false: a VCQ that cannot be talked to. */
+static bool apply_hello(struct ut_link *link, const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return false;
+    memcpy(&hello, data, sizeof(hello));
+    if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
+        ut_error("link", "VCQ %016llx belongs to another version or ARMW mode of this library; use "
+                         "one version and one UTOFU_ARMW in a job", (unsigned long long)link->peer);
+        _exit(1);
+    }
+    bool reborn = link->peer_session != 0 && link->peer_session != hello.session;
+    link->peer_session = hello.session;
+    link->dir_addr = hello.dir_addr;
+    link->dir_rkey = hello.dir_rkey;
+    drop_remote_table(link);
+    if (link->tx_announced)
+        memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
+    if (reborn)
+        link->rx_number = 0;
+    /* messages of the library that arrived before the connection broke are not repeated */
+    while (link->msg_first && link->msg_first->number &&
+           (reborn || link->msg_first->number <= hello.rx_count)) {
+        struct ut_link_msg *m = link->msg_first;
+        link->msg_first = m->next;
+        if (!link->msg_first)
+            link->msg_last = &link->msg_first;
+        free(m);
+    }
+    link->msg_to_post = link->msg_first;
+    ut_engine_delivered(link, hello.rx_count, reborn);
+    link->tx_number = hello.rx_count;
+    return true;
+}
+
+static void come_up(struct ut_link *link, const void *hello, size_t size)
+{
+    link->state = UT_LINK_UP;
+    link->was_up = true;
+    link->backoff_ms = 0;
+    if (!apply_hello(link, hello, size)) {
+        struct prov_conn *conn = link->conn;
+        link->conn = NULL;
+        link->ops->conn_close(conn);
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        return;
+    }
+    ut_engine_pump(link);
+}
+
+void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
+{
+    if (link->state == UT_LINK_UP)
+        return; /* accepted: up since then */
+    come_up(link, hello, size);
+}
+
+static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *hello, size_t size,
+                      int provider)
+{
+    struct ut_hello mine;
+
+    use_endpoint(link, provider);
+    fill_hello(link, provider, &mine);
+    if (link->ops->accept(conn, &mine, sizeof(mine), link) != 0)
+        return; /* logged there; the peer tries again */
+    link->conn = conn;
+    come_up(link, hello, size);
+}
+
+void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
+                        const void *hello, size_t size, int provider)
+{
+    const struct prov_ops *ops = vcq->eps[endpoint_of(vcq, provider)].ops;
+    struct ut_vcq_ident ident;
+    utofu_vcq_id_t id;
+    struct ut_link *link;
+
+    if (!ut_vcq_id_of_key(peer_id, &id)) {
+        ops->reject(conn);
+        return;
+    }
+    if (peer_id == ut_vcq_id_key(vcq->id)) {
+        /* a VCQ that talks to itself: the accepting half only receives */
+        ut_vcq_id_unpack(id, &ident);
+        link = link_new(vcq, &ident);
+        if (link)
+            link->passive = true;
+    } else {
+        struct ut_link *last = vcq->last_link;
+        link = ut_link_get(vcq, id);
+        vcq->last_link = last;
+    }
+    if (!link) {
+        ops->reject(conn);
+        return;
+    }
+    switch (link->state) {
+    case UT_LINK_CONNECTING:
+        /* both sides ask at once: the request of the smaller id counts */
+        if (ut_vcq_id_key(vcq->id) < link->key) {
+            ops->reject(conn);
+            return;
+        }
+        link->ops->conn_close(link->conn);
+        link->conn = NULL;
+        break;
+    case UT_LINK_UP:
+        /* the peer saw the old connection break first */
+        link->ops->conn_close(link->conn);
+        link->conn = NULL;
+        ut_engine_rewind(link);
+        break;
+    default:
+        break;
+    }
+    accept_on(link, conn, hello, size, provider);
+}
+
+void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
+{
+    uint64_t now = ut_now_ms();
+    bool was_connecting = link->state == UT_LINK_CONNECTING;
+
+    link->ops->conn_close(link->conn);
+    link->conn = NULL;
+    if (link->scratch && link->reading != UT_STAG_NONE)
+        ut_link_read_done(link, PROV_FLUSHED);
+    ut_engine_rewind(link);
+    ut_debug("link", "VCQ %016llx: connection %s (reason %d)", (unsigned long long)link->peer,
+             was_connecting ? "failed" : "down", (int)reason);
+    if (link->passive) {
+        link->state = UT_LINK_IDLE;
+        return;
+    }
+    switch (reason) {
+    case PROV_REASON_PEER_DEAD:
+        give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+        return;
+    case PROV_REASON_LOCAL:
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        return;
+    case PROV_REASON_REJECTED:
+        retry_later(link, UT_LINK_AWAITING, now);
+        return;
+    case PROV_REASON_NO_ENDPOINT:
+        /* not created yet is worth waiting for; freed is not */
+        if (link->was_up || now > link->deadline_ms -
+                                      ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
+                                      ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000) {
+            give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
+            return;
+        }
+        break;
+    case PROV_REASON_BROKEN:
+    case PROV_REASON_CLOSED:
+        break;
+    }
+    if (!was_connecting) {
+        link->deadline_ms = now + ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000;
+        link->backoff_ms = 0;
+    }
+    if (!has_work(link))
+        link->state = UT_LINK_IDLE;
+    else if (now < link->deadline_ms)
+        retry_later(link, UT_LINK_SEEKING, now);
+    else
+        give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+}
+
+/*
+ * The peer's STag table
+ */
+
+static void read_next(struct ut_link *link);
+
+static bool take_scratch(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    if (link->scratch)
+        return true;
+    if (vcq->num_scratch_free == 0)
+        return false;
+    link->scratch = vcq->scratch_free[--vcq->num_scratch_free] + 1;
+    return true;
+}
+
+static void give_scratch(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    vcq->scratch_free[vcq->num_scratch_free++] = link->scratch - 1;
+    link->scratch = 0;
+}
+
+static uint8_t *scratch_of(struct ut_link *link)
+{
+    return link->vcq->scratch + (size_t)(link->scratch - 1) * UT_SCRATCH_SIZE;
+}
+
+static void end_read(struct ut_link *link)
+{
+    link->reading = UT_STAG_NONE;
+    give_scratch(link);
+}
+
+/* Posts the read of a directory entry or of the entry itself. */
+static int post_read(struct ut_link *link)
+{
+    uint32_t index = link->reading;
+    struct ut_link_chunk *chunk = link->chunks[index / UT_STAG_CHUNK];
+    struct prov_xfer x = {
+        .lcl = scratch_of(link),
+        .lkey = ut_region_lkey(link->vcq->scratch_region, link->provider),
+        .flags = PROV_SIGNAL,
+        .cookie = ut_cookie(UT_COOKIE_READ, 0),
+    };
+
+    link->reading_dir = chunk == NULL || chunk->addr == 0;
+    if (link->reading_dir) {
+        x.rmt = link->dir_addr + index / UT_STAG_CHUNK * sizeof(struct ut_stag_dir);
+        x.rkey = link->dir_rkey;
+        x.length = sizeof(struct ut_stag_dir);
+    } else {
+        x.rmt = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
+        x.rkey = chunk->rkey;
+        x.length = sizeof(struct ut_stag_entry);
+    }
+    return link->ops->read(link->conn, &x);
+}
+
+static struct ut_link_chunk *chunk_for(struct ut_link *link, uint32_t index)
+{
+    struct ut_link_chunk **chunk = &link->chunks[index / UT_STAG_CHUNK];
+
+    if (!*chunk)
+        *chunk = calloc(1, sizeof(**chunk));
+    return *chunk;
+}
+
+/* Takes over what was read; true: the entry itself is there now. */
+static bool take_read(struct ut_link *link)
+{
+    uint32_t index = link->reading;
+    struct ut_link_chunk *chunk = chunk_for(link, index);
+
+    if (!chunk)
+        return true; /* no memory: looks like an STag that is not registered */
+    if (link->reading_dir) {
+        struct ut_stag_dir dir;
+        memcpy(&dir, scratch_of(link), sizeof(dir));
+        chunk->addr = dir.addr;
+        chunk->rkey = dir.rkey[link->provider];
+        chunk->stags[index % UT_STAG_CHUNK].info = 0;
+        return dir.addr == 0; /* nothing of the chunk was ever registered */
+    }
+    struct ut_stag_entry e;
+    memcpy(&e, scratch_of(link), sizeof(e));
+    if (e.check != ut_stag_entry_check(&e))
+        return false; /* it is being written: read again */
+    chunk->stags[index % UT_STAG_CHUNK] = (struct ut_link_stag){
+        .base = e.base, .size = e.size, .rkey = e.rkey[link->provider], .info = e.info};
+    return true;
+}
+
+/* Reads until the entry is there or an answer has to be waited for. True: it is there. */
+static bool read_steps(struct ut_link *link)
+{
+    for (;;) {
+        int rc = post_read(link);
+        if (rc >= 0 && (rc & PROV_COMPLETE)) {
+            if (take_read(link)) {
+                end_read(link);
+                return true;
+            }
+            continue;
+        }
+        if (rc == -EACCES || rc == -EFAULT) {
+            /* the table is gone: so is the VCQ */
+            struct ut_link_chunk *chunk = chunk_for(link, link->reading);
+            if (chunk)
+                memset(chunk, 0, sizeof(*chunk));
+            end_read(link);
+            return true;
+        }
+        if (rc < 0) {
+            end_read(link);
+            if (rc == -EAGAIN)
+                ut_link_wait(link);
+        }
+        return false;
+    }
+}
+
+static void read_next(struct ut_link *link)
+{
+    if (read_steps(link))
+        ut_engine_pump(link);
+}
+
+void ut_link_read_done(struct ut_link *link, enum prov_status status)
+{
+    if (link->reading == UT_STAG_NONE)
+        return;
+    if (status != PROV_OK) {
+        end_read(link);
+        return; /* down() follows and starts anew */
+    }
+    if (!take_read(link)) {
+        read_next(link);
+        return;
+    }
+    end_read(link);
+    if (link->to_post != UT_NO_SLOT)
+        link->vcq->toq[link->to_post].fresh = true;
+    ut_engine_pump(link);
+}
+
+void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+
+    if (index != UT_STAG_NONE && link->chunks[index / UT_STAG_CHUNK])
+        link->chunks[index / UT_STAG_CHUNK]->stags[index % UT_STAG_CHUNK].info = 0;
+}
+
+static int judge(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t stadd, uint64_t length,
+                 bool write, uint64_t *addr)
+{
+    if (!(e->info & UT_STAG_VALID) ||
+        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    uint64_t at = ut_stadd_offset(stadd) - ut_stag_first_offset(index, e->base);
+    if (at >= e->size && (at > e->size || length > 0))
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    if (length > e->size - at)
+        return UTOFU_ERR_MRQ_RMT_LENGTH;
+    if (write && !(e->info & UT_STAG_WRITABLE))
+        return UTOFU_ERR_MRQ_RMT_MEMORY;
+    *addr = e->base + at;
+    return 0;
+}
+
+int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
+                    bool fresh, uint64_t *addr, uint32_t *rkey)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+
+    if (index == UT_STAG_NONE)
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    for (;;) {
+        struct ut_link_chunk *chunk = link->chunks[index / UT_STAG_CHUNK];
+        int rc = UTOFU_ERR_MRQ_RMT_STADD;
+        if (chunk) {
+            struct ut_link_stag *e = &chunk->stags[index % UT_STAG_CHUNK];
+            rc = judge(e, index, stadd, length, write, addr);
+            *rkey = e->rkey;
+        }
+        /* what says no may be old: an STag can be registered, or registered anew, any time */
+        if (rc == 0 || fresh)
+            return rc;
+        if (link->reading != UT_STAG_NONE)
+            return UTOFU_ERR_NOT_COMPLETED;
+        if (!take_scratch(link)) {
+            ut_link_wait(link);
+            return UTOFU_ERR_NOT_COMPLETED;
+        }
+        link->reading = index;
+        if (!read_steps(link))
+            return UTOFU_ERR_NOT_COMPLETED;
+        fresh = true;
+    }
+}
+
+/*
+ * Messages of the library
+ */
+
+static int post_one(struct ut_link *link, const void *data, size_t size, uint32_t flags)
+{
+    return link->ops->send(link->conn, data, size, flags | PROV_SIGNAL,
+                           ut_cookie(UT_COOKIE_MSG, 0));
+}
+
+static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
+                                        uint32_t flags)
+{
+    struct ut_link_msg *m = malloc(sizeof(*m) + size);
+
+    if (!m)
+        return NULL;
+    m->next = NULL;
+    m->number = 0;
+    m->size = (uint32_t)size;
+    m->flags = flags;
+    memcpy(m->data, data, size);
+    *link->msg_last = m;
+    link->msg_last = &m->next;
+    return m;
+}
+
+void ut_link_post_messages(struct ut_link *link)
+{
+    while (link->msg_to_post) {
+        struct ut_link_msg *m = link->msg_to_post;
+        int rc = post_one(link, m->data, m->size, m->flags);
+        if (rc < 0) {
+            if (rc == -EAGAIN)
+                ut_link_wait(link);
+            return;
+        }
+        m->number = ut_link_count_tx(link);
+        link->msg_to_post = m->next;
+        if (rc & PROV_COMPLETE)
+            ut_link_msg_done(link, PROV_OK);
+    }
+}
+
+int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
+{
+    uint32_t flags = solicited ? PROV_SOLICITED : 0;
+
+    if (link->state == UT_LINK_UP && !link->msg_to_post) {
+        int rc = post_one(link, data, size, flags);
+        if (rc >= 0 && (rc & PROV_COMPLETE)) {
+            ut_link_count_tx(link);
+            return 0;
+        }
+        struct ut_link_msg *m = keep_message(link, data, size, flags);
+        if (!m)
+            return -ENOMEM;
+        if (rc >= 0) {
+            m->number = ut_link_count_tx(link);
+        } else {
+            link->msg_to_post = m;
+            if (rc == -EAGAIN)
+                ut_link_wait(link);
+        }
+        return 0;
+    }
+    if (link->state == UT_LINK_DEAD || link->passive)
+        return 0;
+    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    if (!m)
+        return -ENOMEM;
+    if (!link->msg_to_post)
+        link->msg_to_post = m;
+    ut_link_want(link);
+    return 0;
+}
+
+void ut_link_msg_done(struct ut_link *link, enum prov_status status)
+{
+    struct ut_link_msg *m = link->msg_first;
+
+    if (status != PROV_OK || !m)
+        return; /* kept: repeated when the connection is back */
+    link->msg_first = m->next;
+    if (!link->msg_first)
+        link->msg_last = &link->msg_first;
+    if (link->msg_to_post == m)
+        link->msg_to_post = m->next;
+    free(m);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link: what a VCQ keeps of one remote VCQ. Its connection, the TOQ entries on their way to it in
+ * order, what was read of its STag table, what was announced to it, and messages that wait.
+ *
+ * Uses util, ident, wire, process, stag, vcq, provider.h. The engine gives it work and is told when
+ * the link can move again.
+ */
+#ifndef UT_LINK_LINK_H
+#define UT_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stag/stag.h"
+#include "vcq/vcq.h"
+
+enum ut_link_state {
+    UT_LINK_IDLE,       /* no connection, and none wanted */
+    UT_LINK_SEEKING,    /* the owner's address is not known yet, or the next try is not due */
+    UT_LINK_CONNECTING, /* a connection is asked for */
+    UT_LINK_AWAITING,   /* the peer asked first: its request is on the way */
+    UT_LINK_UP,
+    UT_LINK_DEAD,       /* the peer process is gone */
+};
+
+/* One STag of the peer, as read last. */
+struct ut_link_stag {
+    uint64_t base, size;
+    uint32_t rkey;
+    uint32_t info; /* as in struct ut_stag_entry; 0: not registered when it was read */
+};
+
+struct ut_link_chunk {
+    uint64_t addr;
+    uint32_t rkey;
+    struct ut_link_stag stags[UT_STAG_CHUNK];
+};
+
+/* A message of the library itself: an ARMW's answer, a gate's packet. Kept until it is known to
+ * have arrived. */
+struct ut_link_msg {
+    struct ut_link_msg *next;
+    uint64_t number; /* on the link, once posted; 0 before */
+    uint32_t size;
+    uint32_t flags;  /* PROV_SOLICITED */
+    uint64_t data[]; /* aligned */
+};
+
+struct ut_link {
+    struct ut_vcq *vcq;
+    utofu_vcq_id_t peer; /* canonical */
+    uint64_t key;
+    uint8_t state;
+    bool passive;        /* the accepting half of a connection to oneself */
+    bool was_up;
+    bool in_waiting;
+    uint8_t provider;
+    uint8_t peer_cmp;
+    uint8_t peer_tni;
+    uint32_t max_inline;
+    struct prov_conn *conn;
+    const struct prov_ops *ops;
+
+    /* TOQ entries on the link, oldest first, by slot number */
+    uint32_t first, last, to_post;
+    uint32_t armw_out;   /* ARMWs that are not complete */
+    uint32_t reads_out;  /* reads and device atomics that are posted */
+
+    /* the peer's STag table */
+    uint64_t dir_addr;
+    uint32_t dir_rkey;
+    uint32_t reading;    /* index of the STag that is being read; UT_STAG_NONE: none */
+    bool reading_dir;
+    uint32_t scratch;    /* where it lands: index into the VCQ's scratch memory, plus 1 */
+    struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
+
+    /* repeated remote STADDs are announced once and then named by a number */
+    utofu_stadd_t *tx_announced;
+    utofu_stadd_t *rx_announced;
+    uint64_t tx_number, rx_number; /* messages and immediates so far */
+    uint64_t peer_session;
+
+    struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
+    struct ut_link_msg *msg_to_post;
+
+    uint64_t deadline_ms, retry_ms;
+    uint32_t backoff_ms;
+
+    struct ut_link *hash_next, *all_next, *waiting_next;
+};
+
+/* The link to a remote VCQ, made if need be. NULL: no memory. */
+struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
+static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
+{
+    struct ut_link *link = vcq->last_link;
+
+    if (__builtin_expect(link != NULL && link->key == ut_vcq_id_key(rmt_vcq_id), 1))
+        return link;
+    return ut_link_get(vcq, rmt_vcq_id);
+}
+
+/* Starts connecting if the link is idle. */
+void ut_link_want(struct ut_link *link);
+/* Asks to be looked at again at the next progress. */
+void ut_link_wait(struct ut_link *link);
+/* Looks at every link that waits; true if any still does. */
+bool ut_link_step_waiting(struct ut_vcq *vcq);
+/* Closes connections and frees the links. */
+void ut_link_destroy_all(struct ut_vcq *vcq);
+
+/* The remote memory behind [stadd, stadd + length): 0; UTOFU_ERR_MRQ_RMT_*; or
+ * UTOFU_ERR_NOT_COMPLETED: the STag's entry is being read, the engine will be told. `fresh`: the
+ * entry was read for this very communication. */
+int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
+                    bool fresh, uint64_t *addr, uint32_t *rkey);
+/* What was read of this STag is wrong: read it again at the next use. */
+void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd);
+
+/* Sends a message of the library; it is copied, queued if need be, and repeated if a connection
+ * breaks. 0 or -ENOMEM. */
+int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
+
+/* Posts those that wait, as far as there is room. */
+void ut_link_post_messages(struct ut_link *link);
+
+/* Number for a posted message. */
+static inline uint64_t ut_link_count_tx(struct ut_link *link)
+{
+    return ++link->tx_number;
+}
+
+/* Cookies of operations: what in the low three bits, which above. */
+enum ut_cookie {
+    UT_COOKIE_NONE,
+    UT_COOKIE_SLOT, /* TOQ slot number */
+    UT_COOKIE_READ, /* of the STag table */
+    UT_COOKIE_MSG,
+};
+static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
+{
+    return (uint64_t)which << 3 | what;
+}
+
+/* From the engine's callbacks. */
+void ut_link_read_done(struct ut_link *link, enum prov_status status);
+void ut_link_msg_done(struct ut_link *link, enum prov_status status);
+void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
+                        const void *hello, size_t hello_size, int provider);
+void ut_link_on_up(struct ut_link *link, const void *hello, size_t hello_size);
+void ut_link_on_down(struct ut_link *link, enum prov_reason reason);
+
+/* Registered memory of a VCQ where entries of remote tables and old values land. */
+enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = 32 };
+
+/* What the engine does for a link. */
+void ut_engine_pump(struct ut_link *link);                 /* post what can be posted */
+void ut_engine_fail_all(struct ut_link *link, int rc);     /* MRQ errors for everything on it */
+void ut_engine_rewind(struct ut_link *link);               /* nothing is posted any more */
+/* The peer has received `count` messages of the link; reborn: it is another VCQ of the same id. */
+void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn);
+extern const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS];
+
+#endif

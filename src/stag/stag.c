@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* STag tables and the regions behind them. */
+#include "stag/stag.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "util/env.h"
+#include "util/log.h"
+
+/*
+ * Regions: one registration with each provider for (address, size, access, device), counted.
+ */
+
+struct ut_region {
+    struct ut_region *next; /* in its bucket */
+    void *addr;
+    size_t size;
+    unsigned int access;
+    unsigned int device;    /* of the verbs provider; 0 without */
+    uint32_t count;
+    bool locked;            /* UTOFU_SWAP_PROTECT */
+    struct prov_mr *mr[UT_NUM_PROVIDERS];
+};
+
+enum { REGION_BUCKETS = 4096 };
+static struct ut_region *regions[REGION_BUCKETS];
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t region_hash(const void *addr, size_t size, unsigned int access)
+{
+    uint64_t h = (uintptr_t)addr * 0x9e3779b97f4a7c15ull ^ size * 0xc2b2ae3d27d4eb4full ^ access;
+
+    return (uint32_t)(h * 0x9e3779b97f4a7c15ull >> 40);
+}
+
+static unsigned int device_of(const struct ut_process *process, unsigned int tni)
+{
+    struct prov *prov = process->prov[UT_PROV_VERBS];
+
+    return prov ? prov->ops->device(prov, tni) : 0;
+}
+
+/* mlock(2) covers what the limit allows; the manual promises no more. */
+static void lock_pages(struct ut_region *r)
+{
+    struct rlimit limit;
+
+    if (mlock(r->addr, r->size) == 0) {
+        r->locked = true;
+        return;
+    }
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    ut_warn("stag", "UTOFU_SWAP_PROTECT: cannot lock %zu bytes at %p (%s); locked memory is limited "
+                    "to %llu bytes: raise it with ulimit -l", r->size, r->addr, strerror(errno),
+            (unsigned long long)limit.rlim_cur);
+}
+
+/* Pages that another locked region shares stay locked. */
+static void unlock_pages(struct ut_region *gone)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)gone->addr & ~(page - 1);
+    uintptr_t to = ((uintptr_t)gone->addr + gone->size + page - 1) & ~(page - 1);
+
+    munlock((void *)from, to - from);
+    for (int b = 0; b < REGION_BUCKETS; b++) {
+        for (struct ut_region *r = regions[b]; r; r = r->next) {
+            uintptr_t a = (uintptr_t)r->addr;
+            if (r != gone && r->locked && a < to && a + r->size > from)
+                (void)mlock(r->addr, r->size);
+        }
+    }
+}
+
+static int register_everywhere(const struct ut_process *process, struct ut_region *r)
+{
+    uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
+
+    if ((r->access & PROV_ACCESS_ATOMIC) && process->armw_mode == UT_ARMW_NIC) {
+        /* devices do atomics on whole aligned words: a 4-byte operand may be half of one */
+        from &= ~7ull;
+        to = (to + 7) & ~7ull;
+    }
+    for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
+        struct prov *prov = process->prov[i];
+        if (!prov)
+            continue;
+        int rc = prov->ops->reg(prov, i == UT_PROV_VERBS ? r->device : 0, (void *)from,
+                                to - from, r->access, &r->mr[i]);
+        if (rc == 0)
+            continue;
+        while (--i >= 0) {
+            if (r->mr[i])
+                process->prov[i]->ops->dereg(process->prov[i], r->mr[i]);
+        }
+        return rc;
+    }
+    return 0;
+}
+
+int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access,
+                  struct ut_region **region)
+{
+    const struct ut_process *process = ut_process_peek();
+    unsigned int device = device_of(process, tni);
+    struct ut_region **bucket = &regions[region_hash(addr, size, access) % REGION_BUCKETS];
+    int rc = 0;
+
+    pthread_mutex_lock(&regions_lock);
+    struct ut_region *r = *bucket;
+    while (r && !(r->addr == addr && r->size == size && r->access == access &&
+                  r->device == device))
+        r = r->next;
+    if (r) {
+        r->count++;
+        goto out;
+    }
+    r = calloc(1, sizeof(*r));
+    if (!r) {
+        rc = -ENOMEM;
+        goto out;
+    }
+    *r = (struct ut_region){.addr = addr, .size = size, .access = access, .device = device,
+                            .count = 1};
+    rc = register_everywhere(process, r);
+    if (rc != 0) {
+        free(r);
+        goto out;
+    }
+    if (ut_env_num(UT_ENV_SWAP_PROTECT))
+        lock_pages(r);
+    r->next = *bucket;
+    *bucket = r;
+out:
+    pthread_mutex_unlock(&regions_lock);
+    *region = r;
+    return rc;
+}
+
+void ut_region_put(struct ut_region *region)
+{
+    const struct ut_process *process = ut_process_peek();
+
+    if (!region)
+        return;
+    pthread_mutex_lock(&regions_lock);
+    if (--region->count == 0) {
+        struct ut_region **at =
+            &regions[region_hash(region->addr, region->size, region->access) % REGION_BUCKETS];
+        while (*at != region)
+            at = &(*at)->next;
+        *at = region->next;
+        if (region->locked)
+            unlock_pages(region);
+        for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
+            if (region->mr[i])
+                process->prov[i]->ops->dereg(process->prov[i], region->mr[i]);
+        }
+        free(region);
+    }
+    pthread_mutex_unlock(&regions_lock);
+}
+
+uint32_t ut_region_lkey(const struct ut_region *region, int provider)
+{
+    return region->mr[provider] ? region->mr[provider]->lkey : 0;
+}
+
+uint32_t ut_region_rkey(const struct ut_region *region, int provider)
+{
+    return region->mr[provider] ? region->mr[provider]->rkey : 0;
+}
+
+/*
+ * Tables
+ */
+
+uint32_t ut_stag_entry_check(const struct ut_stag_entry *e)
+{
+    uint64_t h = e->base * 0x9e3779b97f4a7c15ull;
+
+    h = (h ^ h >> 31 ^ e->size) * 0xc2b2ae3d27d4eb4full;
+    h = (h ^ h >> 29 ^ ((uint64_t)e->rkey[0] << 32 | e->rkey[1])) * 0x9e3779b97f4a7c15ull;
+    h = (h ^ h >> 31 ^ e->info) * 0xc2b2ae3d27d4eb4full;
+    return (uint32_t)(h >> 32);
+}
+
+/* Peers may read the entry at any moment: field by field, with a check that a mix does not pass. */
+static void publish_entry(struct ut_stag_entry *to, const struct ut_stag_entry *from)
+{
+    __atomic_store_n(&to->check, ~from->check, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    __atomic_store_n(&to->base, from->base, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->size, from->size, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->rkey[0], from->rkey[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&to->rkey[1], from->rkey[1], __ATOMIC_RELAXED);
+    __atomic_store_n(&to->info, from->info, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->check, from->check, __ATOMIC_RELEASE);
+}
+
+static void *map_pages(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static int add_chunk(struct ut_stag_table *t, uint32_t chunk)
+{
+    size_t size = sizeof(struct ut_stag_entry) * UT_STAG_CHUNK;
+
+    if (t->entries[chunk])
+        return 0;
+    struct ut_stag_local *locals = calloc(UT_STAG_CHUNK, sizeof(*locals));
+    struct ut_stag_entry *entries = map_pages(size);
+    if (!locals || !entries)
+        goto no_memory;
+    struct ut_stag_entry none = {0};
+    none.check = ut_stag_entry_check(&none);
+    for (int i = 0; i < UT_STAG_CHUNK; i++)
+        entries[i] = none;
+    if (ut_region_get(t->tni, entries, size, PROV_ACCESS_READ, &t->chunk_regions[chunk]) != 0)
+        goto no_memory;
+    t->entries[chunk] = entries;
+    t->locals[chunk] = locals;
+    struct ut_stag_dir *d = &t->dir[chunk];
+    for (int i = 0; i < UT_NUM_PROVIDERS; i++)
+        __atomic_store_n(&d->rkey[i], ut_region_rkey(t->chunk_regions[chunk], i), __ATOMIC_RELAXED);
+    __atomic_store_n(&d->addr, (uintptr_t)entries, __ATOMIC_RELEASE);
+    return 0;
+no_memory:
+    free(locals);
+    if (entries)
+        munmap(entries, size);
+    return -ENOMEM;
+}
+
+int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table)
+{
+    struct ut_stag_table *t = calloc(1, sizeof(*t));
+    size_t dir_size = sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS;
+
+    if (!t)
+        return UTOFU_ERR_OUT_OF_MEMORY;
+    t->tni = tni;
+    t->cmp = cmp;
+    t->num_buckets = 256;
+    t->free_first = t->free_last = UT_STAG_NONE;
+    t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
+    t->dir = map_pages(dir_size);
+    if (!t->buckets || !t->dir)
+        goto fail;
+    memset(t->buckets, 0xff, t->num_buckets * sizeof(uint32_t));
+    if (ut_region_get(tni, t->dir, dir_size, PROV_ACCESS_READ, &t->dir_region) != 0 ||
+        add_chunk(t, 0) != 0)
+        goto fail;
+    *table = t;
+    return 0;
+fail:
+    ut_stag_table_destroy(t);
+    return UTOFU_ERR_OUT_OF_MEMORY;
+}
+
+void ut_stag_table_destroy(struct ut_stag_table *t)
+{
+    for (uint32_t c = 0; c < UT_STAG_CHUNKS; c++) {
+        if (!t->entries[c])
+            continue;
+        for (int i = 0; i < UT_STAG_CHUNK; i++)
+            ut_region_put(t->locals[c][i].region);
+        ut_region_put(t->chunk_regions[c]);
+        munmap(t->entries[c], sizeof(struct ut_stag_entry) * UT_STAG_CHUNK);
+        free(t->locals[c]);
+    }
+    ut_region_put(t->dir_region);
+    if (t->dir)
+        munmap(t->dir, sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS);
+    free(t->buckets);
+    free(t);
+}
+
+uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider)
+{
+    return ut_region_rkey(table->dir_region, provider);
+}
+
+static struct ut_stag_local *local_at(struct ut_stag_table *t, uint32_t index)
+{
+    return &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
+}
+
+static uint32_t *bucket_of(struct ut_stag_table *t, const void *addr, size_t size, bool writable)
+{
+    return &t->buckets[region_hash(addr, size, writable) & (t->num_buckets - 1)];
+}
+
+static void grow_buckets(struct ut_stag_table *t)
+{
+    uint32_t n = t->num_buckets * 4;
+    uint32_t *buckets = malloc(n * sizeof(uint32_t));
+
+    if (!buckets)
+        return; /* longer chains, nothing else */
+    memset(buckets, 0xff, n * sizeof(uint32_t));
+    free(t->buckets);
+    t->buckets = buckets;
+    t->num_buckets = n;
+    for (uint32_t i = UT_STAG_CHUNK; i < UT_STAG_CHUNK + t->num_made; i++) {
+        struct ut_stag_local *l = local_at(t, i);
+        if (!l->region)
+            continue;
+        uint32_t *b = bucket_of(t, l->base, l->size, l->writable);
+        l->next = *b;
+        *b = i;
+    }
+}
+
+/* A freed STag is used again only when many others were freed since: a stale STADD keeps its
+ * generation's distance for as long as possible. */
+static uint32_t take_dynamic(struct ut_stag_table *t)
+{
+    enum { REST = 1024 };
+
+    if (t->num_free < REST && t->num_made < UT_STAG_DYNAMIC) {
+        uint32_t index = UT_STAG_CHUNK + t->num_made;
+        if (add_chunk(t, index / UT_STAG_CHUNK) == 0) {
+            t->num_made++;
+            if (t->num_made > 2 * t->num_buckets)
+                grow_buckets(t);
+            return index;
+        }
+    }
+    uint32_t index = t->free_first;
+    if (index != UT_STAG_NONE) {
+        t->free_first = local_at(t, index)->next;
+        if (t->free_first == UT_STAG_NONE)
+            t->free_last = UT_STAG_NONE;
+        t->num_free--;
+    }
+    return index;
+}
+
+static void give_dynamic(struct ut_stag_table *t, uint32_t index)
+{
+    struct ut_stag_local *l = local_at(t, index);
+
+    l->generation = (l->generation + 1) & 0x3f;
+    l->next = UT_STAG_NONE;
+    if (t->free_last == UT_STAG_NONE)
+        t->free_first = index;
+    else
+        local_at(t, t->free_last)->next = index;
+    t->free_last = index;
+    t->num_free++;
+}
+
+static utofu_stadd_t stadd_of(const struct ut_stag_table *t, uint32_t index,
+                              const struct ut_stag_local *l)
+{
+    uint32_t stag = index < UT_STAG_CHUNK ? UT_STAG_RESERVED_BASE + 0x100 * t->cmp + index
+                                          : UT_STAG_DYNAMIC_BASE + index - UT_STAG_CHUNK;
+
+    return ut_stadd_make(stag, l->generation, ut_stag_first_offset(index, (uintptr_t)l->base));
+}
+
+static void show_entry(struct ut_stag_table *t, uint32_t index)
+{
+    struct ut_stag_local *l = local_at(t, index);
+    struct ut_stag_entry e = {0};
+
+    if (l->region) {
+        e.base = (uintptr_t)l->base;
+        e.size = l->size;
+        e.info = UT_STAG_VALID | (l->writable ? UT_STAG_WRITABLE : 0u) |
+                 (uint32_t)l->generation << UT_STAG_GENERATION_SHIFT;
+        for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
+            e.rkey[i] = ut_region_rkey(l->region, i);
+            l->lkey[i] = ut_region_lkey(l->region, i);
+        }
+    }
+    e.check = ut_stag_entry_check(&e);
+    publish_entry(&t->entries[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK], &e);
+}
+
+static int region_error(int rc)
+{
+    switch (rc) {
+    case -EFAULT:
+    case -EACCES:
+        return UTOFU_ERR_INVALID_ADDRESS;
+    case -ENOMEM:
+        return UTOFU_ERR_OUT_OF_MEMORY;
+    case -ENOSPC:
+        return UTOFU_ERR_FULL;
+    default:
+        return UTOFU_ERR_OUT_OF_RESOURCE;
+    }
+}
+
+int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag,
+                     bool writable, utofu_stadd_t *stadd)
+{
+    unsigned int access = PROV_ACCESS_READ;
+    uint32_t *bucket = NULL, index = stag;
+
+    if (writable)
+        access |= PROV_ACCESS_WRITE | PROV_ACCESS_ATOMIC;
+    if (stag == UT_STAG_NONE) {
+        bucket = bucket_of(t, addr, size, writable);
+        for (uint32_t i = *bucket; i != UT_STAG_NONE; i = local_at(t, i)->next) {
+            struct ut_stag_local *l = local_at(t, i);
+            if (l->base == addr && l->size == size && l->writable == writable) {
+                l->count++;
+                *stadd = stadd_of(t, i, l);
+                return 0;
+            }
+        }
+        index = take_dynamic(t);
+        if (index == UT_STAG_NONE)
+            return UTOFU_ERR_FULL;
+        bucket = bucket_of(t, addr, size, writable); /* the table may have grown */
+    } else if (local_at(t, index)->region) {
+        return UTOFU_ERR_USED;
+    }
+    struct ut_stag_local *l = local_at(t, index);
+    struct ut_region *region;
+    int rc = ut_region_get(t->tni, addr, size, access, &region);
+    if (rc != 0) {
+        if (bucket)
+            give_dynamic(t, index);
+        return region_error(rc);
+    }
+    l->base = addr;
+    l->size = size;
+    l->writable = writable;
+    l->region = region;
+    l->count = 1;
+    if (bucket) {
+        l->next = *bucket;
+        *bucket = index;
+    }
+    show_entry(t, index);
+    *stadd = stadd_of(t, index, l);
+    return 0;
+}
+
+int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
+
+    if (index == UT_STAG_NONE || !t->locals[index / UT_STAG_CHUNK])
+        return UTOFU_ERR_INVALID_STADD;
+    struct ut_stag_local *l = local_at(t, index);
+    if (!l->region || stadd != stadd_of(t, index, l))
+        return UTOFU_ERR_INVALID_STADD;
+    if (--l->count > 0)
+        return 0;
+    struct ut_region *region = l->region;
+    if (index >= UT_STAG_CHUNK) {
+        uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
+        while (*at != index)
+            at = &local_at(t, *at)->next;
+        *at = l->next;
+    }
+    l->region = NULL;
+    show_entry(t, index);
+    if (index >= UT_STAG_CHUNK)
+        give_dynamic(t, index);
+    ut_region_put(region);
+    return 0;
+}

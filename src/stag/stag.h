@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory registration: the STag table of a VCQ, which peers read, and the regions behind it, which
+ * the VCQs of a process share.
+ *
+ * A table is 256 chunks of 256 entries; a directory of the chunks is readable by peers, who read a
+ * directory entry and then an entry at first use. Chunk 0 holds the caller's own STags 0..255, the
+ * others hold STags from 0x1000 on.
+ *
+ * Uses util, ident, process, provider.h.
+ */
+#ifndef UT_STAG_STAG_H
+#define UT_STAG_STAG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ident/ident.h"
+#include "process/process.h"
+#include "wire/wire.h"
+
+enum {
+    UT_STAG_CHUNK = 256,
+    UT_STAG_CHUNKS = 256,
+    UT_STAG_DYNAMIC = UT_STAG_CHUNK * (UT_STAG_CHUNKS - 1),
+    UT_STAG_NONE = UINT32_MAX,
+};
+
+/* What a peer reads of a region. */
+struct ut_stag_entry {
+    uint64_t base;
+    uint64_t size;
+    uint32_t rkey[UT_NUM_PROVIDERS];
+    uint32_t info;  /* bit 0: valid, bit 1: writable, bits 8..13: generation */
+    uint32_t check; /* of the above: a torn read does not match */
+};
+enum { UT_STAG_VALID = 1, UT_STAG_WRITABLE = 2, UT_STAG_GENERATION_SHIFT = 8 };
+
+struct ut_stag_dir {
+    uint64_t addr; /* of the chunk; 0: there is none yet */
+    uint32_t rkey[UT_NUM_PROVIDERS];
+};
+
+uint32_t ut_stag_entry_check(const struct ut_stag_entry *entry);
+
+struct ut_region;
+
+/* What the process itself knows of a registered STag. */
+struct ut_stag_local {
+    uint8_t *base;
+    uint64_t size;
+    struct ut_region *region; /* NULL: free */
+    uint32_t lkey[UT_NUM_PROVIDERS];
+    uint32_t count;      /* registrations */
+    uint32_t next;       /* in the hash of regions, or in the free list */
+    uint8_t generation;
+    bool writable;
+};
+
+struct ut_stag_table {
+    struct ut_stag_dir *dir;
+    struct ut_region *dir_region;
+    struct ut_stag_entry *entries[UT_STAG_CHUNKS];
+    struct ut_region *chunk_regions[UT_STAG_CHUNKS];
+    struct ut_stag_local *locals[UT_STAG_CHUNKS];
+    uint32_t *buckets;         /* hash of (address, size, access) -> index of a dynamic STag */
+    uint32_t num_buckets;
+    uint32_t free_first, free_last, num_free; /* freed STags wait here before they are used again */
+    uint32_t num_made;         /* dynamic STags that were ever used */
+    unsigned int tni;
+    unsigned int cmp;
+};
+
+int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);
+void ut_stag_table_destroy(struct ut_stag_table *table);
+uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider);
+
+/* enum utofu_return_code. stag: UT_STAG_NONE for any. */
+int ut_stag_register(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
+                     bool writable, utofu_stadd_t *stadd);
+int ut_stag_deregister(struct ut_stag_table *table, utofu_stadd_t stadd);
+
+/* Index of an STag in a table, or UT_STAG_NONE: reserved ones must be of component cmp. */
+static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
+{
+    uint32_t reserved = stag - (UT_STAG_RESERVED_BASE + 0x100u * cmp);
+
+    if (reserved < UT_NUM_RESERVED_STAGS)
+        return reserved;
+    uint32_t dynamic = stag - UT_STAG_DYNAMIC_BASE;
+    return dynamic < UT_STAG_DYNAMIC ? UT_STAG_CHUNK + dynamic : (uint32_t)UT_STAG_NONE;
+}
+
+/* The offset of a region's first byte in its STADDs. */
+static inline uint64_t ut_stag_first_offset(uint32_t index, uint64_t base)
+{
+    return index < UT_STAG_CHUNK ? 0 : base & 0xffff;
+}
+
+enum ut_stag_result {
+    UT_STAG_OK,
+    UT_STAG_BAD_STADD,  /* lies in no registered memory */
+    UT_STAG_BAD_LENGTH, /* runs out of it */
+    UT_STAG_BAD_ACCESS, /* is read-only */
+};
+
+/* The local memory behind [stadd, stadd + length). */
+static inline enum ut_stag_result ut_stag_resolve(const struct ut_stag_table *table,
+                                                  utofu_stadd_t stadd, uint64_t length,
+                                                  bool write, struct ut_stag_local **out,
+                                                  uint8_t **addr)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), table->cmp);
+
+    if (__builtin_expect(index == UT_STAG_NONE, 0))
+        return UT_STAG_BAD_STADD;
+    struct ut_stag_local *chunk = table->locals[index / UT_STAG_CHUNK];
+    if (__builtin_expect(!chunk, 0))
+        return UT_STAG_BAD_STADD;
+    struct ut_stag_local *l = &chunk[index % UT_STAG_CHUNK];
+    uint64_t at = ut_stadd_offset(stadd) - ut_stag_first_offset(index, (uintptr_t)l->base);
+    if (__builtin_expect(!l->region || l->generation != ut_stadd_generation(stadd), 0))
+        return UT_STAG_BAD_STADD;
+    if (__builtin_expect(at >= l->size && (at > l->size || length > 0), 0))
+        return UT_STAG_BAD_STADD;
+    if (__builtin_expect(length > l->size - at, 0))
+        return UT_STAG_BAD_LENGTH;
+    if (__builtin_expect(write && !l->writable, 0))
+        return UT_STAG_BAD_ACCESS;
+    *out = l;
+    *addr = l->base + at;
+    return UT_STAG_OK;
+}
+
+/* Regions of the library's own memory, for tables and scratch. */
+int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access,
+                  struct ut_region **region);
+void ut_region_put(struct ut_region *region);
+uint32_t ut_region_lkey(const struct ut_region *region, int provider);
+uint32_t ut_region_rkey(const struct ut_region *region, int provider);
+
+#endif

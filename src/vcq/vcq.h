@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A VCQ: its three queues, its lock, its endpoints. Everything in it is touched with its lock held,
+ * by the program's thread or by the background thread.
+ *
+ * Uses util, ident, desc, process.
+ */
+#ifndef UT_VCQ_VCQ_H
+#define UT_VCQ_VCQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "desc/desc.h"
+#include "ident/ident.h"
+#include "process/process.h"
+#include "util/lock.h"
+#include "wire/wire.h"
+
+struct ut_link;
+struct ut_stag_table;
+
+enum { UT_NO_SLOT = UINT32_MAX };
+
+/* Life of a TOQ entry. */
+enum ut_slot_state {
+    UT_SLOT_FREE,
+    UT_SLOT_SUBMITTED, /* in the TOQ, not started (DELAY_START, session mode) */
+    UT_SLOT_WAITING,   /* on its link, not (completely) handed to the provider */
+    UT_SLOT_POSTED,    /* handed to the provider, or waiting for the target's answer */
+    UT_SLOT_DONE,      /* complete; an earlier one of the link is not */
+    UT_SLOT_RETIRED,   /* its notices are written */
+};
+
+struct ut_slot {
+    struct ut_desc desc;
+    void *cbdata;
+    struct ut_link *link;
+    uint64_t rmt_value;  /* ARMW: the old value */
+    uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
+    uint32_t next;       /* on the link */
+    int16_t tcq_rc;      /* what poll_tcq returns for it */
+    int16_t mrq_rc;      /* what its local MRQ notice says */
+    uint8_t state;
+    uint8_t stage;       /* how much of it is posted: see engine */
+    uint8_t pending;     /* done() calls that are still to come */
+    bool tcq_ready;      /* its TCQ entry is written */
+    bool fresh;          /* the remote STag entry was read anew for it */
+    uint8_t retries;
+} __attribute__((aligned(128)));
+
+struct ut_vcq {
+    /* what every call touches */
+    struct ut_lock lock;
+    uint32_t toq_mask;
+    struct ut_slot *toq;
+    uint32_t toq_tail;   /* next to fill; all four run freely */
+    uint32_t toq_exec;   /* next to start */
+    uint32_t tcq_head;   /* next whose TCQ entry is to be read */
+    uint32_t toq_head;   /* oldest that is not free */
+    uint32_t mrq_mask, mrq_head, mrq_tail;
+    struct utofu_mrq_notice *mrq;
+    struct ut_link *last_link; /* the link found last */
+    unsigned int num_eps;
+    uint32_t idle_polls;
+    struct {
+        struct prov_ep *ep;
+        const struct prov_ops *ops;
+        int provider;
+        uint32_t max_inline;
+    } eps[UT_NUM_PROVIDERS];
+    uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
+    bool unflushed;           /* PROV_MORE was used since the last flush */
+
+    /* links */
+    struct ut_link **link_buckets;
+    uint32_t num_buckets, num_links;
+    struct ut_link *all_links;  /* with the passive ones */
+    struct ut_link *waiting;    /* links that want to be looked at again: room or time */
+
+    /* session mode */
+    uint64_t scheduled;  /* descriptors that arrived SPS allow to start, in all */
+    uint64_t started;    /* descriptors started, in all */
+    bool shortfall_told;
+
+    struct ut_stag_table *stags;
+    uint8_t *scratch;              /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */
+    struct ut_region *scratch_region;
+    uint32_t *scratch_free;        /* stack of free entries */
+    uint32_t num_scratch_free;
+    uint64_t *armw_words;          /* registered, one per TOQ slot; device ARMW only */
+    struct ut_region *armw_region;
+
+    /* fixed at creation */
+    utofu_vcq_hdl_t handle;     /* 0: not in use */
+    uint16_t cq_index;          /* into ut_process.cq_ids */
+    uint16_t tni;               /* the real one, also of a VCQ of the library's own */
+    unsigned long flags;
+    struct ut_vcq_ident ident;
+    utofu_vcq_id_t id;
+    uint64_t session_number;    /* random; tells it from an earlier VCQ of the same id */
+    uint32_t mrq_entries;
+
+    /* the background thread's view; its own lock */
+    uint32_t wake_pending;      /* atomic: progress() asked for ep_poll() */
+    uint32_t seen_poll_count;
+    uint64_t look_again_at;     /* ms */
+    uint32_t look_interval;     /* ms */
+};
+
+/* The handle table. A handle is an index and a generation: a stale one is an error code. */
+enum { UT_MAX_VCQS = 4096, UT_HANDLE_INDEX_BITS = 16 };
+extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
+
+/* Finds and locks; NULL: not (any more) a VCQ of this process. */
+static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
+{
+    uint32_t index = handle & ((1u << UT_HANDLE_INDEX_BITS) - 1);
+
+    if (__builtin_expect(index >= UT_MAX_VCQS, 0))
+        return NULL;
+    struct ut_vcq *vcq = __atomic_load_n(&ut_vcqs[index], __ATOMIC_ACQUIRE);
+    if (__builtin_expect(!vcq || __atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
+        return NULL;
+    ut_lock(&vcq->lock);
+    if (__builtin_expect(vcq->handle != handle, 0)) {
+        ut_unlock(&vcq->lock);
+        return NULL;
+    }
+    return vcq;
+}
+
+static inline void ut_vcq_leave(struct ut_vcq *vcq)
+{
+    ut_unlock(&vcq->lock);
+}
+
+int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle);
+int ut_vcq_free(utofu_vcq_hdl_t handle);
+/* The library's own VCQ of a TNI, for barrier gates; made at the first call, never freed. */
+int ut_vcq_internal(unsigned int tni, struct ut_vcq **vcq);
+
+/* All VCQs that live now, for the background thread and for exit: calls visit(vcq) for each while
+ * none of them can be freed. */
+void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
+
+/* Sum over the VCQs of its CQ. */
+size_t ut_vcq_cq_unread_tcq(struct ut_vcq *vcq);
+
+static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
+{
+    return &vcq->toq[position & vcq->toq_mask];
+}
+
+/* Writes an MRQ entry; at overflow prints chapter 7's message and ends the program. */
+struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer);
+/* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. */
+int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What travels between processes: the blob that each publishes, the greeting of a connection, the
+ * immediates and the messages. Layouts only; all integers little-endian as the machines are.
+ */
+#ifndef UT_WIRE_WIRE_H
+#define UT_WIRE_WIRE_H
+
+#include <stdint.h>
+
+#include "utofu.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the wire format is little-endian"
+#endif
+
+enum {
+    UT_WIRE_VERSION = 1,
+    UT_BLOB_MAGIC = 0x5554,
+    UT_NUM_PROVIDERS = 2, /* index 0: shm, 1: verbs */
+    UT_PROV_SHM = 0,
+    UT_PROV_VERBS = 1,
+};
+
+/* The greeting: 32 bytes, PROV_HELLO_MAX. */
+struct ut_hello {
+    uint16_t version;
+    uint8_t armw_mode;   /* UT_ARMW_CPU or UT_ARMW_NIC */
+    uint8_t flags;
+    uint32_t dir_rkey;   /* the STag directory of the sender's VCQ, */
+    uint64_t dir_addr;   /* an array of struct ut_stag_dir */
+    uint64_t rx_count;   /* messages and immediates it has received from the other side */
+    uint64_t session;    /* random: tells a reborn VCQ of the same id from the old one */
+};
+_Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's greeting");
+
+/* Immediate of a put: edata8 | sps4 | notice1 | 0... | slot16 */
+enum { UT_IMM_NOTICE = 1u << 12, UT_IMM_SLOT_SHIFT = 16, UT_NUM_ANNOUNCED = 512 };
+
+static inline uint32_t ut_imm_make(unsigned int edata, unsigned int sps, int notice,
+                                   unsigned int slot)
+{
+    return edata | sps << 8 | (notice ? UT_IMM_NOTICE : 0u) | slot << UT_IMM_SLOT_SHIFT;
+}
+
+enum ut_msg_type {
+    UT_MSG_NOTICE = 1, /* a put's or get's remote notice in full; a put's also announces its slot */
+    UT_MSG_ARMW,       /* do this and answer */
+    UT_MSG_ARMW_REPLY,
+    UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
+    UT_MSG_GATE,       /* a packet between barrier gates */
+};
+
+struct ut_msg_head {
+    uint8_t type;
+    uint8_t edata;
+    uint8_t sps;     /* NOTICE */
+    uint8_t flags;   /* below */
+    uint32_t slot;   /* NOTICE: announced slot; ARMW, REPLY: the origin's TOQ slot */
+};
+enum {
+    UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
+    UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
+};
+
+struct ut_msg_notice {
+    struct ut_msg_head head;
+    utofu_stadd_t rmt_stadd;
+    utofu_stadd_t lcl_stadd; /* get */
+};
+
+struct ut_msg_armw {
+    struct ut_msg_head head;
+    utofu_stadd_t rmt_stadd;
+    uint64_t operand, compare;
+    uint8_t op, size;
+    uint8_t zero[6];
+};
+
+struct ut_msg_armw_reply {
+    struct ut_msg_head head;
+    uint64_t old_value;
+    int32_t rc; /* UTOFU_SUCCESS or UTOFU_ERR_MRQ_RMT_* */
+    uint32_t zero;
+};
+
+/* What each process publishes: this, then the addresses of its providers. */
+struct ut_blob {
+    uint16_t magic, version;
+    uint16_t local_rank, local_size;
+    uint32_t node;
+    uint16_t cq_first, num_cqs; /* a run of CQ ids; with a list: num_cqs ids behind the struct */
+    uint64_t host;              /* hash that is equal for processes of one host */
+    uint8_t armw_mode;
+    uint8_t addr_size[UT_NUM_PROVIDERS];
+    uint8_t cq_list;            /* 1: an explicit list of uint16_t CQ ids follows */
+    uint32_t zero;
+};
+_Static_assert(sizeof(struct ut_blob) == 32, "no padding");
+
+#endif
