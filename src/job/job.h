@@ -43,4 +43,9 @@ int ut_job_lookup(uint32_t rank, void *blob, size_t *size, int wait_ms);
  * it is on another node, so whoever asks verifies against the blob. */
 int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank);
 
+/* The calling thread is the library's own, which runs without the program knowing. Where the
+ * launcher's channel is shared with an MPI library (PMI-1), its look-ups get -EBUSY as long as the
+ * program's threads might be inside MPI; the program's own calls must then do them. */
+void ut_job_set_background_thread(void);
+
 #endif
