@@ -559,12 +559,11 @@ void ut_engine_pump(struct ut_link *link)
         resume_atomics(link);
     while (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &vcq->toq[link->to_post];
-        uint32_t next = slot->next;
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post(link, slot) == NOT_NOW)
                 return;
         }
-        link->to_post = next;
+        link->to_post = slot->next;
     }
 }
 
@@ -1134,10 +1133,9 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
             nudge(vcq);
             next_nudge = now + 10;
         }
-        if (!ut_engine_progress(vcq)) {
-            ut_unlock(&vcq->lock);
-            sched_yield();
-            ut_lock(&vcq->lock);
-        }
+        ut_engine_progress(vcq);
+        ut_unlock(&vcq->lock);
+        sched_yield();
+        ut_lock(&vcq->lock);
     }
 }

@@ -17,7 +17,7 @@
  * comes before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not; what Slurm
  * and Flux set is wrong inside the others, so it comes last. */
 static const struct ut_job_ops *const launchers[] = {&ut_job_hand, &ut_job_pmi1, &ut_job_pmix,
-                                                    &ut_job_solo};
+                                                    &ut_job_step, &ut_job_solo};
 
 static struct {
     pthread_mutex_t lock; /* of all below; not held during look-ups */

@@ -2,9 +2,9 @@
 /* Blobs in files of a folder. */
 #include "job/job_folder.h"
 #include "job/job.h"
-#include "job/job_wire.h"
 #include "util/log.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,22 +14,43 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A file is one message of the wire protocol's shape: HELLO data (rank, size), then the blob. */
-enum { PREFIX = 8, FILE_MAX = PREFIX + UT_JOB_BLOB_MAX };
+/* What a file starts with; the blob follows. Little endian. */
+struct prefix {
+    uint32_t rank, size;
+    char host[40]; /* the boot id, which the containers of a host share; empty: not known */
+};
+
+enum { PREFIX = sizeof(struct prefix), FILE_MAX = PREFIX + UT_JOB_BLOB_MAX };
 
 static struct {
     const char *folder;
     uint32_t rank, size;
+    bool one_machine;
+    char host[40];
     pid_t owner;
     int fd; /* the own file; keeps its lock */
     char own[PATH_MAX];
 } f = {.fd = -1};
 
-void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size)
+static void read_host(void)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (!file)
+        return;
+    if (!fgets(f.host, sizeof(f.host), file))
+        f.host[0] = '\0';
+    f.host[strcspn(f.host, "\n")] = '\0';
+    fclose(file);
+}
+
+void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine)
 {
     f.folder = folder;
     f.rank = rank;
     f.size = size;
+    f.one_machine = one_machine;
+    read_host();
 }
 
 static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
@@ -56,12 +77,13 @@ static void remove_own(void)
 static int write_file(const char *path, const void *blob, size_t size)
 {
     uint8_t text[FILE_MAX];
-    uint32_t ids[2] = {htole32(f.rank), htole32(f.size)};
+    struct prefix prefix = {.rank = htole32(f.rank), .size = htole32(f.size)};
     int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
 
     if (fd < 0)
         return -errno;
-    memcpy(text, ids, PREFIX);
+    memcpy(prefix.host, f.host, sizeof(f.host));
+    memcpy(text, &prefix, PREFIX);
     memcpy(text + PREFIX, blob, size);
     flock(fd, LOCK_EX | LOCK_NB);
     if (write(fd, text, PREFIX + size) == (ssize_t)(PREFIX + size))
@@ -123,11 +145,10 @@ fail:
     return rc;
 }
 
-int ut_job_folder_lookup(uint32_t rank, void *blob, size_t *size)
+/* The whole file of a rank into text; its length, 0 when there is none yet, or a negative errno. */
+static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 {
-    uint8_t text[FILE_MAX + 1];
     char path[PATH_MAX];
-    uint32_t ids[2];
     int fd, rc = file_of(rank, "", path);
 
     if (rc != 0)
@@ -136,21 +157,47 @@ int ut_job_folder_lookup(uint32_t rank, void *blob, size_t *size)
     if (fd < 0) {
         /* ESTALE: a network file system, and the file was replaced just now */
         if (errno == ENOENT || errno == ESTALE)
-            return -EAGAIN;
+            return 0;
         rc = -errno;
         ut_error("job", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", f.folder, rank, strerror(errno));
         return rc;
     }
-    ssize_t n = is_left_over(fd) ? 0 : read(fd, text, sizeof(text));
+    ssize_t n = is_left_over(fd) ? 0 : read(fd, text, FILE_MAX + 1);
     close(fd);
-    if (n < PREFIX)
-        return -EAGAIN;
-    memcpy(ids, text, PREFIX);
-    if (n > FILE_MAX || le32toh(ids[0]) != rank || le32toh(ids[1]) != f.size) {
+    return n < 0 ? 0 : n;
+}
+
+static int check_prefix(uint32_t rank, const struct prefix *prefix)
+{
+    if (le32toh(prefix->rank) != rank || le32toh(prefix->size) != f.size) {
         ut_error("job", "UTOFU_ROOT=%s: utofu.%u belongs to another job (of %u processes, not %u); "
-                 "give every job its own folder", f.folder, rank, le32toh(ids[1]), f.size);
+                 "give every job its own folder", f.folder, rank, le32toh(prefix->size), f.size);
         return -EPROTO;
     }
+    if (f.one_machine && f.host[0] && prefix->host[0] &&
+        memcmp(f.host, prefix->host, sizeof(f.host)) != 0) {
+        ut_error("job", "UTOFU_ROOT=%s: rank %u is on another machine; a job on several machines "
+                 "needs UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", f.folder, rank);
+        return -EXDEV;
+    }
+    return 0;
+}
+
+int ut_job_folder_lookup(uint32_t rank, void *blob, size_t *size)
+{
+    uint8_t text[FILE_MAX + 1];
+    struct prefix prefix;
+    ssize_t n = read_file(rank, text);
+    int rc;
+
+    if (n < 0)
+        return (int)n;
+    if (n < PREFIX)
+        return -EAGAIN;
+    memcpy(&prefix, text, PREFIX);
+    rc = n > FILE_MAX ? -EPROTO : check_prefix(rank, &prefix);
+    if (rc != 0)
+        return rc;
     *size = (size_t)n - PREFIX;
     memcpy(blob, text + PREFIX, *size);
     return 0;

@@ -6,6 +6,9 @@
  * process comes to the same answer: a root that is reached within one machine (unix:@name, a
  * loopback address, a folder) means that all processes are on node 0, with local rank = rank;
  * any other address means one process per node, with node = rank.
+ *
+ * With UTOFU_ROOT alone, in a job of Open MPI, Flux or Slurm that no better way was found for,
+ * rank and size come from that launcher's variables.
  */
 #include "job/job_client.h"
 #include "job/job_folder.h"
@@ -133,7 +136,8 @@ static int start_rendezvous(int64_t deadline)
     int rc = 0;
 
     if (h.root.kind == UT_JOB_ROOT_FOLDER) {
-        ut_job_folder_open(h.root.text, h.rank, h.size);
+        ut_job_folder_open(h.root.text, h.rank, h.size,
+                           h.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE));
         return 0;
     }
     if (h.rank == 0)
@@ -168,37 +172,38 @@ static int read_root(void)
     return rc == 0 && h.root.nodes > h.size ? -EINVAL : rc;
 }
 
-static int place(struct ut_job_info *info)
+static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 {
     struct ut_job_place where;
 
-    if (!h.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
-        ut_error("job", "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
-                 "processes of a node are not known otherwise", h.root.text);
-        return -EINVAL;
-    }
-    ut_job_layout_deal(&h.layout, h.size,
-                       h.root.nodes ? h.root.nodes : h.root.one_machine ? 1 : h.size);
+    ut_job_layout_deal(&h.layout, h.size, nodes);
     ut_job_layout_place(&h.layout, h.rank, &where);
     info->node = where.node;
     info->num_nodes = where.num_nodes;
     info->local_rank = where.local_rank;
     info->local_size = where.local_size;
+}
+
+static int place_by_root(struct ut_job_info *info)
+{
+    if (!h.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
+        ut_error("job", "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
+                 "processes of a node are not known otherwise", h.root.text);
+        return -EINVAL;
+    }
+    place_by_layout(info, h.root.nodes ? h.root.nodes : h.root.one_machine ? 1 : h.size);
     return 0;
 }
 
 /* The rest of opening, once rank and size are known. */
-static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info, int64_t deadline)
+static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
+                   int (*place)(struct ut_job_info *info), int64_t deadline)
 {
     int rc = 0;
 
     h.rank = info->rank = rank;
     h.size = info->size = size;
     h.root = (struct ut_job_root){.text = "", .one_machine = true};
-    if (rank >= size) {
-        ut_error("job", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
-        return -EINVAL;
-    }
     if (size > 1)
         rc = read_root();
     if (rc == 0)
@@ -216,8 +221,12 @@ static int hand_open(struct ut_job_info *info, int64_t deadline)
                  ut_env_is_set(UT_ENV_SIZE) ? "UTOFU_SIZE" : "UTOFU_RANK");
         return -EINVAL;
     }
-    return open_as((uint32_t)ut_env_num(UT_ENV_RANK), (uint32_t)ut_env_num(UT_ENV_SIZE), info,
-                   deadline);
+    uint32_t rank = (uint32_t)ut_env_num(UT_ENV_RANK), size = (uint32_t)ut_env_num(UT_ENV_SIZE);
+    if (rank >= size) {
+        ut_error("job", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
+        return -EINVAL;
+    }
+    return open_as(rank, size, info, place_by_root, deadline);
 }
 
 static int hand_publish(const void *blob, size_t size)
@@ -242,3 +251,83 @@ static int64_t hand_rank_at(uint32_t node, uint32_t local_rank)
 
 const struct ut_job_ops ut_job_hand = {"hand",       present,     hand_open,
                                        hand_publish, hand_lookup, hand_rank_at};
+
+/* ---- UTOFU_ROOT alone ---- */
+
+static const struct variables {
+    const char *rank, *size, *node, *local_rank, *local_size, *tasks_per_node;
+} sets[] = {
+    {.rank = "OMPI_COMM_WORLD_RANK",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {.rank = "FLUX_TASK_RANK", .size = "FLUX_JOB_SIZE", .local_rank = "FLUX_TASK_LOCAL_ID"},
+    /* the step's, as SLURM_NTASKS is the allocation's */
+    {.rank = "SLURM_PROCID",
+     .size = "SLURM_STEP_NUM_TASKS",
+     .node = "SLURM_NODEID",
+     .local_rank = "SLURM_LOCALID",
+     .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE"},
+};
+
+static const struct variables *find_variables(void)
+{
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        int64_t rank = ut_job_launcher_number(sets[i].rank);
+        if (rank >= 0 && rank < ut_job_launcher_number(sets[i].size))
+            return &sets[i];
+    }
+    return NULL;
+}
+
+static int64_t number_of(const char *name)
+{
+    return name ? ut_job_launcher_number(name) : -1;
+}
+
+/* From the launcher's variables, as a folder may well be on several machines here. */
+static int place_by_variables(struct ut_job_info *info)
+{
+    const struct variables *v = find_variables();
+    int64_t node = number_of(v->node), local_rank = number_of(v->local_rank);
+    int64_t local_size = number_of(v->local_size);
+
+    if (v->tasks_per_node && node >= 0)
+        local_size = ut_job_layout_tasks(getenv(v->tasks_per_node), (uint32_t)node);
+    if (local_size == h.size) {
+        place_by_layout(info, 1);
+    } else if (node >= 0 && local_rank >= 0 && local_rank < local_size) {
+        info->node = (uint32_t)node;
+        info->local_rank = (uint32_t)local_rank;
+        info->local_size = (uint32_t)local_size;
+    } else if (ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK) &&
+               ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
+        info->local_size = 1; /* all three are taken from there */
+    } else {
+        ut_error("job", "the launcher (%s) does not tell on which node rank %u is; set UTOFU_NODE, "
+                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", v->rank, h.rank);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+static bool step_present(void)
+{
+    return ut_env_is_set(UT_ENV_ROOT);
+}
+
+static int step_open(struct ut_job_info *info, int64_t deadline)
+{
+    const struct variables *v = find_variables();
+
+    if (!v) {
+        ut_error("job", "UTOFU_ROOT is set, but UTOFU_RANK and UTOFU_SIZE are not, and no launcher "
+                 "tells them; set them, or unset UTOFU_ROOT for a job of one");
+        return -EINVAL;
+    }
+    return open_as((uint32_t)number_of(v->rank), (uint32_t)number_of(v->size), info,
+                   place_by_variables, deadline);
+}
+
+const struct ut_job_ops ut_job_step = {"hand",       step_present, step_open,
+                                       hand_publish, hand_lookup,  hand_rank_at};

@@ -183,3 +183,21 @@ int64_t ut_job_layout_rank_at(const struct ut_job_layout *layout, uint32_t node,
     }
     return -ENOENT;
 }
+
+int64_t ut_job_layout_tasks(const char *list, uint32_t node)
+{
+    uint32_t tasks, times;
+
+    for (const char *p = list; p; p = read_mark(p, ',')) {
+        p = read_number(p, &tasks);
+        if (!p)
+            break;
+        times = 1;
+        if (strncmp(p, "(x", 2) == 0)
+            p = read_mark(read_number(p + 2, &times), ')');
+        if (node < times)
+            return tasks;
+        node -= times;
+    }
+    return -ENOENT;
+}

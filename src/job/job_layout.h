@@ -40,4 +40,7 @@ int ut_job_layout_place(const struct ut_job_layout *layout, uint32_t rank,
 int64_t ut_job_layout_rank_at(const struct ut_job_layout *layout, uint32_t node,
                               uint32_t local_rank);
 
+/* The entry of a node in a list such as "2(x3),1" (Slurm's tasks per node), or -ENOENT. */
+int64_t ut_job_layout_tasks(const char *list, uint32_t node);
+
 #endif

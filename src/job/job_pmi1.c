@@ -44,21 +44,29 @@ void ut_job_set_background_thread(void)
     background = true;
 }
 
+static bool has_option(int fd, int option, int wanted)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == wanted;
+}
+
 /* Launchers leave PMI_FD behind in the environment of programs that they do not start as a PMI
- * process, where it is closed or something else. */
+ * process, where the number is free or means something else. hydra and Slurm pass one end of a
+ * pair of stream sockets that they made themselves. */
 static bool is_launcher_socket(int fd)
 {
     struct stat st;
-    struct ucred peer;
-    int type = 0;
-    socklen_t len = sizeof(type), peer_len = sizeof(peer);
+    struct ucred maker;
+    struct sockaddr name;
+    socklen_t maker_len = sizeof(maker), name_len = sizeof(name);
 
-    if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode))
-        return false;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM)
-        return false;
-    /* a socket pair of this process's own making is not the launcher's */
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) != 0 || peer.pid != getpid();
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && has_option(fd, SO_DOMAIN, AF_UNIX) &&
+           has_option(fd, SO_TYPE, SOCK_STREAM) && getpeername(fd, &name, &name_len) == 0 &&
+           name_len == sizeof(name.sa_family) &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &maker, &maker_len) == 0 &&
+           maker.pid != getpid();
 }
 
 /* mpiexec -pmi-port: no socket, but the address of one. */

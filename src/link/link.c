@@ -352,8 +352,13 @@ static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *
 
     use_endpoint(link, provider);
     fill_hello(link, provider, &mine);
-    if (link->ops->accept(conn, &mine, sizeof(mine), link) != 0)
-        return; /* logged there; the peer tries again */
+    if (link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
+        /* logged there; the peer tries again, and so does this side if it has something to send */
+        link->state = UT_LINK_IDLE;
+        if (has_work(link))
+            retry_later(link, UT_LINK_SEEKING, ut_now_ms());
+        return;
+    }
     link->conn = conn;
     come_up(link, hello, size);
 }

@@ -295,6 +295,13 @@ static void drain_at_exit(void)
         ut_vcq_for_each(drain_one, &timeout);
 }
 
+/* A child made by fork() has none of the VCQs (manual 6.1.4.1): their handles end there. */
+static void forget_in_child(void)
+{
+    for (uint32_t i = 0; i < num_vcqs; i++)
+        __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
+}
+
 static int set_up_once(const struct ut_process **process)
 {
     static bool registered;
@@ -306,7 +313,7 @@ static int set_up_once(const struct ut_process **process)
         return UTOFU_ERR_OUT_OF_RESOURCE;
     pthread_mutex_lock(&table_lock);
     if (!registered)
-        registered = atexit(drain_at_exit) == 0;
+        registered = atexit(drain_at_exit) == 0 && pthread_atfork(NULL, NULL, forget_in_child) == 0;
     pthread_mutex_unlock(&table_lock);
     return 0;
 }
