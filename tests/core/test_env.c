@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of environment variables: every type takes what it should and refuses the rest. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "util/env.h"
+
+static int parse(enum ut_env_id id, const char *text, uint64_t *value)
+{
+    return ut_env_parse(ut_env_get(id), text, value);
+}
+
+Test(env, mrq_entries_are_rounded_to_the_nearest_size)
+{
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } good[] = {{"0", 2048},          {"2048", 2048},      {"5120", 8192},     {"5119", 2048},
+                {"2ki", 2048},        {"128Ki", 131072},   {"2MI", 2097152},   {"9999999", 2097152},
+                {"131072", 131072},   {"300000", 131072},  {"330000", 524288}, {"512KI", 524288}};
+    uint64_t v;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        cr_assert_eq(parse(UT_ENV_NUM_MRQ_ENTRIES, good[i].text, &v), 0, "%s", good[i].text);
+        cr_assert_eq(v, good[i].want, "%s gives %llu", good[i].text, (unsigned long long)v);
+    }
+    cr_assert_neq(parse(UT_ENV_NUM_MRQ_ENTRIES, "many", &v), 0);
+    cr_assert_neq(parse(UT_ENV_NUM_MRQ_ENTRIES, "-1", &v), 0);
+    cr_assert_neq(parse(UT_ENV_NUM_MRQ_ENTRIES, "2Kx", &v), 0);
+}
+
+Test(env, swap_protect_takes_any_integer)
+{
+    uint64_t v;
+
+    cr_assert(parse(UT_ENV_SWAP_PROTECT, "0", &v) == 0 && v == 0);
+    cr_assert(parse(UT_ENV_SWAP_PROTECT, "1", &v) == 0 && v == 1);
+    cr_assert(parse(UT_ENV_SWAP_PROTECT, "7", &v) == 0 && v == 1);
+    cr_assert(parse(UT_ENV_SWAP_PROTECT, "-2", &v) == 0 && v == 1);
+    cr_assert_neq(parse(UT_ENV_SWAP_PROTECT, "yes", &v), 0);
+}
+
+Test(env, choices_and_ranges_are_kept)
+{
+    uint64_t v;
+
+    cr_assert(parse(UT_ENV_PROVIDER, "SHM", &v) == 0 && v == UT_PROVIDER_SHM);
+    cr_assert_neq(parse(UT_ENV_PROVIDER, "tcp", &v), 0);
+    cr_assert_neq(parse(UT_ENV_PROVIDER, "", &v), 0);
+    cr_assert(parse(UT_ENV_NUM_TOQ_ENTRIES, "4096", &v) == 0 && v == 4096);
+    cr_assert_neq(parse(UT_ENV_NUM_TOQ_ENTRIES, "2047", &v), 0);
+    cr_assert_neq(parse(UT_ENV_NUM_TOQ_ENTRIES, "99999999999999999999999", &v), 0);
+    cr_assert(parse(UT_ENV_PROGRESS_THREAD, "off", &v) == 0 && v == 0);
+    cr_assert_neq(parse(UT_ENV_PROGRESS_THREAD, "maybe", &v), 0);
+}
+
+Test(env, every_entry_says_what_it_is)
+{
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
+        cr_assert(strncmp(e->name, "UTOFU_", 6) == 0);
+        cr_assert_gt(strlen(e->help), 10, "%s", e->name);
+        if (e->type == UT_ENV_TYPE_UINT)
+            cr_assert(e->min <= e->def && e->def <= e->max, "%s", e->name);
+    }
+}

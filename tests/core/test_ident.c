@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ids: what is packed comes back, what was not packed is refused, nothing collides. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "ident/ident.h"
+
+static uint64_t seed = 0x243f6a8885a308d3ull;
+static uint64_t rnd(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+static struct ut_vcq_ident random_ident(void)
+{
+    uint64_t r = rnd();
+    struct ut_vcq_ident v = {
+        .coords = {{(uint8_t)r, (uint8_t)(r >> 8), (uint8_t)(r >> 16), r >> 24 & 1,
+                    (uint8_t)((r >> 25) % 3), r >> 30 & 1}},
+        .tni = (uint16_t)((r >> 31) % UT_NUM_TNIS),
+        .cq = r >> 40 & UT_MAX_CQ_ID,
+        .cmp = r >> 50 & 7,
+        .path = {r >> 53 & 1, (uint8_t)((r >> 54) % 3), r >> 57 & 1},
+    };
+    return v;
+}
+
+Test(ident, vcq_id_comes_back)
+{
+    for (int i = 0; i < 100000; i++) {
+        struct ut_vcq_ident v = random_ident(), w = {0};
+        utofu_vcq_id_t id = ut_vcq_id_pack(&v);
+        cr_assert(ut_vcq_id_unpack(id, &w));
+        cr_assert_eq(memcmp(&v, &w, sizeof(v)), 0);
+        utofu_vcq_id_t of_key;
+        cr_assert(ut_vcq_id_of_key(ut_vcq_id_key(id), &of_key));
+        cr_assert_eq(of_key, ut_vcq_id_canonical(&v));
+    }
+}
+
+Test(ident, changed_vcq_id_is_refused)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct ut_vcq_ident v = random_ident(), w;
+        utofu_vcq_id_t id = ut_vcq_id_pack(&v);
+        for (int bit = 0; bit < 64; bit++)
+            cr_assert_not(ut_vcq_id_check(id ^ 1ull << bit), "bit %d of %llx", bit,
+                          (unsigned long long)id);
+        cr_assert_not(ut_vcq_id_unpack(0, &w));
+        cr_assert_not(ut_vcq_id_unpack(UINT64_MAX, &w));
+    }
+}
+
+Test(ident, random_numbers_are_hardly_ever_vcq_ids)
+{
+    int hits = 0;
+
+    for (int i = 0; i < 1000000; i++)
+        hits += ut_vcq_id_check(rnd());
+    cr_assert_lt(hits, 60, "%d of a million; 15 expected", hits);
+}
+
+Test(ident, nodes_and_coordinates_are_one_to_one)
+{
+    struct ut_shape s = {3, 2, 4};
+    struct ut_coords c;
+
+    for (uint32_t node = 0; node < 3 * 2 * 4 * 12; node++) {
+        cr_assert(ut_coords_of_node(&s, node, &c));
+        cr_assert_eq(ut_node_of_coords(&s, &c), node);
+    }
+    cr_assert_not(ut_coords_of_node(&s, 3 * 2 * 4 * 12, &c));
+    c = (struct ut_coords){{3, 0, 0, 0, 0, 0}};
+    cr_assert_eq(ut_node_of_coords(&s, &c), -1);
+}
+
+Test(ident, shapes_are_parsed_or_refused)
+{
+    struct ut_shape s;
+
+    cr_assert(ut_shape_parse("4x3x2", &s));
+    cr_assert(s.x == 4 && s.y == 3 && s.z == 2);
+    static const char *const bad[] = {"", "4", "4x3", "0x1x1", "257x1x1", "1x1x1x", "ax1x1", "-1x1x1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_not(ut_shape_parse(bad[i], &s), "'%s'", bad[i]);
+}
+
+Test(ident, twelve_path_ids_per_vcq_and_back)
+{
+    for (int i = 0; i < 1000; i++) {
+        struct ut_vcq_ident v = random_ident();
+        utofu_vcq_id_t id = ut_vcq_id_pack(&v);
+        unsigned int seen = 0;
+        uint8_t p[3], q[3];
+        for (p[0] = 0; p[0] < 2; p[0]++)
+            for (p[1] = 0; p[1] < 3; p[1]++)
+                for (p[2] = 0; p[2] < 2; p[2]++) {
+                    utofu_path_id_t n = ut_path_id(id, p);
+                    seen |= 1u << n;
+                    cr_assert(ut_path_of_id(id, n, q));
+                    cr_assert_eq(memcmp(p, q, 3), 0);
+                }
+        cr_assert_eq(seen, 0xfff);
+        cr_assert_not(ut_path_of_id(id, 12, q));
+    }
+}
+
+Test(ident, vbg_id_has_the_vendors_layout)
+{
+    struct ut_vbg_ident v = {.coords = {{1, 2, 3, 1, 2, 1}}, .tni = 5, .local_rank = 7, .gate = 17};
+    struct ut_vbg_ident w;
+    utofu_vbg_id_t id = ut_vbg_id_pack(&v);
+
+    cr_assert_eq(id, 5ull << 61 | 1ull << 59 | 2ull << 57 | 1ull << 56 | 3ull << 48 | 2ull << 40 |
+                         1ull << 32 | 7u << 8 | 17u);
+    cr_assert(ut_vbg_id_unpack(id, &w));
+    cr_assert_eq(memcmp(&v, &w, sizeof(v)), 0);
+    cr_assert_not(ut_vbg_id_unpack(UTOFU_VBG_ID_NULL, &w));
+}
