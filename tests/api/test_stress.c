@@ -98,10 +98,11 @@ static void million(void *arg)
                                .length = 8,
                                .flags = i % 100 == 0 ? UT_TCQ : 0};
 
+        if (i > COUNT - 2 * WORDS) /* so that a word keeps its last value */
+            comm.flags |= UT_STRONG;
         if (i == COUNT) { /* the last one comes after all others */
             comm.kind = UT_PIGGYBACK8;
             comm.rmt_stadd = peers[1].stadd + 8 * WORDS;
-            comm.flags |= UT_STRONG;
         }
         due += comm.flags & UT_TCQ ? 1 : 0;
         told += start_busy(&comm);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ping-pong between two processes without any notice: the receiver watches the last word of the
+ * message. With STRONG_ORDER it is written after all others, so when it has changed the whole
+ * message is there.
+ *
+ *     utofurun -n 2 ./pingpong_memory
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "meet.h"
+
+enum { ROUNDS = 1000, WORDS = 512, STAG = 0 };
+
+static utofu_vcq_hdl_t vcq;
+static utofu_vcq_id_t peer;
+static utofu_stadd_t my_buffer, peer_buffer;
+static uint64_t *out, *in; /* the two halves of the buffer */
+
+static void send(uint64_t round)
+{
+    void *cbdata;
+    int rc;
+
+    for (int i = 0; i < WORDS; i++)
+        out[i] = round;
+    CALL(utofu_put(vcq, peer, my_buffer, peer_buffer + 8 * WORDS, 8 * WORDS, 0,
+                   UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
+    /* The queue has to be looked at even so: for errors, and because this makes room in it. */
+    rc = utofu_poll_tcq(vcq, 0, &cbdata);
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        check_call(rc, "utofu_put");
+}
+
+static void receive(uint64_t round)
+{
+    while (__atomic_load_n(&in[WORDS - 1], __ATOMIC_ACQUIRE) != round)
+        sched_yield();
+    for (int i = 0; i < WORDS; i++) {
+        if (in[i] != round) {
+            fprintf(stderr, "rank %d: word %d came later than the last\n", my_rank(), i);
+            exit(1);
+        }
+    }
+}
+
+int main(void)
+{
+    utofu_vcq_id_t ids[MAX_PROCESSES];
+
+    out = aligned_memory(2 * 8 * WORDS);
+    in = out + WORDS;
+    vcq = open_vcq();
+    CALL(utofu_reg_mem_with_stag(vcq, out, 2 * 8 * WORDS, STAG, 0, &my_buffer));
+    meet(vcq, ids);
+    peer = ids[!my_rank()];
+    CALL(utofu_query_stadd(peer, STAG, &peer_buffer));
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        if (my_rank() == 0)
+            send(round);
+        receive(round); /* an answer also says that our message has left the buffer */
+        if (my_rank() == 1)
+            send(round);
+    }
+    meet(vcq, ids); /* nobody goes while a message is under way */
+    printf("rank %d: %d rounds\n", my_rank(), ROUNDS);
+    CALL(utofu_dereg_mem(vcq, my_buffer, 0));
+    CALL(utofu_free_vcq(vcq));
+    free(out);
+    return 0;
+}
