@@ -34,6 +34,7 @@ static int cannot_use(const char *why)
 
 #ifdef UT_HAVE_PMIX
 
+#    include "job/job_mpi.h"
 #    include "job/job_request.h"
 
 #    include <dlfcn.h>
@@ -309,6 +310,10 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
         ut_warn("job", "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
                 "job of one; unset the PMIX_* variables to silence this line");
         return -ENODEV;
+    }
+    if (p.status == PMIX_SUCCESS && p.result != 0 && ut_job_mpi_state() == UT_JOB_MPI_OVER) {
+        ut_error("job", "MPI_Finalize has ended PMIx: the first utofu call must come before it");
+        return -ESHUTDOWN;
     }
     if (p.status != PMIX_SUCCESS || p.result != 0) {
         ut_error("job", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
