@@ -131,9 +131,8 @@ int main(void)
                 fprintf(stderr, "rank %d: wrong value at %zu, %zu\n", my_rank(), first + x, y);
                 return 1;
             }
-    meet(vcq, ids); /* all columns have arrived everywhere */
     printf("rank %d: %d steps are right\n", my_rank(), STEPS);
-    CALL(utofu_dereg_mem(vcq, my_stadd, 0));
-    CALL(utofu_free_vcq(vcq));
+    CALL(utofu_dereg_mem(vcq, my_stadd, 0)); /* all columns have come, and gone */
+    close_vcq(vcq);
     return 0;
 }

@@ -21,8 +21,11 @@ int num_processes(void);
 utofu_vcq_hdl_t open_vcq(void);
 
 /* Tells the ids of all processes' VCQs, in order of rank. When it returns all processes have called
- * it: what they registered before is there. */
+ * it: what they registered before is there. May be called again, as a barrier. */
 void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t ids[MAX_PROCESSES]);
+
+/* Waits for all processes and frees the VCQ. */
+void close_vcq(utofu_vcq_hdl_t vcq);
 
 /* Memory for utofu_reg_mem_with_stag(): aligned, and a multiple of the alignment. */
 void *aligned_memory(size_t size);

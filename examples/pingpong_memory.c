@@ -64,10 +64,10 @@ int main(void)
         if (my_rank() == 1)
             send(round);
     }
-    meet(vcq, ids); /* nobody goes while a message is under way */
     printf("rank %d: %d rounds\n", my_rank(), ROUNDS);
+    meet(vcq, ids); /* both have seen the last message */
     CALL(utofu_dereg_mem(vcq, my_buffer, 0));
-    CALL(utofu_free_vcq(vcq));
+    close_vcq(vcq);
     free(out);
     return 0;
 }

@@ -61,7 +61,7 @@ int main(void)
     }
     printf("rank %d: %d rounds\n", my_rank(), ROUNDS);
     CALL(utofu_dereg_mem(vcq, my_buffer, 0));
-    CALL(utofu_free_vcq(vcq));
+    close_vcq(vcq);
     free((void *)buffer);
     return 0;
 }

@@ -60,9 +60,9 @@ int main(void)
         printf("rank 0: the result is %llx\n", (unsigned long long)compute(word));
     else
         watch(vcq, ids[0], stadd, word);
-    meet(vcq, ids); /* all have seen the end */
+    meet(vcq, ids); /* all have seen the last step */
     CALL(utofu_dereg_mem(vcq, stadd, 0));
-    CALL(utofu_free_vcq(vcq));
+    close_vcq(vcq);
     free(word);
     return 0;
 }

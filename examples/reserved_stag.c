@@ -47,9 +47,8 @@ int main(void)
         }
         printf("rank %d got: %s\n", my_rank(), mailbox + PLACE * notice.edata);
     }
-    meet(vcq, ids); /* nobody goes before all greetings have arrived */
-    CALL(utofu_dereg_mem(vcq, mine, 0));
-    CALL(utofu_free_vcq(vcq));
+    CALL(utofu_dereg_mem(vcq, mine, 0)); /* all greetings have come */
+    close_vcq(vcq);
     free(mailbox);
     return 0;
 }
