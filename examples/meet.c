@@ -58,15 +58,15 @@ void *aligned_memory(size_t size)
 
 /* Notices that came for the program while meet() waited for its own. */
 static struct utofu_mrq_notice early[MAX_PROCESSES];
-static int num_early;
+static int num_early, num_given;
 
 struct utofu_mrq_notice wait_notice(utofu_vcq_hdl_t vcq)
 {
     struct utofu_mrq_notice notice;
     int rc;
 
-    if (num_early > 0)
-        return early[--num_early];
+    if (num_given < num_early)
+        return early[num_given++];
     while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
         sched_yield(); /* there may be more processes than processors */
     check_call(rc, "utofu_poll_mrq");
