@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handshakes through librdmacm, driven by progress(): nothing here blocks the owner. Queue pairs are
+ * not librdmacm's, so that the request can be repeated with the same one and its timers are ours.
+ *
+ *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> UP, or BACKOFF -> QUEUED, or OVER
+ *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
+ */
+#include "vp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ADDRESS_VERSION = 1,
+    BACKOFF_FIRST_MS = 20,
+    BACKOFF_MOST_MS = 500,
+    ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
+    BUSY_PATIENCE = 8,         /* peer timeouts that a busy peer is given: it is alive */
+    /* of IB CM rejections (enum ib_cm_rej_reason), by the kernel of the peer */
+    REJ_NO_QP = 1,
+    REJ_NO_RESOURCES = 3,
+    REJ_TIMEOUT = 4,
+    REJ_INVALID_SERVICE_ID = 8,
+    REJ_STALE_CONN = 10,
+    REJ_CONSUMER = 28,
+};
+
+static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
+
+/* The accepting side's private data: its hello. */
+struct hello_rep {
+    uint8_t magic[4];
+    uint8_t size;
+    uint8_t hello[PROV_HELLO_MAX];
+};
+static const uint8_t rep_magic[4] = {'u', 'T', 'f', 'A'};
+
+/* A copy of an event: the original is given back at once, so that ids can be destroyed. */
+struct event {
+    struct rdma_cm_event raw;
+    struct vp_id *id; /* NULL: a request to a listener */
+    bool ignore;      /* its owner is gone */
+    uint8_t data[256];
+};
+
+/*** addresses ***/
+
+struct __attribute__((packed)) port_entry {
+    uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
+    uint16_t port;  /* network order */
+};
+struct __attribute__((packed)) address {
+    uint8_t version;
+    uint8_t num_ports;
+    uint8_t key[VP_KEY_BYTES];
+    struct port_entry ports[VP_MAX_PORTS];
+};
+_Static_assert(sizeof(struct address) <= PROV_ADDR_MAX, "the address must fit");
+
+static void to_entry(const union vp_sockaddr *addr, struct port_entry *entry)
+{
+    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    if (addr->sa.sa_family == AF_INET) {
+        memcpy(entry->ip, v4_mapped, sizeof(v4_mapped));
+        memcpy(entry->ip + 12, &addr->in.sin_addr, 4);
+        entry->port = addr->in.sin_port;
+    } else {
+        memcpy(entry->ip, &addr->in6.sin6_addr, 16);
+        entry->port = addr->in6.sin6_port;
+    }
+}
+
+/* `from`: the port that will talk to it; a link-local address means something on its link only. */
+static void from_entry(const struct port_entry *entry, const struct vp_port *from,
+                       union vp_sockaddr *addr)
+{
+    memset(addr, 0, sizeof(*addr));
+    memcpy(&addr->in6.sin6_addr, entry->ip, 16);
+    if (IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr)) {
+        memset(addr, 0, sizeof(*addr));
+        addr->in.sin_family = AF_INET;
+        memcpy(&addr->in.sin_addr, entry->ip + 12, 4);
+        addr->in.sin_port = entry->port;
+        return;
+    }
+    addr->in6.sin6_family = AF_INET6;
+    addr->in6.sin6_port = entry->port;
+    if (IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) && from->addr.sa.sa_family == AF_INET6)
+        addr->in6.sin6_scope_id = from->addr.in6.sin6_scope_id;
+}
+
+size_t vp_address(struct prov *base, void *buf)
+{
+    struct vp_prov *prov = vp_prov(base);
+    struct address address = {.version = ADDRESS_VERSION, .num_ports = (uint8_t)prov->num_ports};
+
+    memcpy(address.key, prov->key, sizeof(address.key));
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        to_entry(&prov->ports[i].addr, &address.ports[i]);
+    size_t size = offsetof(struct address, ports) + prov->num_ports * sizeof(struct port_entry);
+    memcpy(buf, &address, size);
+    return size;
+}
+
+/*** what the core calls ***/
+
+int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigned int peer_tni,
+               uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+               struct prov_conn **out)
+{
+    struct vp_ep *ep = vp_ep(base);
+    struct vp_prov *prov = ep->prov;
+    struct address address = {0};
+
+    if (addr_size > sizeof(address) || hello_size > PROV_HELLO_MAX)
+        return -EINVAL;
+    memcpy(&address, addr, addr_size);
+    if (address.version != ADDRESS_VERSION || !address.num_ports ||
+        address.num_ports > VP_MAX_PORTS ||
+        addr_size < offsetof(struct address, ports) +
+                        address.num_ports * sizeof(struct port_entry)) {
+        ut_error(VP_CAT, "a peer's address is garbled (%zu bytes, version %u)", addr_size,
+                 address.version);
+        return -EINVAL;
+    }
+    struct vp_conn *conn = vp_conn_new(ep, true);
+    if (!conn)
+        return -ENOMEM;
+    conn->ctx = ctx;
+    from_entry(&address.ports[peer_tni % address.num_ports], ep->port, &conn->peer);
+    struct port_entry mine;
+    to_entry(&ep->port->addr, &mine);
+    conn->req.kind = (uint8_t)(VP_REQ_CONNECT | hello_size);
+    conn->req.port = mine.port;
+    conn->req.target_id = peer_id;
+    conn->req.origin_id = ep->id;
+    memcpy(conn->req.key, address.key, VP_KEY_BYTES);
+    if (hello_size)
+        memcpy(conn->req.hello, hello, hello_size);
+    pthread_mutex_lock(&prov->lock);
+    bool kick = vp_list_empty(&prov->queue);
+    vp_list_append(&ep->conns, &conn->ep_link);
+    vp_list_append(&prov->queue, &conn->hs_link);
+    pthread_mutex_unlock(&prov->lock);
+    if (kick)
+        vp_kick(prov);
+    *out = (struct prov_conn *)conn;
+    return 0;
+}
+
+int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (hello_size > PROV_HELLO_MAX)
+        return -EINVAL;
+    conn->ctx = ctx;
+    conn->hello_size = (uint8_t)hello_size;
+    if (hello_size)
+        memcpy(conn->hello, hello, hello_size);
+    pthread_mutex_lock(&prov->lock);
+    conn->answered = true;
+    if (conn->phase == VP_REQUESTED) {
+        conn->phase = VP_ACCEPTING;
+        vp_list_append(prov->queue.next, &conn->hs_link); /* in front: its origin waits */
+    } else { /* the origin gave up meanwhile */
+        vp_post_event_locked(conn, VP_EV_OVER);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    vp_kick(prov);
+    return 0;
+}
+
+void vp_reject(struct prov_conn *conn)
+{
+    vp_conn_close(conn);
+}
+
+/*** ids ***/
+
+static void refuse(struct rdma_cm_id *id, enum vp_refusal refusal)
+{
+    struct vp_reject_msg msg = {.refusal = (uint8_t)refusal};
+
+    memcpy(msg.magic, reject_magic, sizeof(reject_magic));
+    rdma_reject(id, &msg, sizeof(msg));
+}
+
+/* Ends the handshake or the connection on the wire. */
+void vp_cm_drop_id(struct vp_conn *conn)
+{
+    if (!conn->id.cm)
+        return;
+    if (conn->phase == VP_UP)
+        rdma_disconnect(conn->id.cm); /* fails if the peer was first */
+    else if (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING)
+        refuse(conn->id.cm, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT : VP_REFUSED_BY_CORE);
+    rdma_destroy_id(conn->id.cm);
+    conn->id.cm = NULL;
+}
+
+enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
+{
+    struct vp_reject_msg msg;
+
+    if (event->status == REJ_INVALID_SERVICE_ID || event->status == -ECONNREFUSED)
+        return VP_REFUSED_DEAD;
+    if (event->param.conn.private_data_len >= sizeof(msg)) {
+        memcpy(&msg, event->param.conn.private_data, sizeof(msg));
+        if (memcmp(msg.magic, reject_magic, sizeof(reject_magic)) == 0)
+            return (enum vp_refusal)msg.refusal;
+    }
+    return VP_REFUSED_BUSY;
+}
+
+/* Starts a handshake from the port to the peer. */
+int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+                  const union vp_sockaddr *peer)
+{
+    union vp_sockaddr from = port->addr, to = *peer;
+    int timeout_ms = (int)prov->config.peer_timeout_ms / 2;
+
+    if (from.sa.sa_family == AF_INET)
+        from.in.sin_port = 0;
+    else
+        from.in6.sin6_port = 0;
+    if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
+        return -errno;
+    return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
+}
+
+/*** the steps; each runs in progress(), with the connection busy and the lock free ***/
+
+void vp_deadline_locked(struct vp_prov *prov, uint64_t deadline)
+{
+    if (!prov->next_deadline || deadline < prov->next_deadline)
+        prov->next_deadline = deadline;
+}
+
+/* The connection waits for the peer or a time. */
+static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    if (!conn->abandoned && conn->phase != VP_UP) {
+        conn->phase = phase;
+        conn->hs_deadline = deadline;
+        vp_list_append(&prov->shaking, &conn->hs_link);
+        vp_deadline_locked(prov, deadline);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static void uncount_locked(struct vp_conn *conn)
+{
+    if (conn->counted)
+        conn->ep->prov->connecting--;
+    conn->counted = false;
+}
+
+static void over(struct vp_conn *conn, enum prov_reason reason)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    uncount_locked(conn);
+    vp_list_remove(&conn->hs_link);
+    if (!conn->abandoned && conn->phase != VP_UP) { /* up after all: see adopt() */
+        conn->phase = VP_OVER;
+        conn->hs_reason = (uint8_t)reason;
+        vp_post_event_locked(conn, VP_EV_OVER);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static void is_up(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    uncount_locked(conn);
+    vp_list_remove(&conn->hs_link);
+    if (!conn->abandoned && conn->phase != VP_UP) {
+        conn->phase = VP_UP;
+        vp_post_event_locked(conn, VP_EV_UP);
+    } else {
+        conn->phase = VP_UP; /* so that it is disconnected */
+    }
+    if (prov->window < prov->tuning.max_connecting)
+        prov->window++;
+    pthread_mutex_unlock(&prov->lock);
+}
+
+/* Tries again later, if the peer's time is not over. */
+static void retry(struct vp_conn *conn, bool silent)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    uint64_t now = vp_now_ms(), patience = prov->config.peer_timeout_ms;
+    uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS << (conn->attempt < 5 ? conn->attempt : 5);
+
+    if (conn->id.cm)
+        rdma_destroy_id(conn->id.cm);
+    conn->id.cm = NULL;
+    if (backoff > BACKOFF_MOST_MS)
+        backoff = BACKOFF_MOST_MS;
+    if (!silent)
+        patience *= BUSY_PATIENCE;
+    if (now + backoff >= conn->hs_first + patience) {
+        ut_info(VP_CAT, "no connection after %u attempts in %llu ms: the peer counts as dead",
+                conn->attempt, (unsigned long long)(now - conn->hs_first));
+        over(conn, PROV_REASON_PEER_DEAD);
+        return;
+    }
+    ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->attempt,
+             (unsigned long long)backoff);
+    pthread_mutex_lock(&prov->lock);
+    uncount_locked(conn);
+    prov->window = prov->window > 1 ? prov->window / 2 : 1;
+    pthread_mutex_unlock(&prov->lock);
+    /* not all at the same time again */
+    set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
+}
+
+static void step_start(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    uint64_t now = vp_now_ms();
+
+    conn->attempt++;
+    if (!conn->hs_first)
+        conn->hs_first = now;
+    if (conn->ep->port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
+        over(conn, PROV_REASON_LOCAL);
+        return;
+    }
+    set_phase(conn, VP_RESOLVING, now + prov->config.peer_timeout_ms);
+    int rc = vp_cm_resolve(prov, &conn->id, conn->ep->port, &conn->peer);
+    if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
+        ut_error(VP_CAT, "starting a connection from %s: %s", conn->ep->port->name,
+                 strerror(-rc));
+        over(conn, PROV_REASON_LOCAL);
+    } else if (rc) {
+        ut_info(VP_CAT, "resolving a peer's address from %s: %s", conn->ep->port->name,
+                strerror(-rc));
+        retry(conn, true);
+    }
+}
+
+static uint8_t rd_limit(const struct vp_conn *conn, int device_limit)
+{
+    unsigned int limit = conn->ep->prov->tuning.rd_atomic;
+
+    if (device_limit >= 0 && limit > (unsigned int)device_limit)
+        limit = (unsigned int)device_limit;
+    return (uint8_t)(limit < 255 ? limit : 255);
+}
+
+static void step_route(struct vp_conn *conn)
+{
+    const struct vp_port *port = conn->ep->port;
+    struct rdma_cm_id *id = conn->id.cm;
+    const char *name = ibv_get_device_name(port->dev->context->device);
+
+    if (!id->verbs || strcmp(ibv_get_device_name(id->verbs->device), name) != 0) {
+        ut_error(VP_CAT, "the way from %s to a peer leads through another device", port->name);
+        over(conn, PROV_REASON_LOCAL);
+        return;
+    }
+    set_phase(conn, VP_ROUTING, vp_now_ms() + conn->ep->prov->config.peer_timeout_ms);
+    if (rdma_resolve_route(id, (int)conn->ep->prov->config.peer_timeout_ms / 2))
+        retry(conn, true);
+}
+
+/* The first attempt gets a quarter of the peer's time, later ones three eighths: a lost packet is
+ * worth another attempt, a slow peer more patience. */
+static void step_request(struct vp_conn *conn)
+{
+    unsigned int timeout = conn->ep->prov->config.peer_timeout_ms;
+    const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
+    struct rdma_conn_param param = {
+        .private_data = &conn->req,
+        .private_data_len = sizeof(conn->req),
+        .responder_resources = rd_limit(conn, attr->max_qp_rd_atom),
+        .initiator_depth = rd_limit(conn, attr->max_qp_init_rd_atom),
+        .retry_count = conn->ep->prov->tuning.retry_count,
+        .rnr_retry_count = 7,
+        .srq = 1,
+        .qp_num = conn->qp->qp_num,
+    };
+
+    timeout = conn->attempt == 1 ? timeout / 4 : timeout / 8 * 3;
+    set_phase(conn, VP_CONNECTING, vp_now_ms() + timeout);
+    if (rdma_connect(conn->id.cm, &param)) {
+        ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
+        retry(conn, true);
+    }
+}
+
+static void step_response(struct vp_conn *conn, const struct event *event)
+{
+    struct hello_rep rep;
+    int rc;
+
+    if (event->raw.param.conn.private_data_len < sizeof(rep)) {
+        over(conn, PROV_REASON_REJECTED);
+        return;
+    }
+    memcpy(&rep, event->data, sizeof(rep));
+    if (memcmp(rep.magic, rep_magic, sizeof(rep_magic)) != 0 || rep.size > PROV_HELLO_MAX) {
+        ut_info(VP_CAT, "an answer to a connection request is garbled");
+        over(conn, PROV_REASON_REJECTED);
+        return;
+    }
+    conn->hello_size = rep.size;
+    memcpy(conn->hello, rep.hello, sizeof(rep.hello));
+    rc = vp_conn_ready_qp(conn);
+    if (!rc && rdma_establish(conn->id.cm))
+        rc = -errno;
+    if (rc) {
+        ut_error(VP_CAT, "completing a connection of %s: %s", conn->ep->port->name,
+                 strerror(-rc));
+        over(conn, PROV_REASON_LOCAL);
+        return;
+    }
+    is_up(conn);
+}
+
+static void step_accept(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
+    struct hello_rep rep = {.size = conn->hello_size};
+    uint64_t timeout = 2 * (uint64_t)prov->config.peer_timeout_ms;
+    uint8_t responder = rd_limit(conn, attr->max_qp_rd_atom);
+    uint8_t initiator = rd_limit(conn, attr->max_qp_init_rd_atom);
+
+    memcpy(rep.magic, rep_magic, sizeof(rep_magic));
+    memcpy(rep.hello, conn->hello, sizeof(rep.hello));
+    struct rdma_conn_param param = {
+        .private_data = &rep,
+        .private_data_len = sizeof(rep),
+        .responder_resources = responder < conn->rsp_resources ? responder : conn->rsp_resources,
+        .initiator_depth = initiator < conn->init_depth ? initiator : conn->init_depth,
+        .rnr_retry_count = 7,
+        .srq = 1,
+    };
+    int rc = vp_conn_create_qp(conn);
+    if (!rc)
+        rc = vp_conn_ready_qp(conn);
+    if (rc) {
+        refuse(conn->id.cm, VP_REFUSED_BUSY);
+        over(conn, PROV_REASON_LOCAL);
+        return;
+    }
+    if (timeout < ACCEPTED_LEAST_MS)
+        timeout = ACCEPTED_LEAST_MS;
+    set_phase(conn, VP_ACCEPTED, vp_now_ms() + timeout);
+    param.qp_num = conn->qp->qp_num;
+    if (rdma_accept(conn->id.cm, &param)) {
+        ut_info(VP_CAT, "accepting a connection: %s", strerror(errno));
+        over(conn, PROV_REASON_BROKEN); /* the origin gave up */
+    }
+}
+
+/*** the queue, timers and destruction ***/
+
+static void not_busy(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    conn->busy = false;
+    if (conn->abandoned) {
+        uncount_locked(conn);
+        vp_list_append(&prov->reaping, &conn->hs_link);
+    }
+    pthread_cond_broadcast(&prov->changed);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+/* Passive connections stand in front and always go; the others as the window allows. */
+static struct vp_conn *next_queued(struct vp_prov *prov)
+{
+    struct vp_conn *conn = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    if (!vp_list_empty(&prov->queue)) {
+        conn = vp_container_of(prov->queue.next, struct vp_conn, hs_link);
+        if (conn->active && prov->connecting >= prov->window) {
+            conn = NULL;
+        } else {
+            vp_list_remove(&conn->hs_link);
+            conn->busy = true;
+            if (conn->active) {
+                conn->counted = true;
+                prov->connecting++;
+            }
+        }
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return conn;
+}
+
+void vp_cm_queue(struct vp_prov *prov)
+{
+    struct vp_conn *conn;
+
+    while ((conn = next_queued(prov))) {
+        if (conn->active)
+            step_start(conn);
+        else
+            step_accept(conn);
+        not_busy(conn);
+    }
+}
+
+static void timed_out(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (conn->phase == VP_ACCEPTED) {
+        ut_info(VP_CAT, "an accepted connection was never confirmed");
+        over(conn, PROV_REASON_PEER_DEAD);
+        return;
+    }
+    if (conn->phase != VP_BACKOFF) {
+        retry(conn, true);
+        return;
+    }
+    pthread_mutex_lock(&prov->lock);
+    if (!conn->abandoned) {
+        conn->phase = VP_QUEUED;
+        vp_list_append(prov->queue.next, &conn->hs_link); /* in front: it has waited already */
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_conn *late = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    prov->next_deadline = 0;
+    for (struct vp_list *l = prov->shaking.next; l != &prov->shaking && !late; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, hs_link);
+        if (conn->hs_deadline <= now)
+            late = conn;
+        else
+            vp_deadline_locked(prov, conn->hs_deadline);
+    }
+    if (late) {
+        vp_list_remove(&late->hs_link);
+        late->busy = true;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return late;
+}
+
+void vp_cm_timers(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_conn *conn;
+
+    if (!prov->next_deadline || prov->next_deadline > now)
+        return;
+    while ((conn = next_late(prov, now))) {
+        timed_out(conn);
+        not_busy(conn);
+    }
+}
+
+/* The owner does not want it any more: it is destroyed as soon as no step runs. */
+void vp_cm_abandon_locked(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (conn->abandoned)
+        return;
+    conn->abandoned = true;
+    vp_probe_forget_locked(prov, conn);
+    vp_list_remove(&conn->ev_link);
+    vp_list_remove(&conn->hs_link);
+    vp_list_append(&conn->ep->dying, &conn->ep_link);
+    if (conn->busy)
+        return;
+    uncount_locked(conn);
+    if (vp_list_empty(&prov->reaping))
+        vp_kick(prov);
+    vp_list_append(&prov->reaping, &conn->hs_link);
+}
+
+/* Destroys what was abandoned: all, or of one endpoint. */
+void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
+{
+    for (;;) {
+        struct vp_conn *conn = NULL;
+        pthread_mutex_lock(&prov->lock);
+        for (struct vp_list *l = prov->reaping.next; l != &prov->reaping; l = l->next) {
+            conn = vp_container_of(l, struct vp_conn, hs_link);
+            if (!ep || conn->ep == ep)
+                break;
+            conn = NULL;
+        }
+        if (conn)
+            vp_list_remove(&conn->hs_link);
+        pthread_mutex_unlock(&prov->lock);
+        if (!conn)
+            return;
+        vp_conn_destroy(conn);
+        pthread_mutex_lock(&prov->lock);
+        vp_list_remove(&conn->ep_link); /* now the endpoint's queues may go */
+        free(conn);
+        pthread_cond_broadcast(&prov->changed);
+        pthread_mutex_unlock(&prov->lock);
+    }
+}
+
+/*** events ***/
+
+static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *event,
+                                   const struct vp_hello_req *req, enum vp_refusal *refusal)
+{
+    struct rdma_cm_id *id = event->raw.id;
+    struct vp_conn *conn = NULL;
+    struct vp_ep *ep = NULL;
+
+    *refusal = VP_REFUSED_NO_ENDPOINT;
+    pthread_mutex_lock(&prov->lock);
+    for (struct vp_list *l = prov->eps.next; l != &prov->eps && !ep; l = l->next) {
+        struct vp_ep *e = vp_container_of(l, struct vp_ep, link);
+        if (e->id == req->target_id && !e->closing && e->port->listener == event->raw.listen_id)
+            ep = e;
+    }
+    if (ep) {
+        *refusal = VP_REFUSED_BUSY;
+        conn = vp_conn_new(ep, false);
+    }
+    if (conn) {
+        conn->req = *req;
+        conn->id.cm = id;
+        conn->rsp_resources = event->raw.param.conn.responder_resources;
+        conn->init_depth = event->raw.param.conn.initiator_depth;
+        memcpy(&conn->peer, rdma_get_peer_addr(id), sizeof(conn->peer));
+        if (conn->peer.sa.sa_family == AF_INET)
+            conn->peer.in.sin_port = req->port;
+        else
+            conn->peer.in6.sin6_port = req->port;
+        id->context = &conn->id;
+        vp_list_append(&ep->conns, &conn->ep_link);
+        vp_post_event_locked(conn, VP_EV_REQUEST);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return conn;
+}
+
+static void handle_request(struct vp_prov *prov, const struct event *event)
+{
+    struct vp_hello_req req = {0};
+    enum vp_refusal refusal;
+
+    if (event->raw.param.conn.private_data_len >= sizeof(req))
+        memcpy(&req, event->data, sizeof(req));
+    unsigned int kind = req.kind & VP_REQ_KIND;
+    if (kind == VP_REQ_PROBE) {
+        refusal = VP_REFUSED_ALIVE;
+    } else if (kind != VP_REQ_CONNECT || (req.kind & VP_REQ_SIZE) > PROV_HELLO_MAX ||
+               memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
+        prov->strangers++;
+        ut_info(VP_CAT, "refused a connection request that is not for this process (%llu so far)",
+                (unsigned long long)prov->strangers);
+        refusal = VP_REFUSED_STRANGER;
+    } else if (new_passive(prov, event, &req, &refusal)) {
+        return;
+    }
+    refuse(event->raw.id, refusal);
+    rdma_destroy_id(event->raw.id);
+}
+
+static void lost(struct vp_conn *conn, unsigned int event)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    bool up = conn->phase == VP_UP;
+    if (up && !conn->abandoned)
+        vp_post_event_locked(conn, event);
+    pthread_mutex_unlock(&prov->lock);
+    if (!up)
+        over(conn, event == VP_EV_LOCAL ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+}
+
+static void handle_rejected(struct vp_conn *conn, const struct event *event)
+{
+    if (!conn->active) {
+        lost(conn, VP_EV_DISCONNECTED); /* the origin gave up */
+        return;
+    }
+    switch (vp_cm_refusal(&event->raw)) {
+    case VP_REFUSED_NO_ENDPOINT:
+        over(conn, PROV_REASON_NO_ENDPOINT);
+        break;
+    case VP_REFUSED_BY_CORE:
+        over(conn, PROV_REASON_REJECTED);
+        break;
+    case VP_REFUSED_STRANGER: /* another process has the address now */
+    case VP_REFUSED_DEAD:
+        over(conn, PROV_REASON_PEER_DEAD);
+        break;
+    default:
+        retry(conn, false);
+    }
+}
+
+static void handle_conn_event(struct vp_conn *conn, const struct event *event)
+{
+    enum rdma_cm_event_type type = event->raw.event;
+
+    switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        step_route(conn);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        step_request(conn);
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        step_response(conn, event);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        is_up(conn);
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        handle_rejected(conn, event);
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        ut_debug(VP_CAT, "%s, status %d", rdma_event_str(type), event->raw.status);
+        if (conn->phase == VP_UP)
+            break;
+        if (conn->active)
+            retry(conn, true);
+        else
+            over(conn, PROV_REASON_PEER_DEAD);
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        lost(conn, VP_EV_DISCONNECTED);
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        lost(conn, VP_EV_LOCAL);
+        break;
+    default: /* address changes, time-wait exits */
+        break;
+    }
+}
+
+static void copy_event(const struct rdma_cm_event *from, struct event *to)
+{
+    size_t size = from->param.conn.private_data_len;
+
+    to->raw = *from;
+    if (!from->param.conn.private_data)
+        size = 0;
+    if (size > sizeof(to->data))
+        size = sizeof(to->data);
+    if (size)
+        memcpy(to->data, from->param.conn.private_data, size);
+    to->raw.param.conn.private_data = to->data;
+    to->raw.param.conn.private_data_len = (uint8_t)(size < 255 ? size : 255);
+}
+
+/* Takes one event off the channel and gives it back at once. Its connection, if it has one, is
+ * busy then, so that it stays: under the lock it was not abandoned yet. */
+static bool next_event(struct vp_prov *prov, struct event *event, struct vp_conn **conn)
+{
+    struct rdma_cm_event *raw;
+
+    *conn = NULL;
+    pthread_mutex_lock(&prov->lock);
+    bool found = rdma_get_cm_event(prov->channel, &raw) == 0;
+    if (found) {
+        copy_event(raw, event);
+        struct vp_id *id = raw->id->context;
+        event->id = raw->event == RDMA_CM_EVENT_CONNECT_REQUEST ? NULL : id;
+        if (event->id && id->kind == VP_ID_CONN) {
+            struct vp_conn *owner = vp_container_of(id, struct vp_conn, id);
+            event->ignore = owner->abandoned;
+            owner->busy = !owner->abandoned;
+            *conn = owner->abandoned ? NULL : owner;
+        }
+        rdma_ack_cm_event(raw);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return found;
+}
+
+void vp_cm_events(struct vp_prov *prov)
+{
+    struct event event = {.ignore = false};
+    struct vp_conn *conn;
+
+    while (next_event(prov, &event, &conn)) {
+        if (event.ignore) {
+            event.ignore = false;
+        } else if (conn) {
+            handle_conn_event(conn, &event);
+            not_busy(conn);
+        } else if (!event.id) {
+            handle_request(prov, &event);
+        } else if (event.id->kind == VP_ID_PROBE) {
+            vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event.raw);
+        } else {
+            ut_warn(VP_CAT, "a listener: %s", rdma_event_str(event.raw.event));
+        }
+    }
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the RDMA devices, chooses ports and addresses for the TNIs, and listens on them. Uses
+ * libibverbs for devices and GIDs and librdmacm to learn which addresses it can really bind.
+ */
+#include "vp.h"
+
+#include "util/env.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MAX_GIDS = 1024, MAX_CANDIDATES = 64, LISTEN_BACKLOG = 1024 };
+
+/* An address that a port might listen on. */
+struct candidate {
+    union vp_sockaddr addr;
+    int rank; /* higher is better */
+    int gid_index;
+};
+
+void vp_log_nomem(const char *what, const char *device, int err)
+{
+    struct rlimit limit = {0, 0};
+
+    if (err != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY) {
+        ut_error(VP_CAT, "%s on %s failed: %s", what, device, strerror(err));
+        return;
+    }
+    ut_error(VP_CAT,
+             "%s on %s failed: %s; this process may lock %llu KiB of memory (ulimit -l): raise the "
+             "limit with `ulimit -l unlimited`, or in /etc/security/limits.conf",
+             what, device, strerror(err), (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static const char *addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
+{
+    const void *raw = addr->sa.sa_family == AF_INET ? (const void *)&addr->in.sin_addr
+                                                    : (const void *)&addr->in6.sin6_addr;
+
+    return inet_ntop(addr->sa.sa_family, raw, buf, (socklen_t)size) ? buf : "?";
+}
+
+/* Is device:port among those that UTOFU_VERBS_DEVICES names? An empty list names all. */
+static bool is_wanted(const char *device, unsigned int port)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
+    size_t length = strlen(device);
+    char with_port[IBV_SYSFS_NAME_MAX + 8];
+
+    if (!*list)
+        return true;
+    size_t full = (size_t)snprintf(with_port, sizeof(with_port), "%s:%u", device, port);
+    for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL) {
+        size_t n = strcspn(p, ",");
+        if ((n == length && strncmp(p, device, n) == 0) ||
+            (n == full && strncmp(p, with_port, n) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* RoCE: the address that a GID stands for, and how much we like it. */
+static bool gid_candidate(const struct ibv_gid_entry *entry, struct candidate *out)
+{
+    const uint8_t *raw = entry->gid.raw;
+    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    memset(out, 0, sizeof(*out));
+    out->gid_index = (int)entry->gid_index;
+    if (memcmp(raw, v4_mapped, sizeof(v4_mapped)) == 0) {
+        out->addr.in.sin_family = AF_INET;
+        memcpy(&out->addr.in.sin_addr, raw + 12, 4);
+        out->rank = raw[12] == 169 && raw[13] == 254 ? 2 : 4;
+    } else {
+        out->addr.in6.sin6_family = AF_INET6;
+        memcpy(&out->addr.in6.sin6_addr, raw, 16);
+        out->rank = 3;
+        if (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) {
+            out->addr.in6.sin6_scope_id = entry->ndev_ifindex;
+            out->rank = 1;
+        }
+    }
+    if (entry->gid_type == IBV_GID_TYPE_ROCE_V1)
+        out->rank -= 4; /* works only where RoCE v2 is missing */
+    return true;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->rank != y->rank)
+        return y->rank - x->rank;
+    return x->gid_index - y->gid_index;
+}
+
+static int gid_candidates(const struct vp_device *dev, unsigned int port, struct candidate *out)
+{
+    struct ibv_gid_entry *table = calloc(MAX_GIDS, sizeof(*table));
+    uint64_t wanted = ut_env_num(UT_ENV_VERBS_GID_INDEX);
+    int count = 0;
+
+    if (!table)
+        return 0;
+    ssize_t n = ibv_query_gid_table(dev->context, table, MAX_GIDS, 0);
+    for (ssize_t i = 0; i < n && count < MAX_CANDIDATES; i++) {
+        if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
+            continue;
+        if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && wanted != 65535 &&
+            wanted != table[i].gid_index)
+            continue;
+        if (gid_candidate(&table[i], &out[count]))
+            count++;
+    }
+    free(table);
+    qsort(out, (size_t)count, sizeof(*out), by_rank);
+    return count;
+}
+
+/* InfiniBand: any address of this host may belong to the port (IPoIB); binding tells. */
+static int ip_candidates(struct candidate *out)
+{
+    struct ifaddrs *all;
+    int count = 0;
+
+    if (getifaddrs(&all))
+        return 0;
+    for (struct ifaddrs *a = all; a && count < MAX_CANDIDATES; a = a->ifa_next) {
+        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK))
+            continue;
+        struct candidate *c = &out[count];
+        memset(c, 0, sizeof(*c));
+        c->gid_index = count;
+        if (a->ifa_addr->sa_family == AF_INET) {
+            memcpy(&c->addr.in, a->ifa_addr, sizeof(c->addr.in));
+            c->rank = 4;
+        } else if (a->ifa_addr->sa_family == AF_INET6) {
+            memcpy(&c->addr.in6, a->ifa_addr, sizeof(c->addr.in6));
+            c->rank = IN6_IS_ADDR_LINKLOCAL(&c->addr.in6.sin6_addr) ? 1 : 3;
+        } else {
+            continue;
+        }
+        count++;
+    }
+    freeifaddrs(all);
+    qsort(out, (size_t)count, sizeof(*out), by_rank);
+    return count;
+}
+
+static void set_ip_port(union vp_sockaddr *addr, uint16_t port)
+{
+    if (addr->sa.sa_family == AF_INET)
+        addr->in.sin_port = port;
+    else
+        addr->in6.sin6_port = port;
+}
+
+/* Listens on one address if it belongs to this port of this device. */
+static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct candidate *c)
+{
+    static struct vp_id listener_id = {.kind = VP_ID_LISTENER};
+    const char *device = ibv_get_device_name(port->dev->context->device);
+    struct rdma_cm_id *id;
+
+    port->addr = c->addr;
+    set_ip_port(&port->addr, 0);
+    if (rdma_create_id(prov->channel, &id, &listener_id, RDMA_PS_TCP))
+        return false;
+    if (rdma_bind_addr(id, &port->addr.sa))
+        goto destroy;
+    if (!id->verbs || strcmp(ibv_get_device_name(id->verbs->device), device) != 0 ||
+        (id->port_num && id->port_num != port->num))
+        goto destroy;
+    if (rdma_listen(id, LISTEN_BACKLOG))
+        goto destroy;
+    set_ip_port(&port->addr, rdma_get_src_port(id));
+    port->listener = id;
+    return true;
+
+destroy:
+    rdma_destroy_id(id);
+    return false;
+}
+
+static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, unsigned int size,
+                                   bool wr_api, unsigned int *got)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1,
+                .max_inline_data = size},
+        .qp_type = IBV_QPT_RC,
+        .pd = dev->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+                          IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    };
+    struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
+
+    *got = attr.cap.max_inline_data;
+    return qp;
+}
+
+/* No query tells how much a device takes inline, or whether it has ibv_wr_start(): try. */
+static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
+{
+    struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
+    unsigned int got = 0;
+    struct ibv_qp *qp = NULL;
+
+    if (!cq) {
+        vp_log_nomem("creating a completion queue", ibv_get_device_name(dev->context->device),
+                     errno);
+        return -EIO;
+    }
+    for (unsigned int size = inline_wanted;; size /= 2) {
+        qp = make_test_qp(dev, cq, size, true, &got);
+        dev->has_wr_api = qp != NULL;
+        if (!qp)
+            qp = make_test_qp(dev, cq, size, false, &got);
+        dev->max_inline = got < inline_wanted ? got : inline_wanted;
+        if (qp || size == 0)
+            break;
+    }
+    int err = errno;
+    if (qp)
+        ibv_destroy_qp(qp);
+    else
+        vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
+    ibv_destroy_cq(cq);
+    return qp ? 0 : -EIO;
+}
+
+static int set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static void device_close(struct vp_device *dev)
+{
+    if (dev->channel)
+        ibv_destroy_comp_channel(dev->channel);
+    if (dev->pd)
+        ibv_dealloc_pd(dev->pd);
+    if (dev->context)
+        ibv_close_device(dev->context);
+    memset(dev, 0, sizeof(*dev));
+}
+
+/* Opens what a device in use needs: once one of its ports turned out to be usable. */
+static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
+{
+    const char *name = ibv_get_device_name(dev->context->device);
+
+    if (ibv_query_device(dev->context, &dev->attr) || !(dev->pd = ibv_alloc_pd(dev->context)) ||
+        !(dev->channel = ibv_create_comp_channel(dev->context))) {
+        vp_log_nomem("opening", name, errno);
+        return -EIO;
+    }
+    if (dev->attr.max_srq < 1) {
+        ut_info(VP_CAT, "%s has no shared receive queues: not used", name);
+        return -EIO;
+    }
+    int rc = probe_device(dev, prov->tuning.inline_size);
+    if (!rc)
+        rc = set_nonblocking(dev->channel->fd);
+    if (!rc)
+        rc = set_nonblocking(dev->context->async_fd);
+    if (!rc)
+        rc = vp_watch(prov, dev->channel->fd, VP_WATCH_COMP + dev->index);
+    if (!rc)
+        rc = vp_watch(prov, dev->context->async_fd, VP_WATCH_ASYNC + dev->index);
+    return rc;
+}
+
+/* Takes the port if it is active and has an address that peers can reach. */
+static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int num)
+{
+    const char *name = ibv_get_device_name(dev->context->device);
+    struct candidate candidates[MAX_CANDIDATES];
+    struct vp_port *port = &prov->ports[prov->num_ports];
+    struct ibv_port_attr attr;
+    char text[INET6_ADDRSTRLEN];
+
+    if (ibv_query_port(dev->context, (uint8_t)num, &attr))
+        return false;
+    if (attr.state != IBV_PORT_ACTIVE) {
+        ut_info(VP_CAT, "%s:%u is %s: not used", name, num, ibv_port_state_str(attr.state));
+        return false;
+    }
+    bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    int count = roce ? gid_candidates(dev, num, candidates) : ip_candidates(candidates);
+    memset(port, 0, sizeof(*port));
+    port->dev = dev;
+    port->num = (uint8_t)num;
+    port->max_msg = attr.max_msg_sz;
+    int i = 0;
+    while (i < count && !listen_at(prov, port, &candidates[i]))
+        i++;
+    if (i == count) {
+        ut_info(VP_CAT, "%s:%u is active but has no address to listen on (%d tried): not used",
+                name, num, count);
+        return false;
+    }
+    addr_text(&port->addr, text, sizeof(text));
+    if (roce)
+        snprintf(port->name, sizeof(port->name), "%s:%u gid %d (%s)", name, num,
+                 candidates[i].gid_index, text);
+    else
+        snprintf(port->name, sizeof(port->name), "%s:%u (%s)", name, num, text);
+    prov->num_ports++;
+    return true;
+}
+
+static void device_open(struct vp_prov *prov, struct ibv_device *device)
+{
+    struct vp_device *dev = &prov->devices[prov->num_devices];
+    const char *name = ibv_get_device_name(device);
+    unsigned int first = prov->num_ports, most = VP_MAX_PORTS;
+
+    if (most > prov->config.num_tnis)
+        most = prov->config.num_tnis;
+    if (prov->num_devices == VP_MAX_DEVICES || prov->num_ports >= most)
+        return;
+    if (device->transport_type != IBV_TRANSPORT_IB) {
+        ut_info(VP_CAT, "%s has no writes with immediate data: not used", name);
+        return;
+    }
+    memset(dev, 0, sizeof(*dev));
+    dev->index = prov->num_devices;
+    dev->context = ibv_open_device(device);
+    if (!dev->context) {
+        ut_info(VP_CAT, "%s cannot be opened (%s): not used", name, strerror(errno));
+        return;
+    }
+    if (ibv_query_device(dev->context, &dev->attr))
+        goto not_used;
+    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt && prov->num_ports < most; num++)
+        if (is_wanted(name, num))
+            port_open(prov, dev, num);
+    if (prov->num_ports == first)
+        goto not_used;
+    if (device_set_up(prov, dev)) {
+        while (prov->num_ports > first)
+            rdma_destroy_id(prov->ports[--prov->num_ports].listener);
+        goto not_used;
+    }
+    prov->num_devices++;
+    return;
+
+not_used:
+    device_close(dev);
+}
+
+static void list_devices(struct ibv_device **list, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (struct ibv_device **d = list; d && *d && used < size - 1; d++) {
+        int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
+                         ibv_get_device_name(*d));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (!used)
+        snprintf(buf, size, "none");
+}
+
+/* Says what was looked for and what is there; an error if the user asked for something. */
+static int nothing_found(struct ibv_device **list)
+{
+    const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES);
+    uint64_t gid = ut_env_num(UT_ENV_VERBS_GID_INDEX);
+    char there[512];
+
+    list_devices(list, there, sizeof(there));
+    if (*wanted) {
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_DEVICES=%s names no usable port (device or device:port, active, with "
+                 "an address); RDMA devices here: %s",
+                 wanted, there);
+        return -EINVAL;
+    }
+    if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && gid != 65535 && list && *list) {
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of any active port (see "
+                 "/sys/class/infiniband/*/ports/*/gids); RDMA devices here: %s",
+                 (unsigned long long)gid, there);
+        return -EINVAL;
+    }
+    ut_info(VP_CAT,
+            "no RDMA device with an active port and an address to listen on; RDMA devices here: %s",
+            there);
+    return -ENODEV;
+}
+
+int vp_devices_open(struct vp_prov *prov)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    int rc = 0;
+
+    if (!list || !*list || !prov->channel) {
+        rc = nothing_found(list);
+        goto free_list;
+    }
+    for (struct ibv_device **d = list; *d; d++)
+        device_open(prov, *d);
+    if (!prov->num_ports)
+        rc = nothing_found(list);
+    for (unsigned int tni = 0; !rc && tni < prov->config.num_tnis; tni++)
+        ut_info(VP_CAT, "TNI %u: %s", tni, prov->ports[tni % prov->num_ports].name);
+
+free_list:
+    if (list)
+        ibv_free_device_list(list);
+    return rc;
+}
+
+void vp_devices_close(struct vp_prov *prov)
+{
+    while (prov->num_ports)
+        rdma_destroy_id(prov->ports[--prov->num_ports].listener);
+    while (prov->num_devices)
+        device_close(&prov->devices[--prov->num_devices]);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Polling an endpoint: local completions, then what arrived, then connection events. A peer's
+ * answer never overtakes the completion that it answers: the send queue is drained once more
+ * between finding something received and handing it over.
+ */
+#include "vp.h"
+
+#include <endian.h>
+#include <string.h>
+
+enum { RECV_ROUNDS = 8, REFILL_AT = 32 };
+
+static void handle_send(const struct ibv_wc *wc)
+{
+    struct vp_op *op = (struct vp_op *)(uintptr_t)wc->wr_id;
+    struct vp_conn *conn = op->conn;
+    uint32_t seq = conn->tail + ((op->slot - conn->tail) & conn->sq_mask);
+
+    conn->completed_to = seq + 1;
+    if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1))
+        vp_retire(conn, seq + 1, PROV_OK);
+    else
+        vp_conn_error(conn, seq, wc);
+}
+
+static void poll_sends(struct vp_ep *ep)
+{
+    struct ibv_wc wc[VP_POLL_BATCH];
+    int n;
+
+    do {
+        n = ibv_poll_cq(ep->send_cq, VP_POLL_BATCH, wc);
+        for (int i = 0; i < n; i++)
+            handle_send(&wc[i]);
+    } while (n == VP_POLL_BATCH);
+}
+
+static void refill(struct vp_ep *ep)
+{
+    struct ibv_recv_wr *bad;
+
+    if (!ep->to_post)
+        return;
+    ep->refill_last->next = NULL;
+    int rc = ibv_post_srq_recv(ep->srq, ep->refill_first, &bad);
+    if (rc)
+        ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
+    ep->to_post = 0;
+}
+
+static void give_back(struct vp_ep *ep, uint64_t index)
+{
+    struct ibv_recv_wr *wr = &ep->recv_wrs[index];
+
+    if (ep->to_post)
+        ep->refill_last->next = wr;
+    else
+        ep->refill_first = wr;
+    ep->refill_last = wr;
+    if (++ep->to_post >= REFILL_AT)
+        refill(ep);
+}
+
+/* A receive of a connection that is not in the table: it overtook the event that it is up. */
+static struct vp_conn *adopt(struct vp_ep *ep, uint32_t qp_num)
+{
+    struct vp_prov *prov = ep->prov;
+    struct vp_conn *found = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns && !found; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
+        if (conn->abandoned || !conn->qp || conn->qp->qp_num != qp_num)
+            continue;
+        if (conn->phase == VP_UP || conn->phase == VP_ACCEPTED || conn->phase == VP_ACCEPTING)
+            found = conn;
+    }
+    if (found) {
+        if (found->phase != VP_UP)
+            vp_list_remove(&found->hs_link);
+        found->phase = VP_UP;
+        found->events &= (uint8_t)~VP_EV_UP;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    if (found)
+        vp_conn_up(found);
+    return found && found->in_table ? found : NULL;
+}
+
+static struct vp_conn *conn_of(struct vp_ep *ep, uint32_t qp_num)
+{
+    if (__builtin_expect(ep->last.conn && ep->last.qp_num == qp_num, 1))
+        return ep->last.conn;
+    for (uint32_t i = (qp_num * 2654435769u >> 8) & ep->table_mask; ep->table[i].conn;
+         i = (i + 1) & ep->table_mask) {
+        if (ep->table[i].qp_num == qp_num) {
+            ep->last = ep->table[i];
+            return ep->last.conn;
+        }
+    }
+    return adopt(ep, qp_num);
+}
+
+static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
+{
+    if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0)) {
+        ut_debug(VP_CAT, "a receive failed: %s", ibv_wc_status_str(wc->status));
+        give_back(ep, wc->wr_id);
+        return;
+    }
+    struct vp_conn *conn = conn_of(ep, wc->qp_num);
+    if (__builtin_expect(!conn || conn->life == VP_DOWN, 0)) {
+        give_back(ep, wc->wr_id);
+        return;
+    }
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+        give_back(ep, wc->wr_id); /* holds nothing */
+        if (!conn->closed) {
+            ep->made++;
+            ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
+        }
+        return;
+    }
+    if (wc->wc_flags & IBV_WC_WITH_IMM) {
+        if (be32toh(wc->imm_data) == VP_CTL_BYE)
+            vp_conn_bye(conn);
+    } else if (!conn->closed) {
+        ep->made++;
+        ep->cb.message(conn->ctx, ep->recv_slab + wc->wr_id * PROV_MSG_MAX, wc->byte_len);
+    }
+    give_back(ep, wc->wr_id);
+}
+
+static void poll_recvs(struct vp_ep *ep, unsigned int rounds)
+{
+    struct ibv_wc wc[VP_POLL_BATCH];
+    int n = VP_POLL_BATCH;
+
+    while (rounds-- && n == VP_POLL_BATCH) {
+        n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
+        if (n > 0)
+            poll_sends(ep);
+        for (int i = 0; i < n; i++)
+            handle_recv(ep, &wc[i]);
+    }
+}
+
+/* What ep_arm() found. */
+static void take_stash(struct vp_ep *ep)
+{
+    struct ibv_wc stash[VP_POLL_BATCH];
+    int sends = ep->stash_send, recvs = ep->stash_recv;
+
+    memcpy(stash, ep->stash, sizeof(stash));
+    ep->stash_send = ep->stash_recv = 0;
+    for (int i = 0; i < sends; i++)
+        handle_send(&stash[i]);
+    poll_sends(ep);
+    for (int i = 0; i < recvs; i++)
+        handle_recv(ep, &stash[sends + i]);
+}
+
+/* Takes the events of the first connection of `todo`. */
+static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsigned int *events)
+{
+    struct vp_conn *conn = NULL;
+
+    pthread_mutex_lock(&ep->prov->lock);
+    if (!vp_list_empty(todo)) {
+        conn = vp_container_of(todo->next, struct vp_conn, ev_link);
+        vp_list_remove(&conn->ev_link);
+        *events = conn->events;
+        conn->events = 0;
+    }
+    pthread_mutex_unlock(&ep->prov->lock);
+    return conn;
+}
+
+static void poll_pending(struct vp_ep *ep)
+{
+    uint32_t pending = __atomic_exchange_n(&ep->pending, 0, __ATOMIC_ACQUIRE);
+    struct vp_list todo;
+    struct vp_conn *conn;
+    unsigned int events = 0;
+
+    vp_list_init(&todo);
+    pthread_mutex_lock(&ep->prov->lock);
+    while (!vp_list_empty(&ep->events))
+        vp_list_append(&todo, ep->events.next);
+    pthread_mutex_unlock(&ep->prov->lock);
+    /* what was received before an event was raised comes before the event */
+    poll_recvs(ep, ep->srq_depth);
+    while ((conn = take_events(ep, &todo, &events)))
+        vp_conn_handle(conn, events);
+    if (pending & VP_PEND_SRQ_LIMIT) {
+        refill(ep);
+        vp_srq_rearm(ep);
+    }
+}
+
+static void poll_all(struct vp_ep *ep)
+{
+    ep->polling = true;
+    vp_flush(ep);
+    if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
+        take_stash(ep);
+    poll_sends(ep);
+    poll_recvs(ep, RECV_ROUNDS);
+    if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
+        poll_pending(ep);
+    if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
+        vp_tend_all(ep);
+    refill(ep);
+    ep->polling = false;
+}
+
+int vp_ep_poll(struct prov_ep *base)
+{
+    struct vp_ep *ep = vp_ep(base);
+
+    ep->made = 0;
+    poll_all(ep);
+    return ep->made;
+}
+
+/* For ep_close(): every connection is closed, so nothing calls back. */
+void vp_poll_quietly(struct vp_ep *ep)
+{
+    poll_all(ep);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting: writes, reads, atomics and messages become work requests. No malloc, no lock, no system
+ * call of ours. Every request takes a place in the connection's ring and one completion-queue
+ * entry: errors complete all requests, signalled or not.
+ */
+#include "vp.h"
+
+#include <errno.h>
+#include <endian.h>
+#include <string.h>
+
+/* Hands the open batch, if there is one, to the device. */
+static void batch_close(struct vp_ep *ep)
+{
+    struct vp_conn *conn = ep->batch;
+    uint32_t first = conn->batch_first, failed = first;
+    int rc;
+
+    ep->batch = NULL;
+    if (conn->qpx) {
+        rc = ibv_wr_complete(conn->qpx);
+    } else {
+        struct ibv_send_wr *bad = NULL;
+        ep->chain[ep->batch_length - 1].wr.next = NULL;
+        rc = ibv_post_send(conn->qp, &ep->chain[0].wr, &bad);
+        for (struct ibv_send_wr *wr = &ep->chain[0].wr; rc && wr && wr != bad; wr = wr->next)
+            failed++;
+    }
+    if (rc) {
+        ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
+        vp_conn_failed(conn, failed, PROV_FAILED);
+    }
+}
+
+void vp_flush(struct vp_ep *ep)
+{
+    if (ep->batch)
+        batch_close(ep);
+}
+
+void vp_ep_flush(struct prov_ep *ep)
+{
+    vp_flush(vp_ep(ep));
+}
+
+static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
+{
+    qpx->wr_id = wr->wr_id;
+    qpx->wr_flags = wr->send_flags; /* with IBV_SEND_INLINE: rxe wants to be told, others ignore it */
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
+        ibv_wr_rdma_write(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+        break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        ibv_wr_rdma_write_imm(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
+        break;
+    case IBV_WR_RDMA_READ:
+        ibv_wr_rdma_read(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+        break;
+    case IBV_WR_SEND:
+        ibv_wr_send(qpx);
+        break;
+    case IBV_WR_SEND_WITH_IMM:
+        ibv_wr_send_imm(qpx, wr->imm_data);
+        break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        ibv_wr_atomic_fetch_add(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+                                wr->wr.atomic.compare_add);
+        break;
+    default: /* IBV_WR_ATOMIC_CMP_AND_SWP: nothing else comes here */
+        ibv_wr_atomic_cmp_swp(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+                              wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+    }
+    if (!wr->num_sge)
+        ibv_wr_set_sge_list(qpx, 0, NULL);
+    else if (wr->send_flags & IBV_SEND_INLINE)
+        ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+    else
+        ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
+}
+
+/* The batch outlives the caller's variables, and inline data is promised to be copied now. */
+static void emit_chained(struct vp_ep *ep, const struct ibv_send_wr *wr)
+{
+    struct vp_chained *link = &ep->chain[ep->batch_length];
+
+    link->wr = *wr;
+    if (wr->num_sge) {
+        link->sge = *wr->sg_list;
+        link->wr.sg_list = &link->sge;
+        if (wr->send_flags & IBV_SEND_INLINE) {
+            memcpy(link->data, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+            link->sge.addr = (uintptr_t)link->data;
+        }
+    }
+    if (ep->batch_length)
+        ep->chain[ep->batch_length - 1].wr.next = &link->wr;
+}
+
+static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
+{
+    struct vp_ep *ep = conn->ep;
+
+    if (ep->batch != conn) {
+        if (ep->batch)
+            batch_close(ep);
+        ep->batch = conn;
+        ep->batch_length = 0;
+        conn->batch_first = conn->head - 1;
+        if (conn->qpx)
+            ibv_wr_start(conn->qpx);
+    }
+    if (conn->qpx)
+        emit_wr_api(conn->qpx, wr);
+    else
+        emit_chained(ep, wr);
+    if (++ep->batch_length == VP_BATCH_MAX || !more)
+        batch_close(ep);
+}
+
+/* Takes the next place in the ring and decides whether this request is signalled. */
+static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
+                 uint16_t bounce)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+
+    op->cookie = cookie;
+    op->bounce = bounce;
+    op->quiet = 0;
+    wr->wr_id = (uintptr_t)op;
+    wr->next = NULL;
+    conn->head++;
+    ep->room--;
+    ep->posts++;
+    conn->unsignalled++;
+    if ((flags & PROV_SIGNAL) || conn->unsignalled >= ep->signal_every ||
+        ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
+        wr->send_flags |= IBV_SEND_SIGNALED;
+        conn->unsignalled = 0;
+    }
+    if (flags & PROV_FENCE)
+        wr->send_flags |= IBV_SEND_FENCE;
+    submit(conn, wr, flags & PROV_MORE);
+}
+
+/* Is there room for a request that leaves `sq` places and `cq` entries to others? */
+static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
+{
+    if (__builtin_expect(!conn->postable, 0))
+        return -ENOTCONN;
+    if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0)) {
+        vp_flush(conn->ep); /* what would make room may not be on its way yet */
+        return -EAGAIN;
+    }
+    return 0;
+}
+
+/* Something that takes a receive at the peer: every now and then one wakes a sleeping peer, whose
+ * receives would run out otherwise. */
+static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
+{
+    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
+        conn->unsolicited = 0;
+        return IBV_SEND_SOLICITED;
+    }
+    return 0;
+}
+
+/* Points `sge` at a copy of data that the device may read after the call. */
+static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data, size_t size,
+                        uint16_t *slot)
+{
+    if (!ep->bounce_count) {
+        vp_flush(ep);
+        return false;
+    }
+    *slot = ep->bounce_free[--ep->bounce_count];
+    uint8_t *copy = ep->bounce_slab + (size_t)*slot * PROV_MSG_MAX;
+    memcpy(copy, data, size);
+    sge->addr = (uintptr_t)copy;
+    sge->lkey = ep->bounce_mr->lkey;
+    return true;
+}
+
+int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_ep *ep = conn->ep;
+    uint16_t bounce = VP_NO_BOUNCE;
+    int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length,
+                          .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = xfer->length != 0,
+                             .opcode = IBV_WR_RDMA_WRITE};
+    wr.wr.rdma.remote_addr = xfer->rmt;
+    wr.wr.rdma.rkey = xfer->rkey;
+    if (xfer->length <= ep->max_inline) {
+        wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
+        posted = PROV_SRC_FREE;
+    } else if (xfer->flags & PROV_COPY) {
+        if (xfer->length > PROV_COPY_MAX)
+            return -EPERM;
+        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &bounce))
+            return -EAGAIN;
+        posted = PROV_SRC_FREE;
+    } else if (__builtin_expect(xfer->length > ep->port->max_msg, 0)) {
+        ut_error(VP_CAT, "a write of %u bytes is more than %s takes", xfer->length,
+                 ep->port->name);
+        return -EIO;
+    }
+    if (xfer->flags & PROV_NOTIFY) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htobe32(xfer->imm);
+        wr.send_flags |= solicit(conn, xfer->flags);
+    }
+    post(conn, &wr, xfer->flags, xfer->cookie, bounce);
+    return posted;
+}
+
+int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (__builtin_expect(xfer->length > conn->ep->port->max_msg, 0)) {
+        ut_error(VP_CAT, "a read of %u bytes is more than %s takes", xfer->length,
+                 conn->ep->port->name);
+        return -EIO;
+    }
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length,
+                          .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = xfer->length != 0,
+                             .opcode = IBV_WR_RDMA_READ};
+    wr.wr.rdma.remote_addr = xfer->rmt;
+    wr.wr.rdma.rkey = xfer->rkey;
+    post(conn, &wr, xfer->flags, xfer->cookie, VP_NO_BOUNCE);
+    return 0;
+}
+
+/* Messages may take what writes leave: answers to a peer must not wait for the program's puts. */
+int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+            uint64_t cookie)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_ep *ep = conn->ep;
+    uint16_t bounce = VP_NO_BOUNCE;
+    int rc = check_room(conn, conn->sq_cap, 0);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (__builtin_expect(size > PROV_MSG_MAX, 0)) {
+        ut_error(VP_CAT, "a message of %zu bytes is longer than %d", size, PROV_MSG_MAX);
+        return -EIO;
+    }
+    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)size};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
+    if (size && size <= ep->max_inline)
+        wr.send_flags = IBV_SEND_INLINE;
+    else if (size && !bounce_copy(ep, &sge, data, size, &bounce))
+        return -EAGAIN;
+    wr.send_flags |= solicit(conn, flags);
+    post(conn, &wr, flags, cookie, bounce);
+    return PROV_SRC_FREE;
+}
+
+int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
+{
+    struct vp_conn *conn = vp_conn(base);
+    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (atomic->rmt & 7)
+        return -EACCES; /* the device would refuse the whole batch */
+    if ((uintptr_t)atomic->result & 7)
+        return -EPERM;
+    struct ibv_sge sge = {.addr = (uintptr_t)atomic->result, .length = 8, .lkey = atomic->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
+    wr.wr.atomic.remote_addr = atomic->rmt;
+    wr.wr.atomic.rkey = atomic->rkey;
+    if (atomic->op == PROV_ATOMIC_FADD) {
+        wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        wr.wr.atomic.compare_add = atomic->operand;
+    } else {
+        wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr.wr.atomic.compare_add = atomic->compare;
+        wr.wr.atomic.swap = atomic->operand;
+    }
+    post(conn, &wr, atomic->flags, atomic->cookie, VP_NO_BOUNCE);
+    return 0;
+}
+
+/*
+ * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
+ * that everything before it has ended. Its place and its completion-queue entry were kept for it.
+ */
+void vp_conn_beacon(struct vp_conn *conn, bool bye)
+{
+    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+    if (conn->last_posted)
+        return;
+    conn->last_posted = true;
+    conn->has_credit = false;
+    if (bye) {
+        wr.opcode = IBV_WR_SEND_WITH_IMM;
+        wr.imm_data = htobe32(VP_CTL_BYE);
+        wr.send_flags |= IBV_SEND_SOLICITED;
+    }
+    op->bounce = VP_NO_BOUNCE;
+    op->quiet = 1;
+    wr.wr_id = (uintptr_t)op;
+    conn->head++;
+    conn->unsignalled = 0;
+    submit(conn, &wr, false);
+}

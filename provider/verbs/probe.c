@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a peer dead, or did only the connection break? Its listener knows: a request that is refused
+ * by a living process, or found stale by a kernel that still serves it, is a sign of life; nobody
+ * listening, or silence, is not. Only progress() touches a probe once it is in prov->probes.
+ */
+#include "vp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
+{
+    pthread_mutex_lock(&prov->lock);
+    probe->done = true;
+    if (probe->conn) {
+        probe->conn->peer_lives = lives;
+        vp_post_event_locked(probe->conn, VP_EV_VERDICT);
+        ut_info(VP_CAT, "a connection broke: the peer is %s", lives ? "alive" : "dead");
+    }
+    probe->conn = NULL;
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_probe_start(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    struct vp_probe *probe = calloc(1, sizeof(*probe));
+
+    pthread_mutex_lock(&prov->lock);
+    if (probe) {
+        probe->id.kind = VP_ID_PROBE;
+        probe->conn = conn;
+        vp_list_init(&probe->link);
+        vp_list_append(&prov->probes, &probe->link);
+    } else {
+        conn->peer_lives = false;
+        vp_post_event_locked(conn, VP_EV_VERDICT);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    vp_kick(prov);
+}
+
+void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
+{
+    for (struct vp_list *l = prov->probes.next; l != &prov->probes; l = l->next) {
+        struct vp_probe *probe = vp_container_of(l, struct vp_probe, link);
+        if (probe->conn == conn)
+            probe->conn = NULL;
+    }
+}
+
+/* What the probe needs of its connection, or false if nobody wants to know any more. */
+static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_port **port,
+                  union vp_sockaddr *peer, uint32_t *qp_num)
+{
+    pthread_mutex_lock(&prov->lock);
+    const struct vp_conn *conn = probe->conn;
+    if (conn) {
+        *port = conn->ep->port;
+        *peer = conn->peer;
+        *qp_num = conn->qp->qp_num;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return conn != NULL;
+}
+
+static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
+{
+    struct vp_port *port;
+    union vp_sockaddr peer;
+    uint32_t qp_num;
+
+    probe->deadline = now + prov->config.peer_timeout_ms / 4 + 1;
+    if (!whose(prov, probe, &port, &peer, &qp_num)) {
+        probe->done = true;
+        return;
+    }
+    int rc = vp_cm_resolve(prov, &probe->id, port, &peer);
+    if (rc) {
+        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+        report(prov, probe, false);
+    }
+}
+
+/* The request names the suspected connection's own queue pair: a kernel that still knows it calls
+ * the request stale, and no other connection can be mistaken for it. */
+static int ask(struct vp_prov *prov, struct vp_probe *probe)
+{
+    struct vp_hello_req req = {.kind = VP_REQ_PROBE};
+    struct rdma_conn_param param = {.private_data = &req, .private_data_len = sizeof(req),
+                                    .rnr_retry_count = 7, .srq = 1};
+    struct vp_port *port;
+    union vp_sockaddr peer;
+
+    if (!whose(prov, probe, &port, &peer, &param.qp_num)) {
+        probe->done = true;
+        return 0;
+    }
+    return rdma_connect(probe->id.cm, &param);
+}
+
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe,
+                    const struct rdma_cm_event *event)
+{
+    int rc = 0;
+
+    if (probe->done)
+        return;
+    switch (event->event) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        rc = rdma_resolve_route(probe->id.cm, (int)prov->config.peer_timeout_ms / 4 + 1);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        rc = ask(prov, probe);
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        report(prov, probe, vp_cm_refusal(event) != VP_REFUSED_DEAD);
+        break;
+    default:
+        rc = -1;
+    }
+    if (rc)
+        report(prov, probe, false);
+}
+
+/* The next probe that has to be started, given up or destroyed. */
+static struct vp_probe *next_due(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_probe *due = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    for (struct vp_list *l = prov->probes.next; l != &prov->probes && !due; l = l->next) {
+        struct vp_probe *probe = vp_container_of(l, struct vp_probe, link);
+        if (probe->done || probe->deadline <= now)
+            due = probe;
+        else
+            vp_deadline_locked(prov, probe->deadline);
+    }
+    if (due && due->done)
+        vp_list_remove(&due->link);
+    pthread_mutex_unlock(&prov->lock);
+    return due;
+}
+
+void vp_probe_run(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_probe *probe;
+
+    while ((probe = next_due(prov, now))) {
+        if (probe->done) {
+            if (probe->id.cm)
+                rdma_destroy_id(probe->id.cm);
+            free(probe);
+        } else if (!probe->deadline && now != UINT64_MAX) {
+            start(prov, probe, now);
+        } else {
+            report(prov, probe, false); /* silence */
+        }
+    }
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The background side: one epoll over the connection channel, each device's completion channel and
+ * asynchronous events, and a descriptor for kicks from the owners' threads. Decides whom to wake.
+ */
+#include "vp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int vp_watch(struct vp_prov *prov, int fd, unsigned int what)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = what};
+
+    if (epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+        ut_error(VP_CAT, "epoll_ctl: %s", strerror(errno));
+        return -EIO;
+    }
+    return 0;
+}
+
+int vp_fd(struct prov *base)
+{
+    return vp_prov(base)->epoll_fd;
+}
+
+/* Makes progress() run soon. */
+void vp_kick(struct vp_prov *prov)
+{
+    uint64_t one = 1;
+
+    if (write(prov->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+        ut_debug(VP_CAT, "kick: %s", strerror(errno));
+}
+
+void vp_wake_locked(struct vp_ep *ep)
+{
+    if (!ep->closing)
+        vp_list_append(&ep->prov->wakes, &ep->wake_link);
+}
+
+void vp_post_event_locked(struct vp_conn *conn, unsigned int event)
+{
+    struct vp_ep *ep = conn->ep;
+
+    conn->events |= (uint8_t)event;
+    vp_list_append(&ep->events, &conn->ev_link);
+    __atomic_fetch_or(&ep->pending, VP_PEND_EVENTS, __ATOMIC_RELEASE);
+    vp_wake_locked(ep);
+}
+
+/* An endpoint lives until its events are acknowledged, a connection until its queue pair's are. */
+static void completion_events(struct vp_prov *prov, struct vp_device *dev)
+{
+    struct ibv_cq *cq;
+    void *ep;
+
+    while (ibv_get_cq_event(dev->channel, &cq, &ep) == 0) {
+        pthread_mutex_lock(&prov->lock);
+        vp_wake_locked(ep);
+        ibv_ack_cq_events(cq, 1);
+        pthread_mutex_unlock(&prov->lock);
+    }
+}
+
+/* Every connection through the port (0: any) of the device goes down. */
+static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
+{
+    for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
+        struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
+        if (ep->port->dev != dev || (port && ep->port->num != port))
+            continue;
+        for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
+            struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
+            if (conn->phase == VP_UP)
+                vp_post_event_locked(conn, VP_EV_LOCAL);
+        }
+    }
+}
+
+static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
+                               const struct ibv_async_event *event)
+{
+    const char *device = ibv_get_device_name(dev->context->device);
+    struct vp_conn *conn;
+    struct vp_ep *ep;
+
+    switch (event->event_type) {
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_SRQ_ERR:
+        ep = event->element.srq->srq_context;
+        __atomic_fetch_or(&ep->pending, VP_PEND_SRQ_LIMIT, __ATOMIC_RELEASE);
+        vp_wake_locked(ep);
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        conn = event->element.qp->qp_context;
+        if (conn && !conn->abandoned)
+            vp_post_event_locked(conn, VP_EV_QP_ERROR);
+        break;
+    case IBV_EVENT_CQ_ERR:
+        ut_error(VP_CAT, "a completion queue of %s overflowed", device);
+        ep = event->element.cq->cq_context;
+        if (ep)
+            port_lost_locked(prov, dev, ep->port->num);
+        break;
+    case IBV_EVENT_PORT_ERR:
+        ut_warn(VP_CAT, "%s port %d went down", device, event->element.port_num);
+        port_lost_locked(prov, dev, event->element.port_num);
+        break;
+    case IBV_EVENT_DEVICE_FATAL:
+        ut_warn(VP_CAT, "%s failed or was removed", device);
+        dev->gone = true;
+        port_lost_locked(prov, dev, 0);
+        break;
+    default:
+        ut_debug(VP_CAT, "%s: %s", device, ibv_event_type_str(event->event_type));
+    }
+}
+
+static void async_events(struct vp_prov *prov, struct vp_device *dev)
+{
+    struct ibv_async_event event;
+
+    errno = 0;
+    while (ibv_get_async_event(dev->context, &event) == 0) {
+        pthread_mutex_lock(&prov->lock);
+        async_event_locked(prov, dev, &event);
+        ibv_ack_async_event(&event);
+        pthread_mutex_unlock(&prov->lock);
+        errno = 0;
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        /* the device is gone: its descriptors are readable for ever */
+        epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, dev->context->async_fd, NULL);
+        epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, dev->channel->fd, NULL);
+    }
+}
+
+static void dispatch(struct vp_prov *prov, unsigned int what)
+{
+    uint64_t count;
+
+    if (what == VP_WATCH_CM)
+        vp_cm_events(prov);
+    else if (what >= VP_WATCH_ASYNC)
+        async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
+    else if (what >= VP_WATCH_COMP)
+        completion_events(prov, &prov->devices[what - VP_WATCH_COMP]);
+    else if (read(prov->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+        ut_debug(VP_CAT, "reading the kick: %s", strerror(errno));
+}
+
+/* Wakes whose time has come, and says when the next one's is (0: none). */
+static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
+{
+    uint64_t next = 0;
+
+    for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
+        struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
+        if (ep->wake_at && ep->wake_at <= now) {
+            ep->wake_at = 0;
+            vp_wake_locked(ep);
+        }
+        if (ep->wake_at && (!next || ep->wake_at < next))
+            next = ep->wake_at;
+    }
+    return next;
+}
+
+static void deliver_wakes(struct vp_prov *prov)
+{
+    pthread_mutex_lock(&prov->lock);
+    while (!vp_list_empty(&prov->wakes)) {
+        struct vp_ep *ep = vp_container_of(prov->wakes.next, struct vp_ep, wake_link);
+        void *owner = ep->owner;
+        vp_list_remove(&ep->wake_link);
+        prov->waking = ep; /* ep_close() waits: the owner stays */
+        pthread_mutex_unlock(&prov->lock);
+        if (prov->config.wake)
+            prov->config.wake(owner);
+        pthread_mutex_lock(&prov->lock);
+        prov->waking = NULL;
+        pthread_cond_broadcast(&prov->changed);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+int vp_progress(struct prov *base)
+{
+    struct vp_prov *prov = vp_prov(base);
+    struct epoll_event events[VP_POLL_BATCH];
+    int n = epoll_wait(prov->epoll_fd, events, VP_POLL_BATCH, 0);
+
+    for (int i = 0; i < n; i++)
+        dispatch(prov, events[i].data.u32);
+    vp_cm_queue(prov);
+    uint64_t now = vp_now_ms();
+    if (prov->next_deadline && prov->next_deadline <= now)
+        vp_cm_timers(prov, now);
+    vp_probe_run(prov, now);
+    vp_cm_queue(prov);
+    vp_cm_reap(prov, NULL);
+
+    pthread_mutex_lock(&prov->lock);
+    uint64_t next = due_wakes_locked(prov, now);
+    if (prov->next_deadline && (!next || prov->next_deadline < next))
+        next = prov->next_deadline;
+    prov->sleeps_until = next;
+    pthread_mutex_unlock(&prov->lock);
+    deliver_wakes(prov);
+    if (!next)
+        return -1;
+    now = vp_now_ms();
+    return next > now ? (int)(next - now) : 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the verbs provider, what it says about itself, and its table of functions. */
+#include "vp.h"
+
+#include "util/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Of the time after which a silent peer is dead, the device's retries take the first three
+ * quarters: the rest is for asking whether its process lives. */
+enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 31 };
+
+uint64_t vp_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. A retry count of 7 would be for
+ * ever on Soft-RoCE; the longer the single wait, the more a busy receiver is forgiven. */
+static uint8_t ack_timeout(unsigned int peer_timeout_ms)
+{
+    uint64_t budget_ns = (uint64_t)peer_timeout_ms * 750000 / (RETRY_COUNT + 1);
+    uint8_t timeout = MIN_TIMEOUT;
+
+    while (timeout < MAX_TIMEOUT && (UINT64_C(4096) << (timeout + 1)) <= budget_ns)
+        timeout++;
+    return timeout;
+}
+
+static void read_tuning(struct vp_prov *prov)
+{
+    prov->tuning = (struct vp_tuning){
+        .sq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_SQ_DEPTH),
+        .srq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_SRQ_DEPTH),
+        .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
+        .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
+        .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),
+        .timeout = ack_timeout(prov->config.peer_timeout_ms),
+        .retry_count = RETRY_COUNT,
+    };
+    prov->window = prov->tuning.max_connecting;
+}
+
+/* Children must not lose pages to us, or we to them: before anything is registered. */
+static void survive_fork(void)
+{
+    if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
+        return;
+    int rc = ibv_fork_init();
+    if (rc)
+        ut_info(VP_CAT, "ibv_fork_init: %s; processes that fork may lose data", strerror(rc));
+}
+
+static int open_descriptors(struct vp_prov *prov)
+{
+    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (prov->epoll_fd < 0 || prov->kick_fd < 0) {
+        ut_error(VP_CAT, "no descriptor to sleep on: %s", strerror(errno));
+        return -EIO;
+    }
+    int rc = vp_watch(prov, prov->kick_fd, VP_WATCH_KICK);
+    prov->channel = rdma_create_event_channel();
+    if (rc || !prov->channel)
+        return rc; /* no RDMA in this kernel: finding no device says so */
+    if (fcntl(prov->channel->fd, F_SETFL, fcntl(prov->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
+        return -EIO;
+    return vp_watch(prov, prov->channel->fd, VP_WATCH_CM);
+}
+
+static void release(struct vp_prov *prov)
+{
+    vp_devices_close(prov);
+    if (prov->channel)
+        rdma_destroy_event_channel(prov->channel);
+    if (prov->kick_fd >= 0)
+        close(prov->kick_fd);
+    if (prov->epoll_fd >= 0)
+        close(prov->epoll_fd);
+    pthread_mutex_destroy(&prov->lock);
+    pthread_cond_destroy(&prov->changed);
+    free(prov);
+}
+
+static int vp_open(const struct prov_config *config, struct prov **out)
+{
+    struct vp_prov *prov = calloc(1, sizeof(*prov));
+    int rc;
+
+    if (!prov)
+        return -ENOMEM;
+    prov->base.ops = &verbs_provider;
+    prov->config = *config;
+    prov->epoll_fd = prov->kick_fd = -1;
+    pthread_mutex_init(&prov->lock, NULL);
+    pthread_cond_init(&prov->changed, NULL);
+    struct vp_list *lists[] = {&prov->eps,     &prov->queue,  &prov->shaking,
+                               &prov->reaping, &prov->probes, &prov->wakes};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        vp_list_init(lists[i]);
+    read_tuning(prov);
+    if (getrandom(prov->key, sizeof(prov->key), 0) != (ssize_t)sizeof(prov->key)) {
+        ut_error(VP_CAT, "no random bytes: %s", strerror(errno));
+        rc = -EIO;
+        goto fail;
+    }
+    survive_fork();
+    rc = open_descriptors(prov);
+    if (!rc)
+        rc = vp_devices_open(prov);
+    if (rc)
+        goto fail;
+    *out = &prov->base;
+    return 0;
+
+fail:
+    release(prov);
+    return rc;
+}
+
+static void vp_close(struct prov *base)
+{
+    struct vp_prov *prov = vp_prov(base);
+
+    vp_cm_reap(prov, NULL);
+    vp_probe_run(prov, UINT64_MAX);
+    release(prov);
+}
+
+static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
+{
+    struct vp_prov *prov = vp_prov(base);
+    const struct vp_port *port = &prov->ports[tni % prov->num_ports];
+    const struct vp_device *dev = port->dev;
+
+    memset(caps, 0, sizeof(*caps));
+    caps->max_inline = dev->max_inline;
+    caps->max_message = PROV_MSG_MAX;
+    caps->max_xfer = port->max_msg;
+    if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
+        caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
+    caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;
+    memcpy(caps->device, port->name, sizeof(caps->device));
+}
+
+static unsigned int vp_device_of(struct prov *base, unsigned int tni)
+{
+    struct vp_prov *prov = vp_prov(base);
+
+    return prov->ports[tni % prov->num_ports].dev->index;
+}
+
+const struct prov_ops verbs_provider = {
+    .name = "verbs",
+    .open = vp_open,
+    .close = vp_close,
+    .address = vp_address,
+    .caps = vp_caps,
+    .device = vp_device_of,
+    .reg = vp_reg,
+    .dereg = vp_dereg,
+    .ep_open = vp_ep_open,
+    .ep_close = vp_ep_close,
+    .ep_poll = vp_ep_poll,
+    .ep_flush = vp_ep_flush,
+    .ep_arm = vp_ep_arm,
+    .ep_disarm = vp_ep_disarm,
+    .connect = vp_connect,
+    .accept = vp_accept,
+    .reject = vp_reject,
+    .conn_close = vp_conn_close,
+    .write = vp_write,
+    .read = vp_read,
+    .send = vp_send,
+    .atomic = vp_atomic,
+    .fd = vp_fd,
+    .progress = vp_progress,
+};

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs provider alone and between two processes: data, order, errors, ends of connections. */
+#include "verbs_common.h"
+
+enum { MEM = 1 << 20 };
+
+static struct vt_node node;
+static struct vt_ep ep;
+static uint8_t *mem;
+static struct prov_mr *mr;
+
+static void set_up(uint64_t id, unsigned int timeout_ms)
+{
+    vt_open(&node, timeout_ms);
+    mem = mmap(NULL, MEM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(node.prov->ops->reg(node.prov, 0, mem, MEM,
+                              PROV_ACCESS_READ | PROV_ACCESS_WRITE | PROV_ACCESS_ATOMIC, &mr) == 0);
+    vt_ep_open(&node, &ep, 0, id);
+}
+
+static void tear_down(void)
+{
+    vt_ep_close(&ep);
+    node.prov->ops->dereg(node.prov, mr);
+    vt_close(&node);
+}
+
+/* Both directions of one connection carry everything, from `c`, to memory at rmt/rkey. */
+static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
+{
+    uint64_t first = c->done, cookie = first;
+    struct prov_xfer x = {.lcl = mem, .rmt = rmt, .length = 8, .lkey = mr->lkey, .rkey = rkey};
+
+    *(uint64_t *)(void *)mem = 0x1122334455667788;
+    x.cookie = cookie++;
+    int rc = vt_write(c, &x);
+    CHECK(rc >= 0 && (rc & PROV_SRC_FREE));
+    /* a large one, then back by a read, both without a signal before the last */
+    for (unsigned int i = 0; i < 65536; i++)
+        mem[1024 + i] = (uint8_t)(i * 7);
+    x = (struct prov_xfer){.lcl = mem + 1024, .rmt = rmt + 1024, .length = 65536,
+                           .lkey = mr->lkey, .rkey = rkey, .cookie = cookie++};
+    CHECK(vt_write(c, &x) == 0);
+    x = (struct prov_xfer){.lcl = mem + 131072, .rmt = rmt + 1024, .length = 65536,
+                           .lkey = mr->lkey, .rkey = rkey, .cookie = cookie++};
+    CHECK(vt_read(c, &x) == 0);
+    /* behind the read, from memory that nobody registered, in one go with a notice and a message */
+    uint64_t local = 42;
+    x = (struct prov_xfer){.lcl = &local, .rmt = rmt + 512, .length = 8, .rkey = rkey,
+                           .flags = PROV_COPY | PROV_FENCE | PROV_MORE, .cookie = cookie++};
+    CHECK(vt_write(c, &x) & PROV_SRC_FREE);
+    x = (struct prov_xfer){.flags = PROV_NOTIFY | PROV_MORE, .imm = 0xdeadbeef,
+                           .cookie = cookie++};
+    CHECK(vt_write(c, &x) >= 0);
+    char big[1000];
+    memset(big, 'x', sizeof(big));
+    CHECK(vt_send(c, big, sizeof(big), PROV_MORE | PROV_FENCE, cookie++) >= 0);
+    CHECK(vt_send(c, "small", 5, PROV_SOLICITED | PROV_SIGNAL, cookie++) >= 0);
+    WAIT_FOR(&ep, c->done == cookie);
+    for (uint64_t i = first; i < cookie; i++) {
+        CHECK(c->log[i].cookie == i);
+        CHECK(c->log[i].status == PROV_OK);
+    }
+    CHECK(memcmp(mem + 1024, mem + 131072, 65536) == 0);
+    uint64_t *result = (uint64_t *)(void *)(mem + 64);
+    struct prov_atomic a = {.op = PROV_ATOMIC_FADD, .rmt = rmt + 512, .operand = 8,
+                            .result = result, .lkey = mr->lkey, .rkey = rkey,
+                            .flags = PROV_SIGNAL, .cookie = cookie++};
+    CHECK(vt_atomic(c, &a) == 0);
+    WAIT_FOR(&ep, c->done == cookie);
+    CHECK(*result == 42);
+    a.op = PROV_ATOMIC_CSWAP;
+    a.compare = 50;
+    a.operand = 77;
+    a.cookie = cookie++;
+    CHECK(vt_atomic(c, &a) == 0);
+    WAIT_FOR(&ep, c->done == cookie);
+    CHECK(*result == 50);
+    a.rmt += 4;
+    CHECK(vt_atomic(c, &a) == -EACCES);
+}
+
+static void an_endpoint_talks_to_itself(void)
+{
+    uint8_t addr[PROV_ADDR_MAX];
+    struct vt_conn *c = calloc(1, sizeof(*c));
+
+    set_up(7, 4000);
+    size_t size = node.prov->ops->address(node.prov, addr);
+    vt_connect(&ep, addr, size, 0, 7, c);
+    WAIT_FOR(&ep, c->up && ep.num_accepted == 1 && ep.accepted[0]->up);
+    CHECK(ep.peer_id == 7);
+    CHECK(c->hello_size == 7 && memcmp(c->hello, "welcome", 7) == 0);
+    CHECK(ep.accepted[0]->hello_size == 5 && memcmp(ep.accepted[0]->hello, "hello", 5) == 0);
+    exercise(c, (uintptr_t)mem + MEM / 2, mr->rkey);
+    struct vt_conn *b = ep.accepted[0];
+    WAIT_FOR(&ep, b->messages == 2 && b->notifies == 1);
+    CHECK(b->last_imm == 0xdeadbeef && b->last_size == 5 && memcmp(b->last, "small", 5) == 0);
+    CHECK(*(uint64_t *)(void *)(mem + MEM / 2 + 512) == 77);
+    exercise(b, (uintptr_t)mem + MEM / 2, mr->rkey);
+    vt_conn_close(c);
+    WAIT_FOR(&ep, b->down);
+    CHECK(b->reason == PROV_REASON_CLOSED);
+    vt_conn_close(b);
+    tear_down();
+    free(c);
+}
+
+static void nobody_there_is_told_apart(void)
+{
+    uint8_t addr[PROV_ADDR_MAX], strange[PROV_ADDR_MAX];
+    struct vt_conn *c = calloc(1, sizeof(*c));
+
+    set_up(7, 2000);
+    size_t size = node.prov->ops->address(node.prov, addr);
+    vt_connect(&ep, addr, size, 0, 8, c);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_NO_ENDPOINT && !c->up);
+    vt_conn_close(c);
+
+    memcpy(strange, addr, size);
+    strange[2] ^= 1; /* its key */
+    vt_connect(&ep, strange, size, 0, 7, c);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_PEER_DEAD && ep.num_accepted == 0);
+    vt_conn_close(c);
+
+    memcpy(strange, addr, size);
+    strange[size - 1] ^= 1; /* its port */
+    vt_connect(&ep, strange, size, 0, 7, c);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    vt_conn_close(c);
+
+    ep.refuse = true;
+    vt_connect(&ep, addr, size, 0, 7, c);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_REJECTED);
+    vt_conn_close(c);
+    tear_down();
+    free(c);
+}
+
+static void serve(struct vt_shared *s, uint64_t id, unsigned int timeout_ms)
+{
+    set_up(id, timeout_ms);
+    vt_publish(s, 1, &node);
+    s->mem[1] = (uintptr_t)mem;
+    s->rkey[1] = mr->rkey;
+    vt_stage(s, 1, 1, NULL);
+}
+
+static void two_processes_talk(void)
+{
+    struct vt_shared *s = vt_share();
+    pid_t child = fork();
+
+    if (child == 0) {
+        serve(s, 2, 4000);
+        vt_stage(s, 1, 2, &ep);
+        struct vt_conn *b = ep.accepted[0];
+        CHECK(b->messages == 2 && b->notifies == 1);
+        exercise(b, s->mem[0], s->rkey[0]);
+        vt_stage(s, 1, 3, &ep);
+        tear_down();
+        exit(0);
+    }
+    struct vt_conn *c = calloc(1, sizeof(*c));
+    set_up(1, 4000);
+    s->mem[0] = (uintptr_t)mem;
+    s->rkey[0] = mr->rkey;
+    vt_stage(s, 0, 1, NULL);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->up);
+    exercise(c, s->mem[1], s->rkey[1]);
+    vt_stage(s, 0, 2, &ep);
+    vt_stage(s, 0, 3, &ep);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_CLOSED);
+    vt_conn_close(c);
+    CHECK(vt_reap(child) == 0);
+    tear_down();
+    free(c);
+}
+
+/* The failed request is told from those before and behind it; both sides learn; a new connection
+ * works. */
+static void a_bad_key_breaks_one_connection_only(void)
+{
+    struct vt_shared *s = vt_share();
+    pid_t child = fork();
+
+    if (child == 0) {
+        serve(s, 2, 4000);
+        WAIT_FOR(&ep, ep.num_accepted >= 1 && ep.accepted[0]->down);
+        CHECK(ep.accepted[0]->reason == PROV_REASON_BROKEN);
+        vt_conn_close(ep.accepted[0]);
+        WAIT_FOR(&ep, ep.num_accepted == 2 && ep.accepted[1]->messages == 1);
+        vt_stage(s, 1, 2, &ep);
+        /* the other way round: a bad local key breaks the origin's side alone */
+        WAIT_FOR(&ep, ep.accepted[1]->down);
+        CHECK(ep.accepted[1]->reason == PROV_REASON_BROKEN);
+        tear_down();
+        exit(0);
+    }
+    struct vt_conn *c = calloc(1, sizeof(*c));
+    set_up(1, 4000);
+    vt_stage(s, 0, 1, NULL);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->up);
+    struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey};
+    for (uint64_t i = 0; i < 30; i++) {
+        x.cookie = i;
+        x.rkey = i == 10 ? s->rkey[1] ^ 0x5a5a00 : s->rkey[1];
+        CHECK(vt_write(c, &x) == 0);
+    }
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_BROKEN && c->done == 30 && c->ok == 10);
+    for (uint64_t i = 0; i < 30; i++) {
+        CHECK(c->log[i].cookie == i);
+        CHECK(c->log[i].status == (i < 10    ? PROV_OK
+                                   : i == 10 ? PROV_RMT_ACCESS
+                                             : PROV_FLUSHED));
+    }
+    CHECK(vt_write(c, &x) == -ENOTCONN);
+    vt_conn_close(c);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->up);
+    CHECK(vt_send(c, "again", 5, PROV_SOLICITED | PROV_SIGNAL, 99) >= 0);
+    vt_stage(s, 0, 2, &ep);
+    WAIT_FOR(&ep, c->done == 1);
+    x.cookie = 5;
+    x.lkey ^= 0x5a5a00;
+    x.flags = PROV_SIGNAL;
+    CHECK(vt_write(c, &x) == 0);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->log[1].cookie == 5 && c->log[1].status == PROV_LCL_ACCESS);
+    CHECK(c->reason == PROV_REASON_BROKEN);
+    vt_conn_close(c);
+    CHECK(vt_reap(child) == 0);
+    tear_down();
+    free(c);
+}
+
+/* Killed: with nothing outstanding, and with a request on the way. */
+static void a_killed_peer_is_dead(bool outstanding)
+{
+    struct vt_shared *s = vt_share();
+    pid_t child = fork();
+
+    if (child == 0) {
+        serve(s, 2, 2000);
+        vt_stage(s, 1, 2, &ep);
+        for (;;)
+            pause();
+    }
+    struct vt_conn *c = calloc(1, sizeof(*c));
+    set_up(1, 2000);
+    vt_stage(s, 0, 1, NULL);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->up);
+    vt_stage(s, 0, 2, &ep);
+    CHECK(kill(child, SIGKILL) == 0);
+    double start = vt_now();
+    CHECK(vt_reap(child) == 128 + SIGKILL);
+    if (outstanding) {
+        struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey,
+                              .rkey = s->rkey[1], .cookie = 1};
+        int rc = vt_write(c, &x);
+        CHECK(rc == 0 || rc == -ENOTCONN);
+    }
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    if (c->done)
+        CHECK(c->log[0].status == PROV_PEER);
+    printf("killed peer noticed after %.0f ms\n", (vt_now() - start) * 1e3);
+    vt_conn_close(c);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    vt_conn_close(c);
+    tear_down();
+    free(c);
+}
+
+static void run(const char *name, void (*test)(void))
+{
+    fflush(stdout);
+    double start = vt_now();
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        alarm(120);
+        test();
+        exit(0);
+    }
+    int rc = vt_reap(pid);
+    if (rc == VT_SKIP)
+        exit(VT_SKIP);
+    printf("%s: %s (%.2f s)\n", name, rc ? "FAILED" : "ok", vt_now() - start);
+    if (rc)
+        exit(1);
+}
+
+static void killed_idle(void)
+{
+    a_killed_peer_is_dead(false);
+}
+
+static void killed_busy(void)
+{
+    a_killed_peer_is_dead(true);
+}
+
+int main(void)
+{
+    run("an_endpoint_talks_to_itself", an_endpoint_talks_to_itself);
+    run("nobody_there_is_told_apart", nobody_there_is_told_apart);
+    run("two_processes_talk", two_processes_talk);
+    run("a_bad_key_breaks_one_connection_only", a_bad_key_breaks_one_connection_only);
+    run("a_killed_peer_is_dead (idle)", killed_idle);
+    run("a_killed_peer_is_dead (busy)", killed_busy);
+    return 0;
+}
