@@ -85,7 +85,8 @@ struct vt_node {
     struct prov *prov;
     struct prov_caps caps;
     pthread_t thread;
-    bool stop, polls; /* the thread polls endpoints that are woken */
+    bool stop, polls;     /* the thread polls endpoints that are woken */
+    pthread_mutex_t lock; /* of the list; held while the thread polls one */
     struct vt_ep *eps[16];
     int num_eps;
     uint64_t wakes, progresses;
@@ -205,6 +206,7 @@ static void *vt_thread(void *arg)
     while (!__atomic_load_n(&node->stop, __ATOMIC_ACQUIRE)) {
         int timeout = ops->progress(node->prov);
         node->progresses++;
+        pthread_mutex_lock(&node->lock);
         for (int i = 0; node->polls && i < node->num_eps; i++) {
             struct vt_ep *ep = node->eps[i];
             if (!ep || !__atomic_exchange_n(&ep->woken, 0, __ATOMIC_ACQ_REL))
@@ -216,6 +218,7 @@ static void *vt_thread(void *arg)
             while (ops->ep_arm(ep->ep));
             pthread_mutex_unlock(&ep->lock);
         }
+        pthread_mutex_unlock(&node->lock);
         if (timeout < 0 || timeout > 200)
             timeout = 200;
         poll(&pfd, 1, timeout);
@@ -230,6 +233,7 @@ static inline void vt_open(struct vt_node *node, unsigned int peer_timeout_ms)
                                  .peer_timeout_ms = peer_timeout_ms};
 
     memset(node, 0, sizeof(*node));
+    pthread_mutex_init(&node->lock, NULL);
     CHECK(ut_env_load() == 0);
     ut_log_init();
     int rc = verbs_provider.open(&config, &node->prov);
@@ -257,17 +261,20 @@ static inline void vt_ep_open(struct vt_node *node, struct vt_ep *ep, unsigned i
     ep->node = node;
     pthread_mutex_init(&ep->lock, NULL);
     CHECK(node->prov->ops->ep_open(node->prov, &attr, &ep->ep) == 0);
-    node->eps[node->num_eps] = ep;
-    __atomic_store_n(&node->num_eps, node->num_eps + 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&node->lock);
+    node->eps[node->num_eps++] = ep;
+    pthread_mutex_unlock(&node->lock);
 }
 
 static inline void vt_ep_close(struct vt_ep *ep)
 {
-    pthread_mutex_lock(&ep->lock);
-    ep->node->prov->ops->ep_close(ep->ep);
+    pthread_mutex_lock(&ep->node->lock);
     for (int i = 0; i < ep->node->num_eps; i++)
         if (ep->node->eps[i] == ep)
             ep->node->eps[i] = NULL;
+    pthread_mutex_unlock(&ep->node->lock);
+    pthread_mutex_lock(&ep->lock);
+    ep->node->prov->ops->ep_close(ep->ep);
     pthread_mutex_unlock(&ep->lock);
     for (int i = 0; i < ep->num_accepted; i++)
         free(ep->accepted[i]);
@@ -389,7 +396,10 @@ static inline int vt_reap(pid_t pid)
     int status = 0;
 
     CHECK(waitpid(pid, &status, 0) == pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    int rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (rc)
+        fprintf(stderr, "process %d ended with %d\n", (int)pid, rc);
+    return rc;
 }
 
 #endif
