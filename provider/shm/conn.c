@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections between endpoints. Asking, answering and closing are slots in the other's ring, so
+ * they are in order with everything else; where that ring is full they wait as conn->ctl.
+ *
+ * A name is the index in the endpoint's table and a generation: what arrives for a connection that
+ * is gone is recognised and dropped.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sp.h"
+#include "util/log.h"
+
+static inline struct sp_conn *conn_of(struct prov_conn *conn)
+{
+    return (struct sp_conn *)conn;
+}
+
+/*
+ * Names
+ */
+
+struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name)
+{
+    uint32_t index = name & (SP_MAX_CONNS - 1);
+    struct sp_conn *conn = index < ep->max_conns ? ep->conns[index] : NULL;
+
+    return conn && conn->name == name ? conn : NULL;
+}
+
+static bool grow(struct sp_ep *ep)
+{
+    uint32_t n = ep->max_conns ? ep->max_conns * 2 : 16;
+    struct sp_conn **conns = realloc(ep->conns, n * sizeof(*conns));
+
+    if (!conns)
+        return false;
+    ep->conns = conns;
+    memset(conns + ep->max_conns, 0, (n - ep->max_conns) * sizeof(*conns));
+    ep->max_conns = n;
+    return true;
+}
+
+static bool enter(struct sp_ep *ep, struct sp_conn *conn)
+{
+    if (ep->num_conns == ep->max_conns && (ep->max_conns == SP_MAX_CONNS || !grow(ep)))
+        return false;
+    while (ep->conns[ep->next_conn & (ep->max_conns - 1)])
+        ep->next_conn++;
+    uint32_t index = ep->next_conn++ & (ep->max_conns - 1);
+    uint32_t generation = ++ep->prov->places[ep->index].conn_generation;
+    ep->conns[index] = conn;
+    ep->num_conns++;
+    conn->name = generation << SP_CONN_BITS | index;
+    __atomic_store_n(&ep->ring->executed[index], (uint64_t)(generation & 0xffff) << 48,
+                     __ATOMIC_RELEASE);
+    return true;
+}
+
+static void leave(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    ep->conns[conn->name & (SP_MAX_CONNS - 1)] = NULL;
+    ep->num_conns--;
+}
+
+/* Room in ep->active for all that may ever be in it at once: connections that are closed but have
+ * something to say come on top of those in the table. */
+static bool reserve_active(struct sp_ep *ep)
+{
+    if (ep->num_live < ep->max_active) {
+        ep->num_live++;
+        return true;
+    }
+    uint32_t n = ep->max_active ? ep->max_active * 2 : 16;
+    struct sp_conn **active = realloc(ep->active, n * sizeof(*active));
+    if (!active)
+        return false;
+    ep->active = active;
+    ep->max_active = n;
+    ep->num_live++;
+    return true;
+}
+
+static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool named)
+{
+    struct sp_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ep = ep;
+    conn->peer = peer;
+    if (!reserve_active(ep)) {
+        free(conn);
+        return NULL;
+    }
+    if (named ? !enter(ep, conn) : (conn->closed = true, false)) {
+        ep->num_live--;
+        free(conn);
+        return NULL;
+    }
+    __atomic_add_fetch(&peer->refs, 1, __ATOMIC_ACQ_REL);
+    return conn;
+}
+
+void sp_conn_free(struct sp_conn *conn)
+{
+    sp_ep_deactivate(conn);
+    sp_stream_free(conn);
+    sp_peer_put(conn->peer);
+    conn->ep->num_live--;
+    free(conn);
+}
+
+/* Nothing is left to be sent: forget it, but not while the poll may be looking at it. */
+static void discard(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    conn->closed = true;
+    conn->ctl = SP_CTL_NONE;
+    sp_ep_deactivate(conn);
+    if (ep->in_poll) {
+        conn->next_grave = ep->graveyard;
+        ep->graveyard = conn;
+    } else {
+        sp_conn_free(conn);
+    }
+}
+
+/*
+ * Control
+ */
+
+static bool peer_is_gone(const struct sp_conn *conn)
+{
+    return sp_peer_is(conn->peer, SP_PEER_DEAD) ||
+           __atomic_load_n(&conn->peer->seg->table.dir[conn->rmt_index].state, __ATOMIC_SEQ_CST) !=
+               conn->rmt_state;
+}
+
+static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
+{
+    slot->kind = conn->ctl;
+    slot->flags = 0;
+    slot->conn = conn->rmt_name;
+    slot->extra = conn->ep->index;
+    slot->size = conn->hello_size;
+    switch (conn->ctl) {
+    case SP_CTL_REQUEST:
+        slot->conn = conn->name;
+        slot->imm = conn->rmt_state;
+        slot->request.id = conn->ep->id;
+        memcpy(slot->request.hello, conn->hello, sizeof(conn->hello));
+        break;
+    case SP_CTL_ACCEPT:
+        slot->imm = conn->name;
+        memcpy(slot->hello, conn->hello, sizeof(conn->hello));
+        break;
+    case SP_CTL_ERROR:
+        slot->extra = conn->error_seq;
+        slot->error.status = conn->error_status;
+        break;
+    default:
+        break;
+    }
+}
+
+static void control_sent(struct sp_conn *conn, uint8_t ctl)
+{
+    conn->ctl = SP_CTL_NONE;
+    if (conn->closed) {
+        discard(conn);
+    } else if (ctl == SP_CTL_ACCEPT) {
+        conn->state = SP_CONN_UP;
+        conn->up_due = true;
+        sp_ep_activate(conn);
+    } else if (ctl == SP_CTL_REQUEST && peer_is_gone(conn)) {
+        /* closed meanwhile: it may or may not have told us since we looked */
+        __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+void sp_conn_send_control(struct sp_conn *conn)
+{
+    uint32_t claimer = conn->peer->claimer_there;
+    uint64_t pos;
+
+    if (peer_is_gone(conn)) {
+        conn->ctl = SP_CTL_NONE;
+        if (conn->closed)
+            discard(conn);
+        return; /* otherwise attention takes it down */
+    }
+    struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
+    if (slot) {
+        fill_control(conn, slot);
+        __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
+    }
+    if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+        sp_ring_bell(conn->peer, conn->ring);
+    if (slot)
+        control_sent(conn, conn->ctl);
+    else
+        sp_ep_activate(conn);
+}
+
+static void send_control(struct sp_conn *conn, enum sp_ctl ctl)
+{
+    conn->ctl = (uint8_t)ctl;
+    sp_conn_send_control(conn);
+}
+
+/*
+ * Up and down
+ */
+
+void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
+{
+    if (conn->state == SP_CONN_DOWN)
+        return;
+    /* the owner that has not answered yet has no context for down(): it learns it then */
+    conn->down_due = conn->state != SP_CONN_ASKED;
+    conn->state = SP_CONN_DOWN;
+    conn->reason = (uint8_t)reason;
+    if (conn->ctl != SP_CTL_ERROR)
+        conn->ctl = SP_CTL_NONE;
+    if (conn->down_due)
+        sp_ep_activate(conn);
+}
+
+int sp_conn_tell(struct sp_conn *conn)
+{
+    const struct prov_callbacks *cb = conn->ep->callbacks;
+    int count = 0;
+
+    if (conn->up_due && !conn->down_due) {
+        conn->up_due = false;
+        cb->up(conn->ctx, conn->rmt_hello, conn->rmt_hello_size);
+        count++;
+    }
+    if (!conn->closed && conn->down_due) {
+        conn->down_due = conn->up_due = false;
+        count += sp_stream_flush(conn);
+        if (!conn->closed) {
+            cb->down(conn->ctx, (enum prov_reason)conn->reason);
+            count++;
+        }
+    }
+    return count;
+}
+
+static int tell_down(struct sp_conn *conn, enum prov_reason reason)
+{
+    sp_conn_go_down(conn, reason);
+    return sp_conn_tell(conn);
+}
+
+/*
+ * Asking
+ */
+
+static bool find_endpoint(struct sp_conn *conn)
+{
+    const struct sp_dir_entry *dir = conn->peer->seg->table.dir;
+
+    for (uint32_t i = 0; i < SP_MAX_EPS; i++) {
+        uint32_t state = __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE);
+        if (!(state & 1) || __atomic_load_n(&dir[i].id, __ATOMIC_ACQUIRE) != conn->rmt_id ||
+            __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE) != state)
+            continue;
+        conn->rmt_index = i;
+        conn->rmt_state = state;
+        conn->ring = &conn->peer->seg->rings[i];
+        return true;
+    }
+    return false;
+}
+
+static void ask(struct sp_conn *conn)
+{
+    if (find_endpoint(conn)) {
+        conn->state = SP_CONN_ASKING;
+        send_control(conn, SP_CTL_REQUEST);
+    } else {
+        sp_conn_go_down(conn, PROV_REASON_NO_ENDPOINT);
+    }
+}
+
+/* The process at this address, known or being connected to; with a reference that the caller
+ * already counts as the connection's. */
+static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *addr)
+{
+    if (addr->key == prov->addr.key)
+        return &prov->self;
+    struct sp_peer *peer = sp_peer_find(prov, addr->key);
+    if (peer)
+        return peer;
+    peer = sp_peer_new(prov);
+    if (peer) {
+        peer->addr = *addr;
+        __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
+    }
+    return peer;
+}
+
+static int check_address(const struct sp_prov *prov, const void *bytes, size_t size,
+                         struct sp_address *addr)
+{
+    memset(addr, 0, sizeof(*addr));
+    if (size == sizeof(*addr))
+        memcpy(addr, bytes, sizeof(*addr));
+    if (addr->version != SP_VERSION) {
+        ut_error(SP_LOG, "the peer's address is not one of this version of the library");
+        return -EINVAL;
+    }
+    if (addr->host != prov->addr.host) {
+        ut_error(SP_LOG, "process %u is on another host or in another container (its process or "
+                         "network namespace is not ours): shared memory does not reach it",
+                 addr->pid);
+        return -EHOSTUNREACH;
+    }
+    return prov->forked ? -EIO : 0;
+}
+
+int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
+               unsigned int peer_tni, uint64_t peer_id, const void *hello, size_t hello_size,
+               void *ctx, struct prov_conn **out)
+{
+    struct sp_ep *ep = (struct sp_ep *)base;
+    struct sp_prov *prov = ep->prov;
+    struct sp_address addr;
+    int rc = check_address(prov, addr_bytes, addr_size, &addr);
+
+    (void)peer_tni;
+    if (rc != 0)
+        return rc;
+    if (hello_size > PROV_HELLO_MAX)
+        return -EINVAL;
+    pthread_mutex_lock(&prov->lock);
+    struct sp_peer *peer = peer_at(prov, &addr);
+    struct sp_conn *conn = peer ? conn_new(ep, peer, true) : NULL;
+    bool fresh = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
+    if (fresh) {
+        sp_greet(peer); /* may end its life; a connection keeps it */
+        sp_kick(prov);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    if (!conn) {
+        ut_error(SP_LOG, "no memory for another connection");
+        return -ENOMEM;
+    }
+    conn->ctx = ctx;
+    conn->rmt_id = peer_id;
+    conn->hello_size = (uint8_t)hello_size;
+    memcpy(conn->hello, hello, hello_size);
+    conn->state = SP_CONN_WAITING;
+    *out = (struct prov_conn *)conn;
+    if (sp_peer_is(peer, SP_PEER_UP))
+        ask(conn);
+    else if (sp_peer_is(peer, SP_PEER_DEAD))
+        sp_conn_go_down(conn, PROV_REASON_PEER_DEAD);
+    return 0;
+}
+
+/*
+ * Answering
+ */
+
+static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
+{
+    pthread_mutex_lock(&prov->lock);
+    struct sp_peer *peer = sp_peer_by_claimer(prov, claimer);
+    if (peer && !peer->is_self)
+        __atomic_add_fetch(&peer->refs, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_unlock(&prov->lock);
+    return peer;
+}
+
+static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+{
+    struct sp_prov *prov = ep->prov;
+    struct sp_peer *peer;
+
+    if (slot->imm != prov->seg->table.dir[ep->index].state || slot->extra >= SP_MAX_EPS ||
+        slot->size > PROV_HELLO_MAX)
+        return 0; /* meant for an earlier endpoint in this place */
+    peer = peer_of_claimer(prov, claimer);
+    if (!peer)
+        return 0; /* dead meanwhile */
+    struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
+    sp_peer_put(peer); /* the connection has its own reference */
+    if (!conn) {
+        ut_error(SP_LOG, "no memory for another connection");
+        return 0;
+    }
+    const struct sp_dir_entry *entry = &peer->seg->table.dir[slot->extra];
+    conn->state = SP_CONN_ASKED;
+    conn->rmt_id = slot->request.id;
+    conn->rmt_name = slot->conn;
+    conn->rmt_index = slot->extra;
+    conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
+    conn->ring = &peer->seg->rings[slot->extra];
+    conn->rmt_hello_size = (uint8_t)slot->size;
+    memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
+    if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
+        leave(conn);
+        discard(conn); /* who asked is gone */
+        return 0;
+    }
+    ep->callbacks->request(ep->owner, (struct prov_conn *)conn, conn->rmt_id, conn->rmt_hello,
+                           conn->rmt_hello_size);
+    return 1;
+}
+
+int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
+{
+    struct sp_conn *conn = conn_of(base);
+
+    if (hello_size > PROV_HELLO_MAX)
+        return -EINVAL;
+    conn->ctx = ctx;
+    conn->hello_size = (uint8_t)hello_size;
+    memcpy(conn->hello, hello, hello_size);
+    if (conn->state == SP_CONN_DOWN) { /* before it was answered */
+        conn->down_due = true;
+        sp_ep_activate(conn);
+        return 0;
+    }
+    conn->state = SP_CONN_ACCEPTING;
+    send_control(conn, SP_CTL_ACCEPT);
+    return 0;
+}
+
+void sp_reject(struct prov_conn *conn)
+{
+    sp_conn_close(conn);
+}
+
+/* Our answer came too late for the one who asked: it must not wait for a connection that is none. */
+static void close_stranger(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+{
+    struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;
+
+    if (!peer)
+        return;
+    struct sp_conn *conn = peer->seg ? conn_new(ep, peer, false) : NULL;
+    sp_peer_put(peer);
+    if (!conn)
+        return;
+    conn->ring = &peer->seg->rings[slot->extra];
+    conn->rmt_index = slot->extra;
+    conn->rmt_state = __atomic_load_n(&peer->seg->table.dir[slot->extra].state, __ATOMIC_SEQ_CST);
+    conn->rmt_name = slot->imm;
+    send_control(conn, SP_CTL_CLOSE);
+}
+
+static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+{
+    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+
+    if (!conn) {
+        close_stranger(ep, slot, claimer);
+        return 0;
+    }
+    if (conn->state != SP_CONN_ASKING || slot->size > PROV_HELLO_MAX)
+        return 0;
+    conn->rmt_name = slot->imm;
+    conn->rmt_hello_size = (uint8_t)slot->size;
+    memcpy(conn->rmt_hello, slot->hello, PROV_HELLO_MAX);
+    conn->state = SP_CONN_UP;
+    conn->up_due = true;
+    return sp_conn_tell(conn);
+}
+
+int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+{
+    struct sp_conn *conn;
+
+    if (slot->kind == SP_KIND_REQUEST)
+        return take_request(ep, slot, claimer);
+    if (slot->kind == SP_KIND_ACCEPT)
+        return take_accept(ep, slot, claimer);
+    conn = sp_conn_by_name(ep, slot->conn);
+    if (!conn || conn->state == SP_CONN_DOWN)
+        return 0;
+    switch (slot->kind) {
+    case SP_KIND_REJECT:
+        return tell_down(conn, PROV_REASON_REJECTED);
+    case SP_KIND_CLOSE:
+        return tell_down(conn, PROV_REASON_CLOSED);
+    case SP_KIND_ERROR:
+        sp_stream_take_error(conn, slot);
+        return tell_down(conn, PROV_REASON_BROKEN);
+    default:
+        return 0;
+    }
+}
+
+/*
+ * Closing
+ */
+
+void sp_conn_close(struct prov_conn *base)
+{
+    struct sp_conn *conn = conn_of(base);
+    uint8_t state = conn->state;
+
+    leave(conn);
+    conn->closed = true;
+    conn->up_due = conn->down_due = false;
+    if (state == SP_CONN_ASKED || state == SP_CONN_ACCEPTING)
+        send_control(conn, SP_CTL_REJECT);
+    else if (state == SP_CONN_UP)
+        send_control(conn, SP_CTL_CLOSE);
+    else if (conn->ctl != SP_CTL_ERROR) /* that one is still told */
+        discard(conn);
+}
+
+int sp_conn_attend(struct sp_conn *conn)
+{
+    if (conn->state == SP_CONN_DOWN)
+        return 0;
+    if (sp_peer_is(conn->peer, SP_PEER_DEAD)) {
+        sp_conn_go_down(conn, PROV_REASON_PEER_DEAD);
+    } else if (conn->state == SP_CONN_WAITING) {
+        if (!sp_peer_is(conn->peer, SP_PEER_UP))
+            return 0;
+        ask(conn);
+    } else if (peer_is_gone(conn)) {
+        bool asking = conn->state == SP_CONN_ASKING;
+        sp_conn_go_down(conn, asking ? PROV_REASON_NO_ENDPOINT : PROV_REASON_CLOSED);
+    }
+    return conn->down_due ? sp_conn_tell(conn) : 0;
+}

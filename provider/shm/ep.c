@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints: a place in the directory with its ring, polling it, sleeping and being woken. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sp.h"
+#include "util/log.h"
+
+enum { POLL_BUDGET = 64 };
+
+static inline struct sp_ep *ep_of(struct prov_ep *ep)
+{
+    return (struct sp_ep *)ep;
+}
+
+static inline void look_at_head(struct sp_ep *ep)
+{
+    ep->next_slot = sp_ring_slot(ep->ring, ep->head);
+    ep->vacant = sp_state(ep->head, 0, SP_PHASE_FREE);
+}
+
+/*
+ * Open and close
+ */
+
+static int find_place(struct sp_prov *prov, uint64_t id)
+{
+    int place = -ENOMEM;
+
+    for (uint32_t i = 0; i < prov->num_eps; i++) {
+        if (!prov->eps[i])
+            place = (int)i;
+        else if (prov->eps[i]->id == id)
+            return -EEXIST;
+    }
+    return place < 0 && prov->num_eps < SP_MAX_EPS ? (int)prov->num_eps++ : place;
+}
+
+static void enter(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
+{
+    struct sp_dir_entry *entry = &prov->seg->table.dir[place];
+
+    ep->index = place;
+    ep->ring = &prov->seg->rings[place];
+    ep->head = prov->places[place].head;
+    look_at_head(ep);
+    __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST);
+    prov->eps[place] = ep;
+    __atomic_store_n(&entry->id, ep->id, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->state, entry->state + 1, __ATOMIC_RELEASE); /* odd: open */
+}
+
+int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+    struct sp_ep *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return -ENOMEM;
+    ep->prov = prov;
+    ep->owner = attr->owner;
+    ep->callbacks = attr->callbacks;
+    ep->id = attr->id;
+    pthread_mutex_lock(&prov->lock);
+    int place = prov->forked ? -EIO : find_place(prov, attr->id);
+    if (place >= 0)
+        enter(prov, ep, (uint32_t)place);
+    pthread_mutex_unlock(&prov->lock);
+    if (place < 0) {
+        ut_error(SP_LOG, "cannot open endpoint %#llx: %s (%d of %d in use)",
+                 (unsigned long long)attr->id, strerror(-place), (int)prov->num_eps,
+                 (int)SP_MAX_EPS);
+        free(ep);
+        return place;
+    }
+    *out = (struct prov_ep *)ep;
+    return 0;
+}
+
+/* From now on nobody finds it, and those connected to it are told to look. */
+static void leave(struct sp_prov *prov, struct sp_ep *ep)
+{
+    struct sp_seg_table *table = &prov->seg->table;
+
+    pthread_mutex_lock(&prov->lock);
+    __atomic_add_fetch(&table->dir[ep->index].state, 1, __ATOMIC_SEQ_CST); /* even: closed */
+    __atomic_add_fetch(&table->header.closings, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
+    prov->places[ep->index].head = ep->head;
+    prov->eps[ep->index] = NULL;
+    for (struct sp_peer *peer = prov->peers; peer; peer = peer->next)
+        sp_tell(peer, SP_DGRAM_CLOSED);
+    sp_attention(prov);
+    sp_kick(prov);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static void bury(struct sp_ep *ep)
+{
+    while (ep->graveyard) {
+        struct sp_conn *conn = ep->graveyard;
+        ep->graveyard = conn->next_grave;
+        sp_conn_free(conn);
+    }
+}
+
+void sp_ep_close(struct prov_ep *base)
+{
+    struct sp_ep *ep = ep_of(base);
+
+    leave(ep->prov, ep);
+    while (ep->num_active > 0) { /* closed ones are found nowhere else */
+        struct sp_conn *conn = ep->active[ep->num_active - 1];
+        sp_ep_deactivate(conn);
+        if (conn->closed)
+            sp_conn_free(conn);
+    }
+    for (uint32_t i = 0; i < ep->max_conns; i++) {
+        if (ep->conns[i])
+            sp_conn_free(ep->conns[i]);
+    }
+    bury(ep);
+    free(ep->active);
+    free(ep->conns);
+    free(ep);
+}
+
+/*
+ * Connections that have something to do
+ */
+
+void sp_ep_activate(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    if (conn->active_index == 0) {
+        ep->active[ep->num_active++] = conn;
+        conn->active_index = ep->num_active;
+    }
+}
+
+void sp_ep_deactivate(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    if (conn->active_index == 0)
+        return;
+    struct sp_conn *last = ep->active[--ep->num_active];
+    ep->active[conn->active_index - 1] = last;
+    last->active_index = conn->active_index;
+    conn->active_index = 0;
+}
+
+static int step_active(struct sp_ep *ep)
+{
+    int count = 0;
+
+    /* downwards: whoever leaves is replaced by one that was looked at */
+    for (uint32_t i = ep->num_active; i-- > 0;) {
+        if (i >= ep->num_active)
+            continue;
+        struct sp_conn *conn = ep->active[i];
+        if (conn->ctl != SP_CTL_NONE)
+            sp_conn_send_control(conn);
+        if (conn->closed)
+            continue;
+        count += sp_conn_tell(conn);
+        if (!conn->closed && conn->stream)
+            count += sp_stream_step(conn);
+        if (!conn->closed && conn->ctl == SP_CTL_NONE && !conn->up_due && !conn->down_due &&
+            sp_stream_idle(conn))
+            sp_ep_deactivate(conn);
+    }
+    return count;
+}
+
+/*
+ * Polling
+ */
+
+/* A claim that will never be published: its process is dead. */
+static bool is_abandoned(struct sp_ep *ep, uint64_t state)
+{
+    struct sp_prov *prov = ep->prov;
+
+    if (__atomic_load_n(&prov->deaths, __ATOMIC_ACQUIRE) == 0)
+        return false;
+    pthread_mutex_lock(&prov->lock);
+    bool dead = !sp_peer_by_claimer(prov, sp_state_claimer(state));
+    pthread_mutex_unlock(&prov->lock);
+    return dead;
+}
+
+static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notice)
+{
+    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+    int count = 0;
+
+    if (!conn)
+        return 0;
+    if (__builtin_expect(conn->up_due, 0))
+        count = sp_conn_tell(conn);
+    if (conn->state != SP_CONN_UP)
+        return count;
+    if (notice)
+        ep->callbacks->notify(conn->ctx, slot->imm);
+    else
+        ep->callbacks->message(conn->ctx,
+                               slot->flags & SP_SLOT_BIG ? sp_ring_payload(ep->ring, ep->head)
+                                                         : slot->bytes,
+                               slot->size <= PROV_MSG_MAX ? slot->size : PROV_MSG_MAX);
+    return count + 1;
+}
+
+/* Returns the number of callbacks, or -1: the slot must wait. */
+static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
+{
+    switch ((enum sp_kind)slot->kind) {
+    case SP_KIND_MESSAGE:
+        return take_message(ep, slot, false);
+    case SP_KIND_NOTIFY:
+        return take_message(ep, slot, true);
+    case SP_KIND_WRITE:
+    case SP_KIND_READ:
+    case SP_KIND_DATA: {
+        struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+        return conn ? sp_stream_take(conn, slot, sp_ring_payload(ep->ring, ep->head)) : 0;
+    }
+    default:
+        return sp_conn_take_control(ep, slot, sp_state_claimer(state));
+    }
+}
+
+static int take_slots(struct sp_ep *ep, uint64_t until)
+{
+    int count = 0;
+
+    while (ep->head < until) {
+        struct sp_slot *slot = sp_ring_slot(ep->ring, ep->head);
+        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+        if (s >> SP_LAP_SHIFT != sp_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
+            sp_state_phase(s) == SP_PHASE_FREE)
+            break;
+        if (sp_state_phase(s) == SP_PHASE_CLAIMED) {
+            if (!is_abandoned(ep, s))
+                break;
+        } else {
+            int n = take_slot(ep, slot, s);
+            if (n < 0)
+                break;
+            count += n;
+        }
+        sp_ring_free(slot, ep->head);
+        ep->head++;
+    }
+    look_at_head(ep);
+    return count;
+}
+
+/* Messages that were sent before a death or a closing are delivered before it is told. */
+static int attend(struct sp_ep *ep)
+{
+    uint64_t tail;
+    int count = 0;
+
+    __atomic_exchange_n(&ep->attention, 0, __ATOMIC_SEQ_CST);
+    tail = __atomic_load_n(&ep->ring->tail, __ATOMIC_SEQ_CST);
+    count += take_slots(ep, tail);
+    if (ep->head < tail) { /* somebody is just publishing */
+        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
+        return count;
+    }
+    for (uint32_t i = 0; i < ep->max_conns; i++) {
+        if (ep->conns[i])
+            count += sp_conn_attend(ep->conns[i]);
+    }
+    return count;
+}
+
+static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
+{
+    int count = 0;
+
+    ep->in_poll = true;
+    if (ep->num_active > 0)
+        count += step_active(ep);
+    count += take_slots(ep, ep->head + POLL_BUDGET);
+    if (__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE))
+        count += attend(ep);
+    ep->in_poll = false;
+    if (ep->graveyard)
+        bury(ep);
+    return count;
+}
+
+int sp_ep_poll(struct prov_ep *base)
+{
+    struct sp_ep *ep = ep_of(base);
+
+    if (__builtin_expect(__atomic_load_n(&ep->next_slot->state, __ATOMIC_ACQUIRE) == ep->vacant &&
+                             ep->num_active == 0 &&
+                             !__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE), 1))
+        return 0;
+    return poll_more(ep);
+}
+
+/*
+ * Sleeping
+ */
+
+void sp_ep_flush(struct prov_ep *ep)
+{
+    (void)ep; /* a bell is rung at most once until the sleeper is up: nothing is held back */
+}
+
+static bool has_something(struct sp_ep *ep)
+{
+    uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
+
+    /* what is only claimed counts too: something may be ready behind it, and rang already */
+    if (s != ep->vacant)
+        return true;
+    for (uint32_t i = 0; i < ep->num_active; i++) {
+        if (ep->active[i]->up_due || ep->active[i]->down_due)
+            return true;
+    }
+    return __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
+}
+
+bool sp_ep_arm(struct prov_ep *base)
+{
+    struct sp_ep *ep = ep_of(base);
+
+    __atomic_exchange_n(&ep->ring->armed, 1, __ATOMIC_SEQ_CST);
+    if (has_something(ep)) {
+        __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (ep->num_active > 0) {
+        /* a peer's ring is full or an answer is due: nobody rings for that */
+        __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
+        sp_timer(ep->prov);
+    }
+    return false;
+}
+
+void sp_ep_disarm(struct prov_ep *ep)
+{
+    __atomic_store_n(&ep_of(ep)->ring->armed, 0, __ATOMIC_RELAXED);
+}

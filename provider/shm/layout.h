@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in shared memory, and the datagrams that hand it over. Every process owns one segment,
+ * a sparse memfd of fixed shape: pages that nobody touched cost nothing.
+ *
+ *   header, directory of endpoints, table of memory regions    peers map this part read-only
+ *   per endpoint: ring header, slots, payloads, counters       peers map this part read-write
+ *
+ * All fields that two processes touch are accessed with __atomic builtins, except a slot's content
+ * between its claim and its publication.
+ */
+#ifndef SP_LAYOUT_H
+#define SP_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "provider.h"
+
+enum {
+    SP_VERSION = 1,
+    SP_MAX_EPS = 256,
+    SP_SLOT_BITS = 9,
+    SP_SLOTS = 1 << SP_SLOT_BITS,
+    SP_INLINE = 40,             /* bytes in a slot itself */
+    SP_INLINE_CHUNK = 32,       /* of which a chunk of data may use so many */
+    SP_PAYLOAD = PROV_MSG_MAX,  /* bytes of a slot's share of the payload array */
+    SP_CONN_BITS = 14,
+    SP_MAX_CONNS = 1 << SP_CONN_BITS, /* of one endpoint */
+    SP_MR_BITS = 20,
+    SP_MAX_MRS = 1 << SP_MR_BITS,
+};
+
+/* An endpoint in the directory. `state` is (generation << 1) | open. */
+struct sp_dir_entry {
+    uint64_t id;
+    uint32_t state;
+    uint32_t reserved;
+};
+
+/* A memory region. `word`: (generation << 8) | (access << 1) | valid; see mr.h. */
+struct sp_mr_entry {
+    uint64_t word;
+    uint64_t base;
+    uint64_t size;
+    uint64_t reserved;
+};
+
+struct sp_seg_header {
+    uint64_t probe;    /* the handshake tells where and what it is: can it be reached? */
+    uint64_t closings; /* endpoints closed so far */
+};
+
+/* The part that peers only read. */
+struct sp_seg_table {
+    struct sp_seg_header header;
+    uint8_t pad[4096 - sizeof(struct sp_seg_header)];
+    struct sp_dir_entry dir[SP_MAX_EPS];
+    struct sp_mr_entry mrs[SP_MAX_MRS];
+};
+
+enum sp_kind {
+    SP_KIND_MESSAGE,   /* size bytes */
+    SP_KIND_NOTIFY,    /* imm */
+    SP_KIND_WRITE,     /* a chunk of a write that the receiver copies */
+    SP_KIND_READ,      /* asks for data */
+    SP_KIND_DATA,      /* a chunk of what a read asked for */
+    SP_KIND_REQUEST,   /* connection control: */
+    SP_KIND_ACCEPT,
+    SP_KIND_REJECT,
+    SP_KIND_CLOSE,
+    SP_KIND_ERROR,     /* an operation failed at the receiver: the connection is broken */
+};
+
+enum sp_slot_flags {
+    SP_SLOT_BIG = 1,    /* the bytes are in the payload array */
+    SP_SLOT_LAST = 2,   /* of a write */
+    SP_SLOT_NOTIFY = 4, /* tell the owner `imm` when the write is complete */
+};
+
+/*
+ * state: bits 28.. the lap of the ring, 4..27 who claimed it, 0..3 the phase. Zeroed memory is a
+ * ring that is free in lap 0.
+ */
+struct sp_slot {
+    uint64_t state;
+    uint32_t conn; /* the receiver's name for the connection */
+    uint32_t imm;
+    uint8_t kind;
+    uint8_t flags;
+    uint16_t size;
+    uint32_t extra;
+    union {
+        uint8_t bytes[SP_INLINE];
+        struct {
+            uint64_t id; /* of the endpoint that asks */
+            uint8_t hello[PROV_HELLO_MAX];
+        } request; /* conn: the ASKER's name; imm: generation of the target; extra: asker's index */
+        uint8_t hello[PROV_HELLO_MAX]; /* ACCEPT. imm: the accepter's name; extra: its index */
+        struct {
+            uint64_t addr;
+            uint8_t bytes[SP_INLINE_CHUNK];
+        } chunk; /* WRITE: extra = rkey. DATA: addr = offset, extra = sequence number */
+        struct {
+            uint64_t addr;
+            uint32_t length;
+        } read;  /* extra = rkey */
+        struct {
+            uint32_t status;
+        } error; /* extra = sequence number */
+    };
+};
+_Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
+
+struct sp_ring {
+    uint32_t armed; /* the owner sleeps: ring the bell */
+    uint32_t rung;  /* somebody rang */
+    uint8_t pad0[120];
+    uint64_t tail;  /* at most the position of the first slot that is not claimed */
+    uint8_t pad1[4096 - 136];
+    struct sp_slot slots[SP_SLOTS];
+    uint8_t payload[SP_SLOTS][SP_PAYLOAD];
+    /* per connection of the owner: (generation << 48) | operations that the peer executed */
+    uint64_t executed[SP_MAX_CONNS];
+};
+
+struct sp_segment {
+    struct sp_seg_table table;
+    struct sp_ring rings[SP_MAX_EPS];
+};
+_Static_assert(sizeof(struct sp_seg_table) % 65536 == 8192 && sizeof(struct sp_ring) % 4096 == 0,
+               "parts are whole pages");
+
+/* What a process publishes. */
+struct sp_address {
+    uint32_t version;
+    uint32_t pid;
+    uint64_t host; /* machine, boot, and namespaces of processes and of abstract sockets */
+    uint64_t key;  /* whoever connects must know it */
+    uint64_t name; /* of the socket */
+};
+_Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
+
+/* Datagrams between processes. HELLO and WELCOME carry the segment's descriptor. */
+enum sp_dgram_type {
+    SP_DGRAM_HELLO = 0x75740001,
+    SP_DGRAM_WELCOME,
+    SP_DGRAM_CONFIRM, /* the answer to WELCOME: both have mapped both */
+    SP_DGRAM_YIELD,   /* we connect to you already: wait for that */
+    SP_DGRAM_BELL,    /* an endpoint of yours has its `rung` set */
+    SP_DGRAM_CLOSED,  /* an endpoint was closed: look at the directory */
+};
+
+struct sp_dgram {
+    uint32_t type;
+    uint32_t version;
+    uint64_t target_key; /* HELLO: proves that the sender was given the address */
+    uint64_t key;        /* of the sender */
+    uint32_t pid;
+    uint32_t claimer;    /* how the receiver signs its claims in the sender's rings */
+    uint64_t probe_addr;
+    uint64_t probe;
+};
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
+ * that has looked at the table and is about to copy; a program must not do that anyway.
+ */
+#include "mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sp.h"
+#include "util/log.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Places that were given up wait in a queue so long that an old key is not soon good again. */
+enum { MIN_QUEUE = 256 };
+
+static uintptr_t page_mask(void)
+{
+    return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/* EINVAL of an old kernel means that it cannot tell. */
+static bool knows_populate(void)
+{
+    static int known = -1;
+    int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (k < 0) {
+        char here = 0;
+        void *page = (void *)((uintptr_t)&here & page_mask());
+        k = madvise(page, 1, MADV_POPULATE_WRITE) == 0;
+        __atomic_store_n(&known, k, __ATOMIC_RELAXED);
+    }
+    return k;
+}
+
+static bool page_allows(uintptr_t at, bool write)
+{
+    void *page = (void *)(at & page_mask());
+
+    return madvise(page, 1, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
+           errno == EAGAIN || errno == ENOMEM || errno == EINTR;
+}
+
+/* Is all of it mapped (MS_ASYNC does nothing else), and are its ends accessible as asked? */
+static bool is_there(const void *addr, size_t size, bool write)
+{
+    uintptr_t first = (uintptr_t)addr, end = first + size;
+    uintptr_t start = first & page_mask();
+
+    if (size == 0)
+        return true;
+    if (end < first || msync((void *)start, end - start, MS_ASYNC) != 0)
+        return false;
+    return !knows_populate() || (page_allows(first, write) && page_allows(end - 1, write));
+}
+
+static struct sp_mr *take_place(struct sp_prov *prov)
+{
+    struct sp_mr *mr;
+
+    if (prov->num_mrs < SP_MAX_MRS && prov->num_free_mrs < MIN_QUEUE) {
+        mr = calloc(1, sizeof(*mr));
+        if (mr)
+            mr->base.lkey = prov->num_mrs++;
+        return mr;
+    }
+    mr = prov->first_free_mr;
+    if (mr) {
+        prov->first_free_mr = mr->next_free;
+        if (!mr->next_free)
+            prov->last_free_mr = &prov->first_free_mr;
+        prov->num_free_mrs--;
+    }
+    return mr;
+}
+
+int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
+           struct prov_mr **out)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+
+    (void)device;
+    if (!is_there(addr, size, access & PROV_ACCESS_WRITE))
+        return -EFAULT;
+    pthread_mutex_lock(&prov->mr_lock);
+    struct sp_mr *mr = take_place(prov);
+    if (!mr) {
+        pthread_mutex_unlock(&prov->mr_lock);
+        ut_error(SP_LOG, "no place for another memory region (%d at most)", (int)SP_MAX_MRS);
+        return -ENOMEM;
+    }
+    uint32_t index = mr->base.lkey & (SP_MAX_MRS - 1);
+    uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
+    struct sp_mr_entry *e = &prov->seg->table.mrs[index];
+    __atomic_store_n(&e->base, (uintptr_t)addr, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->word, (uint64_t)generation << 8 | (access & 7) << 1 | 1, __ATOMIC_RELEASE);
+    mr->base.lkey = mr->base.rkey = generation << SP_MR_BITS | index;
+    pthread_mutex_unlock(&prov->mr_lock);
+    *out = &mr->base;
+    return 0;
+}
+
+void sp_dereg(struct prov *base, struct prov_mr *mr_base)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+    struct sp_mr *mr = (struct sp_mr *)mr_base;
+
+    pthread_mutex_lock(&prov->mr_lock);
+    __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
+                     __ATOMIC_SEQ_CST);
+    mr->next_free = NULL;
+    *prov->last_free_mr = mr;
+    prov->last_free_mr = &mr->next_free;
+    prov->num_free_mrs++;
+    pthread_mutex_unlock(&prov->mr_lock);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The provider within a process: opening and closing it, the background thread's part, fork. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "sp.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+enum { MAX_EVENTS = 64, TICK_NS = 1000000 };
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sp_prov *all;
+
+/*
+ * Fork. A child that kept our sockets would hide our death from our peers.
+ */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all_lock);
+    for (struct sp_prov *p = all; p; p = p->next) {
+        pthread_mutex_lock(&p->lock);
+        pthread_mutex_lock(&p->mr_lock);
+    }
+}
+
+static void after_fork(void)
+{
+    for (struct sp_prov *p = all; p; p = p->next) {
+        pthread_mutex_unlock(&p->mr_lock);
+        pthread_mutex_unlock(&p->lock);
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void close_descriptors(struct sp_prov *prov)
+{
+    int *fds[] = {&prov->listen_fd, &prov->epoll_fd, &prov->kick_fd, &prov->timer_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+static void in_child(void)
+{
+    for (struct sp_prov *p = all; p; p = p->next) {
+        p->forked = true;
+        close_descriptors(p);
+        __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
+        for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
+            if (peer->fd >= 0)
+                close(peer->fd);
+            peer->fd = -1;
+            __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_RELAXED);
+        }
+    }
+    after_fork();
+}
+
+static void set_fork_handlers(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/*
+ * Open and close
+ */
+
+static int make_descriptors(struct sp_prov *prov)
+{
+    struct epoll_event kick = {.events = EPOLLIN, .data.ptr = &prov->kick_fd};
+    struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &prov->timer_fd};
+
+    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    prov->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (prov->epoll_fd < 0 || prov->kick_fd < 0 || prov->timer_fd < 0 ||
+        epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->kick_fd, &kick) != 0 ||
+        epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {
+        int rc = -errno;
+        ut_error(SP_LOG, "cannot make descriptors: %s", strerror(-rc));
+        return rc;
+    }
+    return 0;
+}
+
+static int make_address(struct sp_prov *prov)
+{
+    uint64_t random[2];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        ut_error(SP_LOG, "no random numbers: %s", strerror(errno));
+        return -EIO;
+    }
+    prov->addr = (struct sp_address){.version = SP_VERSION, .pid = (uint32_t)getpid(),
+                                     .key = random[0], .name = random[1]};
+    int rc = sp_host_identity(&prov->addr.host);
+    if (rc != 0)
+        ut_error(SP_LOG, "cannot tell this host from others: no boot_id below /proc");
+    return rc;
+}
+
+static void init_self(struct sp_prov *prov)
+{
+    prov->self = (struct sp_peer){.prov = prov,
+                                  .is_self = true,
+                                  .refs = 1,
+                                  .state = SP_PEER_UP,
+                                  .cma = 1,
+                                  .pid = getpid(),
+                                  .fd = -1,
+                                  .addr = prov->addr,
+                                  .seg = prov->seg};
+}
+
+static int sp_open(const struct prov_config *config, struct prov **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct sp_prov *prov = calloc(1, sizeof(*prov));
+    int rc;
+
+    if (!prov)
+        return -ENOMEM;
+    prov->base.ops = &shm_provider;
+    prov->config = *config;
+    prov->use_cma = ut_env_num(UT_ENV_SHM_CMA);
+    prov->last_free_mr = &prov->first_free_mr;
+    prov->listen_fd = prov->epoll_fd = prov->kick_fd = prov->timer_fd = -1;
+    pthread_mutex_init(&prov->lock, NULL);
+    pthread_mutex_init(&prov->mr_lock, NULL);
+    if ((rc = make_address(prov)) != 0)
+        goto free_prov;
+    if ((rc = sp_segment_create(prov)) != 0)
+        goto free_prov;
+    if ((rc = make_descriptors(prov)) != 0 || (rc = sp_listen(prov)) != 0)
+        goto close_fds;
+#ifdef PR_SET_PTRACER
+    /* Yama's scope 1 allows cross-memory attach to descendants alone, unless one asks for it */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+#endif
+    init_self(prov);
+    pthread_once(&once, set_fork_handlers);
+    pthread_mutex_lock(&all_lock);
+    prov->next = all;
+    all = prov;
+    pthread_mutex_unlock(&all_lock);
+    *out = &prov->base;
+    return 0;
+
+close_fds:
+    close_descriptors(prov);
+    sp_segment_destroy(prov);
+free_prov:
+    free(prov);
+    return rc;
+}
+
+static void forget(struct sp_prov *prov)
+{
+    pthread_mutex_lock(&all_lock);
+    struct sp_prov **p = &all;
+    while (*p != prov)
+        p = &(*p)->next;
+    *p = prov->next;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void sp_close(struct prov *base)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+
+    forget(prov);
+    while (prov->peers) {
+        struct sp_peer *peer = prov->peers;
+        prov->peers = peer->next;
+        sp_peer_put(peer);
+    }
+    while (prov->first_free_mr) {
+        struct sp_mr *mr = prov->first_free_mr;
+        prov->first_free_mr = mr->next_free;
+        free(mr);
+    }
+    close_descriptors(prov);
+    sp_segment_destroy(prov);
+    pthread_mutex_destroy(&prov->lock);
+    pthread_mutex_destroy(&prov->mr_lock);
+    free(prov);
+}
+
+static size_t sp_address(struct prov *base, void *buf)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+
+    memcpy(buf, &prov->addr, sizeof(prov->addr));
+    return sizeof(prov->addr);
+}
+
+static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
+{
+    (void)tni;
+    *caps = (struct prov_caps){.max_inline = PROV_MSG_MAX,
+                               .max_message = PROV_MSG_MAX,
+                               .max_xfer = UINT32_MAX};
+    snprintf(caps->device, sizeof(caps->device), "shared memory%s",
+             sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
+}
+
+static unsigned int sp_device(struct prov *prov, unsigned int tni)
+{
+    (void)prov;
+    (void)tni;
+    return 0;
+}
+
+/*
+ * The background thread
+ */
+
+void sp_attention(struct sp_prov *prov)
+{
+    for (uint32_t i = 0; i < prov->num_eps; i++) {
+        struct sp_ep *ep = prov->eps[i];
+        if (!ep)
+            continue;
+        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_exchange_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST))
+            __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+void sp_kick(struct sp_prov *prov)
+{
+    uint64_t one = 1;
+
+    if (write(prov->kick_fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable */
+}
+
+void sp_timer(struct sp_prov *prov)
+{
+    struct itimerspec soon = {.it_value = {.tv_nsec = TICK_NS}};
+
+    if (__atomic_exchange_n(&prov->timer_on, 1, __ATOMIC_SEQ_CST) == 0)
+        timerfd_settime(prov->timer_fd, 0, &soon, NULL);
+}
+
+static void drain(int fd)
+{
+    uint64_t count;
+
+    if (read(fd, &count, sizeof(count)) < 0)
+        return; /* somebody else's wake-up */
+}
+
+static void tick(struct sp_prov *prov)
+{
+    uint64_t now = ut_now_ms();
+    struct sp_peer *next;
+
+    drain(prov->timer_fd);
+    __atomic_store_n(&prov->timer_on, 0, __ATOMIC_SEQ_CST);
+    for (struct sp_peer *peer = prov->peers; peer; peer = next) {
+        next = peer->next;
+        if (peer->state != SP_PEER_RETRY)
+            continue;
+        if (now >= peer->retry_ms)
+            sp_greet(peer);
+        else
+            sp_timer(prov);
+    }
+    for (uint32_t i = 0; i < prov->num_eps; i++) {
+        struct sp_ep *ep = prov->eps[i];
+        if (ep && __atomic_exchange_n(&ep->blocked, 0, __ATOMIC_SEQ_CST))
+            __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void look_at(struct sp_prov *prov, void *what)
+{
+    if (what == &prov->listen_fd)
+        sp_accept_all(prov);
+    else if (what == &prov->kick_fd)
+        drain(prov->kick_fd);
+    else if (what == &prov->timer_fd)
+        tick(prov);
+    else
+        sp_receive(what);
+}
+
+static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
+{
+    unsigned int n = 0;
+
+    for (uint32_t i = 0; i < prov->num_eps; i++) {
+        struct sp_ep *ep = prov->eps[i];
+        if (ep && __atomic_load_n(&ep->ring->rung, __ATOMIC_RELAXED) &&
+            __atomic_exchange_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST))
+            owners[n++] = ep->owner;
+    }
+    return n;
+}
+
+static int sp_progress(struct prov *base)
+{
+    struct sp_prov *prov = sp_prov_of(base);
+    struct epoll_event events[MAX_EVENTS];
+    void *owners[SP_MAX_EPS];
+    int n = epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0);
+
+    pthread_mutex_lock(&prov->lock);
+    for (int i = 0; i < n; i++)
+        look_at(prov, events[i].data.ptr);
+    unsigned int num_owners = collect_rung(prov, owners);
+    pthread_mutex_unlock(&prov->lock);
+    for (unsigned int i = 0; i < num_owners; i++)
+        prov->config.wake(owners[i]);
+    return -1;
+}
+
+static int sp_fd(struct prov *prov)
+{
+    return sp_prov_of(prov)->epoll_fd;
+}
+
+const struct prov_ops shm_provider = {
+    .name = "shm",
+    .open = sp_open,
+    .close = sp_close,
+    .address = sp_address,
+    .caps = sp_caps,
+    .device = sp_device,
+    .reg = sp_reg,
+    .dereg = sp_dereg,
+    .ep_open = sp_ep_open,
+    .ep_close = sp_ep_close,
+    .ep_poll = sp_ep_poll,
+    .ep_flush = sp_ep_flush,
+    .ep_arm = sp_ep_arm,
+    .ep_disarm = sp_ep_disarm,
+    .connect = sp_connect,
+    .accept = sp_accept,
+    .reject = sp_reject,
+    .conn_close = sp_conn_close,
+    .write = sp_write,
+    .read = sp_read,
+    .send = sp_send,
+    .atomic = sp_atomic,
+    .fd = sp_fd,
+    .progress = sp_progress,
+};

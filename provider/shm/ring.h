@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring of an endpoint: many producers in many processes, one consumer, no locks.
+ *
+ * A producer claims the slot at the tail by compare-and-swap on the slot's own state, with its name
+ * in it; the tail is a hint that whoever sees it lag moves along. So a producer that is killed
+ * leaves at most a slot that says who claimed it, which the consumer skips once it knows of the
+ * death. Slots are published by a store with release and freed for the next lap the same way.
+ */
+#ifndef SP_RING_H
+#define SP_RING_H
+
+#include <stdbool.h>
+
+#include "layout.h"
+
+enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2 };
+
+#define SP_LAP_SHIFT     28
+#define SP_CLAIMER_SHIFT 4
+#define SP_CLAIMER_MAX   ((1u << (SP_LAP_SHIFT - SP_CLAIMER_SHIFT)) - 1)
+
+static inline uint64_t sp_state(uint64_t pos, uint32_t claimer, unsigned int phase)
+{
+    return (pos >> SP_SLOT_BITS) << SP_LAP_SHIFT | (uint64_t)claimer << SP_CLAIMER_SHIFT | phase;
+}
+
+static inline unsigned int sp_state_phase(uint64_t state)
+{
+    return state & 15;
+}
+
+static inline uint32_t sp_state_claimer(uint64_t state)
+{
+    return (uint32_t)(state >> SP_CLAIMER_SHIFT) & SP_CLAIMER_MAX;
+}
+
+static inline struct sp_slot *sp_ring_slot(struct sp_ring *ring, uint64_t pos)
+{
+    return &ring->slots[pos & (SP_SLOTS - 1)];
+}
+
+static inline void sp_ring_help(struct sp_ring *ring, uint64_t tail)
+{
+    __atomic_compare_exchange_n(&ring->tail, &tail, tail + 1, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+}
+
+/* A slot of one's own and its position, or NULL: the ring is full. */
+static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claimer, uint64_t *pos)
+{
+    for (;;) {
+        uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        struct sp_slot *slot = sp_ring_slot(ring, tail);
+        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+        uint64_t vacant = sp_state(tail, 0, SP_PHASE_FREE);
+
+        if (__builtin_expect(s == vacant, 1)) {
+            bool mine = __atomic_compare_exchange_n(&slot->state, &s,
+                                                    sp_state(tail, claimer, SP_PHASE_CLAIMED),
+                                                    false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+            sp_ring_help(ring, tail);
+            if (mine) {
+                *pos = tail;
+                return slot;
+            }
+        } else if (s < vacant) {
+            return NULL; /* not consumed since the last lap */
+        } else if (s >> SP_LAP_SHIFT == vacant >> SP_LAP_SHIFT) {
+            sp_ring_help(ring, tail);
+        }
+    }
+}
+
+static inline void sp_ring_publish(struct sp_slot *slot, uint64_t pos, uint32_t claimer)
+{
+    __atomic_store_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_RELEASE);
+}
+
+/* Would a claim (probably) succeed? */
+static inline bool sp_ring_has_room(struct sp_ring *ring)
+{
+    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED) >=
+           sp_state(tail, 0, SP_PHASE_FREE);
+}
+
+/* Is the ring more than half full behind this position? */
+static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
+{
+    pos += SP_SLOTS / 2;
+    return __atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED) <
+           sp_state(pos, 0, SP_PHASE_FREE);
+}
+
+static inline void sp_ring_free(struct sp_slot *slot, uint64_t pos)
+{
+    __atomic_store_n(&slot->state, sp_state(pos + SP_SLOTS, 0, SP_PHASE_FREE), __ATOMIC_RELEASE);
+}
+
+static inline uint8_t *sp_ring_payload(struct sp_ring *ring, uint64_t pos)
+{
+    return ring->payload[pos & (SP_SLOTS - 1)];
+}
+
+#endif

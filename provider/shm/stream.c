@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cannot be done at once, in order: writes and reads through the rings where the peer's memory
+ * cannot be reached, and a notice whose ring filled up behind its data.
+ *
+ * Origin: a queue of operations, of which the first ones are sent. Target: it copies what arrives
+ * and counts it in the origin's memory (no slot, so draining a ring never needs room in another:
+ * two that write to each other cannot block each other), and answers reads as there is room.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copy.h"
+#include "mr.h"
+#include "sp.h"
+#include "util/log.h"
+
+enum { MAX_OPS = 256, MAX_READS = 16 }; /* powers of two */
+
+enum op_kind { OP_DONE, OP_NOTIFY, OP_WRITE, OP_READ };
+
+struct op {
+    uint64_t cookie, rmt;
+    uint8_t *lcl;
+    uint32_t rkey, lkey, imm, flags;
+    uint32_t length, moved;
+    uint32_t seq;    /* among those that the target counts */
+    uint8_t kind;
+    uint8_t status;  /* how it failed */
+};
+
+struct answer {
+    uint64_t rmt;
+    uint32_t rkey, length, moved, seq;
+};
+
+struct sp_stream {
+    uint32_t first, sent, last; /* of ops: [first, sent) are sent, [sent, last) wait */
+    uint32_t seq;
+    uint32_t reads_out;
+    uint32_t first_answer, last_answer;
+    struct op ops[MAX_OPS];
+    struct answer answers[MAX_READS];
+};
+
+static struct op *op_at(struct sp_stream *s, uint32_t n)
+{
+    return &s->ops[n & (MAX_OPS - 1)];
+}
+
+static struct sp_stream *stream_of(struct sp_conn *conn)
+{
+    if (!conn->stream)
+        conn->stream = calloc(1, sizeof(*conn->stream));
+    if (!conn->stream)
+        ut_error(SP_LOG, "no memory for a queue of operations");
+    return conn->stream;
+}
+
+void sp_stream_free(struct sp_conn *conn)
+{
+    free(conn->stream);
+    conn->stream = NULL;
+}
+
+bool sp_stream_empty(const struct sp_conn *conn)
+{
+    return conn->stream->first == conn->stream->last;
+}
+
+bool sp_stream_idle(const struct sp_conn *conn)
+{
+    const struct sp_stream *s = conn->stream;
+
+    return !s || (s->first == s->last && s->first_answer == s->last_answer);
+}
+
+bool sp_stream_reads_out(const struct sp_conn *conn)
+{
+    return conn->stream->reads_out > 0;
+}
+
+int sp_stream_reserve(struct sp_conn *conn)
+{
+    const struct sp_stream *s = conn->stream;
+
+    return s->sent == s->last && s->last - s->first < MAX_OPS ? 0 : -EAGAIN;
+}
+
+static struct op *push(struct sp_conn *conn, enum op_kind kind, const struct prov_xfer *x)
+{
+    struct sp_stream *s = conn->stream;
+    struct op *op = op_at(s, s->last++);
+
+    *op = (struct op){.kind = (uint8_t)kind,
+                      .cookie = x->cookie,
+                      .lcl = x->lcl,
+                      .rmt = x->rmt,
+                      .rkey = x->rkey,
+                      .lkey = x->lkey,
+                      .imm = x->imm,
+                      .flags = x->flags,
+                      .length = x->length,
+                      .status = PROV_OK};
+    if (kind == OP_WRITE || kind == OP_READ)
+        op->seq = ++s->seq;
+    sp_ep_activate(conn);
+    return op;
+}
+
+void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie)
+{
+    struct prov_xfer x = {.cookie = cookie};
+
+    push(conn, OP_DONE, &x);
+    conn->stream->sent++;
+}
+
+void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
+{
+    if (stream_of(conn))
+        push(conn, OP_NOTIFY, xfer);
+    else
+        sp_conn_go_down(conn, PROV_REASON_LOCAL);
+}
+
+/*
+ * Sending
+ */
+
+static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
+{
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, pos);
+
+    if (slot) {
+        slot->conn = conn->rmt_name;
+        slot->flags = 0;
+    } else if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
+        sp_ring_bell(conn->peer, conn->ring);
+    }
+    return slot;
+}
+
+/* Most of these need the target's CPU. */
+static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
+{
+    uint64_t ready = sp_state(pos, conn->peer->claimer_there, SP_PHASE_READY);
+
+    __atomic_exchange_n(&slot->state, ready, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST) &&
+        (solicited || sp_ring_is_busy(conn->ring, pos)))
+        sp_ring_bell(conn->peer, conn->ring);
+}
+
+static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
+                           const uint8_t *from, uint32_t left)
+{
+    uint32_t n = left < SP_PAYLOAD ? left : SP_PAYLOAD;
+    bool big = n > SP_INLINE_CHUNK;
+
+    slot->size = (uint16_t)n;
+    slot->flags = (uint8_t)((big ? SP_SLOT_BIG : 0) | (n == left ? SP_SLOT_LAST : 0));
+    if (n > 0)
+        memcpy(big ? sp_ring_payload(conn->ring, pos) : slot->chunk.bytes, from, n);
+    return n;
+}
+
+/* One slot of an operation, if there is one. */
+static bool send_some(struct sp_conn *conn, struct op *op)
+{
+    uint64_t pos;
+    struct sp_slot *slot = claim(conn, &pos);
+    bool solicited = true;
+
+    if (!slot)
+        return false;
+    slot->imm = op->imm;
+    slot->extra = op->rkey;
+    switch ((enum op_kind)op->kind) {
+    case OP_WRITE:
+        slot->kind = SP_KIND_WRITE;
+        slot->chunk.addr = op->rmt + op->moved;
+        op->moved += fill_chunk(conn, slot, pos, op->lcl + op->moved, op->length - op->moved);
+        if (op->moved == op->length && (op->flags & PROV_NOTIFY))
+            slot->flags |= SP_SLOT_NOTIFY;
+        break;
+    case OP_READ:
+        slot->kind = SP_KIND_READ;
+        slot->read.addr = op->rmt;
+        slot->read.length = op->length;
+        break;
+    default:
+        slot->kind = SP_KIND_NOTIFY;
+        solicited = op->flags & PROV_SOLICITED;
+    }
+    publish(conn, slot, pos, solicited);
+    return true;
+}
+
+static void send_ops(struct sp_conn *conn)
+{
+    struct sp_stream *s = conn->stream;
+
+    while (s->sent != s->last && conn->state == SP_CONN_UP) {
+        struct op *op = op_at(s, s->sent);
+        if (!send_some(conn, op))
+            return;
+        if (op->kind == OP_WRITE && op->moved < op->length)
+            continue;
+        if (op->kind == OP_NOTIFY)
+            op->kind = OP_DONE;
+        s->sent++;
+    }
+}
+
+static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    const struct sp_stream *s = conn->stream;
+
+    return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->reads_out > 0);
+}
+
+/* Small ones go at once or not at all, as caps promise that their source is free then. */
+int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    struct sp_stream *s = stream_of(conn);
+
+    if (!s)
+        return -EIO;
+    if (must_wait(conn, x))
+        return -EAGAIN;
+    struct op *op = push(conn, OP_WRITE, x);
+    send_ops(conn);
+    if (s->sent == s->last)
+        return PROV_SRC_FREE;
+    if (op->moved > 0)
+        return 0;
+    s->last--;
+    s->seq--;
+    return -EAGAIN;
+}
+
+int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    struct sp_stream *s = stream_of(conn);
+
+    if (!s)
+        return -EIO;
+    if (must_wait(conn, x) || s->reads_out == MAX_READS)
+        return -EAGAIN;
+    push(conn, OP_READ, x);
+    send_ops(conn);
+    if (s->sent == s->last) {
+        s->reads_out++;
+        return 0;
+    }
+    s->last--;
+    s->seq--;
+    return -EAGAIN;
+}
+
+/*
+ * Executing, as the target
+ */
+
+/* An operation of the peer cannot be executed: that ends the connection on both sides. */
+static int fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    conn->error_seq = seq;
+    conn->error_status = status;
+    conn->ctl = SP_CTL_ERROR;
+    sp_conn_go_down(conn, PROV_REASON_BROKEN);
+    sp_conn_send_control(conn);
+    return sp_conn_tell(conn);
+}
+
+/* Tells the origin how far we are, unless its place has been given to another connection. */
+static void count_executed(struct sp_conn *conn)
+{
+    uint64_t *word = &conn->ring->executed[conn->rmt_name & (SP_MAX_CONNS - 1)];
+    uint64_t mine = (uint64_t)(conn->rmt_name >> SP_CONN_BITS & 0xffff);
+    uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    conn->executed++;
+    while (old >> 48 == mine &&
+           !__atomic_compare_exchange_n(word, &old, mine << 48 | (conn->executed << 16 >> 16), false,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
+static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+{
+    const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
+    uint32_t n = slot->size;
+    uint64_t addr = slot->chunk.addr;
+
+    if (n > SP_PAYLOAD || (n > SP_INLINE_CHUNK && !(slot->flags & SP_SLOT_BIG)))
+        return fail(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
+    if (n > 0 && !sp_mr_allows(mrs, slot->extra, addr, n, PROV_ACCESS_WRITE))
+        return fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
+    sp_copy_ordered((void *)(uintptr_t)addr, slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes,
+                    n);
+    if (!(slot->flags & SP_SLOT_LAST))
+        return 0;
+    count_executed(conn);
+    if (!(slot->flags & SP_SLOT_NOTIFY))
+        return 0;
+    conn->ep->callbacks->notify(conn->ctx, slot->imm);
+    return 1;
+}
+
+static int answer_reads(struct sp_conn *conn)
+{
+    const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
+    struct sp_stream *s = conn->stream;
+
+    while (s->first_answer != s->last_answer) {
+        struct answer *a = &s->answers[s->first_answer & (MAX_READS - 1)];
+        uint64_t pos;
+        if (a->length > 0 && !sp_mr_allows(mrs, a->rkey, a->rmt, a->length, PROV_ACCESS_READ))
+            return fail(conn, a->seq, PROV_RMT_ACCESS);
+        struct sp_slot *slot = claim(conn, &pos);
+        if (!slot)
+            return 0;
+        slot->kind = SP_KIND_DATA;
+        slot->extra = a->seq;
+        slot->chunk.addr = a->moved;
+        a->moved += fill_chunk(conn, slot, pos, (const uint8_t *)(uintptr_t)a->rmt + a->moved,
+                               a->length - a->moved);
+        if (a->moved == a->length)
+            s->first_answer++;
+        publish(conn, slot, pos, a->moved == a->length);
+    }
+    return 0;
+}
+
+static int take_read(struct sp_conn *conn, const struct sp_slot *slot)
+{
+    struct sp_stream *s = stream_of(conn);
+
+    count_executed(conn);
+    if (!s || s->last_answer - s->first_answer == MAX_READS)
+        return fail(conn, (uint32_t)conn->executed, PROV_FAILED);
+    s->answers[s->last_answer++ & (MAX_READS - 1)] =
+        (struct answer){.rmt = slot->read.addr,
+                        .rkey = slot->extra,
+                        .length = slot->read.length,
+                        .seq = (uint32_t)conn->executed};
+    sp_ep_activate(conn);
+    return answer_reads(conn);
+}
+
+/*
+ * Completing, as the origin
+ */
+
+static int take_data(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+{
+    struct sp_stream *s = conn->stream;
+    struct op *op = NULL;
+    uint32_t n = slot->size;
+
+    for (uint32_t i = s ? s->first : 0; s && i != s->sent && !op; i++) {
+        if (op_at(s, i)->kind == OP_READ && op_at(s, i)->seq == slot->extra)
+            op = op_at(s, i);
+    }
+    if (!op || slot->chunk.addr != op->moved || n > op->length - op->moved || n > SP_PAYLOAD)
+        return 0;
+    if (n > 0 && !sp_mr_allows(conn->ep->prov->seg->table.mrs, op->lkey, (uintptr_t)op->lcl,
+                               op->length, PROV_ACCESS_WRITE))
+        op->status = PROV_LCL_ACCESS; /* deregistered meanwhile */
+    else if (n > 0)
+        memcpy(op->lcl + op->moved, slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
+    op->moved += n;
+    if (slot->flags & SP_SLOT_LAST) {
+        op->kind = OP_DONE;
+        s->reads_out--;
+    }
+    return 0;
+}
+
+static uint32_t executed_by_peer(const struct sp_conn *conn)
+{
+    return (uint32_t)__atomic_load_n(&conn->ep->ring->executed[conn->name & (SP_MAX_CONNS - 1)],
+                                     __ATOMIC_ACQUIRE);
+}
+
+static bool is_executed(const struct sp_conn *conn, const struct op *op)
+{
+    return op->kind == OP_DONE ||
+           (op->kind == OP_WRITE && (int32_t)(executed_by_peer(conn) - op->seq) >= 0);
+}
+
+static int report(struct sp_conn *conn)
+{
+    struct sp_stream *s = conn->stream;
+    int count = 0;
+
+    while (!conn->closed && s->first != s->sent && is_executed(conn, op_at(s, s->first))) {
+        const struct op *op = op_at(s, s->first++);
+        conn->ep->callbacks->done(conn->ctx, op->cookie, (enum prov_status)op->status);
+        count++;
+    }
+    return count;
+}
+
+int sp_stream_step(struct sp_conn *conn)
+{
+    int count = 0;
+
+    if (conn->state == SP_CONN_UP)
+        send_ops(conn);
+    if (conn->state == SP_CONN_UP)
+        count += answer_reads(conn);
+    if (!conn->closed && conn->state == SP_CONN_UP)
+        count += report(conn);
+    return count;
+}
+
+int sp_stream_flush(struct sp_conn *conn)
+{
+    struct sp_stream *s = conn->stream;
+    enum prov_status status = conn->reason == PROV_REASON_PEER_DEAD ? PROV_PEER : PROV_FLUSHED;
+    int count = 0;
+
+    if (!s)
+        return 0;
+    s->first_answer = s->last_answer;
+    count += report(conn);
+    while (!conn->closed && s->first != s->last) {
+        const struct op *op = op_at(s, s->first++);
+        if (op->status != PROV_OK)
+            status = (enum prov_status)op->status;
+        conn->ep->callbacks->done(conn->ctx, op->cookie, status);
+        status = PROV_FLUSHED;
+        count++;
+    }
+    return count;
+}
+
+/*
+ * Arrivals
+ */
+
+int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+{
+    int count = conn->up_due ? sp_conn_tell(conn) : 0;
+
+    if (conn->closed || conn->state != SP_CONN_UP)
+        return count;
+    switch (slot->kind) {
+    case SP_KIND_WRITE:
+        return count + take_write(conn, slot, payload);
+    case SP_KIND_READ:
+        return count + take_read(conn, slot);
+    default:
+        return count + take_data(conn, slot, payload);
+    }
+}
+
+void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot)
+{
+    struct sp_stream *s = conn->stream;
+
+    for (uint32_t i = s ? s->first : 0; s && i != s->last; i++) {
+        struct op *op = op_at(s, i);
+        if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTIFY) {
+            op->status = (uint8_t)slot->error.status;
+            op->kind = OP_READ; /* counted or not: it is not executed */
+            op->moved = 0;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Write, read and send. The fast path is synchronous: look up both keys, one system call, and for a
+ * message or a notice a slot of the peer's ring. What cannot be done at once goes to stream.c.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "copy.h"
+#include "mr.h"
+#include "sp.h"
+#include "util/log.h"
+
+static inline struct sp_conn *conn_of(struct prov_conn *conn)
+{
+    return (struct sp_conn *)conn;
+}
+
+/* 0 if operations may be posted. A peer whose CONFIRM is not here yet is as good as up. */
+static inline int check_conn(const struct sp_conn *conn)
+{
+    uint32_t peer = __atomic_load_n(&conn->peer->state, __ATOMIC_ACQUIRE);
+
+    if (__builtin_expect(conn->state == SP_CONN_UP && peer - SP_PEER_MAPPED <= 1, 1))
+        return 0;
+    return conn->state == SP_CONN_ACCEPTING ? -EAGAIN : -ENOTCONN;
+}
+_Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "looked at together");
+
+static inline int check_keys(const struct sp_conn *conn, const struct prov_xfer *x,
+                             unsigned int lcl_access, unsigned int rmt_access)
+{
+    if (x->length == 0)
+        return 0;
+    if (!(x->flags & PROV_COPY) &&
+        !sp_mr_allows(conn->ep->prov->seg->table.mrs, x->lkey, (uintptr_t)x->lcl, x->length,
+                      lcl_access))
+        return -EPERM;
+    if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
+        return -EACCES;
+    return 0;
+}
+
+/* The operation is executed; may that be said at once? Room to remember it was reserved. */
+static inline int executed(struct sp_conn *conn, uint64_t cookie)
+{
+    if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
+        return PROV_COMPLETE | PROV_SRC_FREE;
+    sp_stream_push_complete(conn, cookie);
+    return PROV_SRC_FREE;
+}
+
+/* Publishes a claimed slot and wakes the owner if it wants to know. */
+static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
+{
+    struct sp_ring *ring = conn->ring;
+    uint32_t claimer = conn->peer->claimer_there;
+
+    if (solicited) {
+        /* against the owner that arms and then looks at the slot: one of us sees the other */
+        __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
+            sp_ring_bell(conn->peer, ring);
+    } else {
+        sp_ring_publish(slot, pos, claimer);
+        if (__builtin_expect(__atomic_load_n(&ring->armed, __ATOMIC_RELAXED), 0) &&
+            sp_ring_is_busy(ring, pos))
+            sp_ring_bell(conn->peer, ring);
+    }
+}
+
+/* The owner may be asleep with a full ring. */
+static int ring_full(struct sp_conn *conn)
+{
+    if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+        sp_ring_bell(conn->peer, conn->ring);
+    return -EAGAIN;
+}
+
+static int notify(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    uint64_t pos;
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
+
+    if (__builtin_expect(!slot, 0)) { /* others were faster; the data is there already */
+        sp_stream_push_notify(conn, x);
+        return PROV_SRC_FREE;
+    }
+    slot->conn = conn->rmt_name;
+    slot->imm = x->imm;
+    slot->kind = SP_KIND_NOTIFY;
+    publish(conn, slot, pos, x->flags & PROV_SOLICITED);
+    return executed(conn, x->cookie);
+}
+
+/* A fault: whose memory is it? Reading tells and harms nobody. */
+static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+{
+    bool ok = write ? sp_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
+                    : sp_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
+
+    return ok == write ? -EFAULT : -EPERM;
+}
+
+/* What a failed copy means. -EXDEV: the rings must do it. */
+static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
+{
+    switch (rc) {
+    case -EFAULT:
+        return blame(conn, x, write);
+    case -ESRCH:
+        return -ENOTCONN; /* it is dying: its socket will tell */
+    case -EPERM:
+    case -ENOSYS:
+        __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
+        ut_info(SP_LOG, "cross-memory attach to process %ld is forbidden now (%s): data is copied "
+                        "through the rings", (long)conn->peer->pid, strerror(-rc));
+        return -EXDEV;
+    default:
+        ut_error(SP_LOG, "%s %u bytes at %#llx of process %ld: %s", write ? "writing" : "reading",
+                 x->length, (unsigned long long)x->rmt, (long)conn->peer->pid, strerror(-rc));
+        return -EIO;
+    }
+}
+
+static inline int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+{
+    struct sp_peer *peer = conn->peer;
+    void *rmt = (void *)(uintptr_t)x->rmt;
+    int rc;
+
+    if (x->length == 0)
+        return 0;
+    if (peer->is_self) {
+        sp_copy_ordered(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
+        return 0;
+    }
+    rc = write ? sp_cma_write(peer->pid, x->lcl, x->rmt, x->length)
+               : sp_cma_read(peer->pid, x->lcl, x->rmt, x->length);
+    return __builtin_expect(rc == 0, 1) ? 0 : copy_failed(conn, x, write, rc);
+}
+
+static inline bool reaches(const struct sp_conn *conn)
+{
+    return __atomic_load_n(&conn->peer->cma, __ATOMIC_RELAXED);
+}
+
+int sp_write(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct sp_conn *conn = conn_of(base);
+    int rc = check_conn(conn);
+
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    if (__builtin_expect(!reaches(conn), 0))
+        return sp_stream_write(conn, x);
+    if (__builtin_expect(conn->stream != NULL, 0) && (rc = sp_stream_reserve(conn)) != 0)
+        return rc;
+    if ((x->flags & PROV_NOTIFY) && __builtin_expect(!sp_ring_has_room(conn->ring), 0))
+        return ring_full(conn);
+    rc = move(conn, x, true);
+    if (__builtin_expect(rc != 0, 0))
+        return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
+    return x->flags & PROV_NOTIFY ? notify(conn, x) : executed(conn, x->cookie);
+}
+
+int sp_read(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct sp_conn *conn = conn_of(base);
+    int rc = check_conn(conn);
+
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    if (__builtin_expect(!reaches(conn), 0))
+        return sp_stream_read(conn, x);
+    if (__builtin_expect(conn->stream != NULL, 0) && (rc = sp_stream_reserve(conn)) != 0)
+        return rc;
+    rc = move(conn, x, false);
+    if (__builtin_expect(rc != 0, 0))
+        return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
+    return executed(conn, x->cookie);
+}
+
+int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+            uint64_t cookie)
+{
+    struct sp_conn *conn = conn_of(base);
+    int rc = check_conn(conn);
+    uint64_t pos;
+
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    if (__builtin_expect(conn->stream != NULL, 0)) {
+        if ((flags & PROV_FENCE) && sp_stream_reads_out(conn))
+            return -EAGAIN;
+        if ((rc = sp_stream_reserve(conn)) != 0)
+            return rc;
+    }
+    if (__builtin_expect(size > PROV_MSG_MAX, 0)) {
+        ut_error(SP_LOG, "a message of %zu bytes; the limit is %d", size, (int)PROV_MSG_MAX);
+        return -EIO;
+    }
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
+    if (__builtin_expect(!slot, 0))
+        return ring_full(conn);
+    slot->conn = conn->rmt_name;
+    slot->kind = SP_KIND_MESSAGE;
+    slot->size = (uint16_t)size;
+    slot->flags = size > SP_INLINE ? SP_SLOT_BIG : 0;
+    memcpy(size > SP_INLINE ? sp_ring_payload(conn->ring, pos) : slot->bytes, data, size);
+    publish(conn, slot, pos, flags & PROV_SOLICITED);
+    return executed(conn, cookie);
+}
+
+int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
+{
+    (void)conn;
+    (void)atomic;
+    return -EIO; /* caps say that there are none */
+}
