@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all processes do together: a chain of session-mode VCQs, and barrier circuits. */
+#include "perf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Session chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts; the arriving put starts the descriptor
+ * that the next process has queued, and so on round. A sample is one hop.
+ */
+
+enum { CHAIN_QUEUED = 1024 };
+
+static struct {
+    utofu_vcq_hdl_t vcq;
+    utofu_vcq_id_t next;
+    utofu_stadd_t stadd, next_stadd;
+    uint8_t *buffer;
+    size_t size;
+} chain;
+
+void perf_chain_set_up(void)
+{
+    struct {
+        utofu_vcq_id_t id;
+        utofu_stadd_t stadd;
+    } mine, *all = calloc(party.size, sizeof(*all));
+    uint32_t next = (party.rank + 1) % party.size;
+    utofu_tni_id_t tni = (utofu_tni_id_t)perf_options.tnis[0];
+
+    chain.size = 4096;
+    for (uint64_t s = 0; s < perf_options.num_sizes; s++)
+        if (perf_options.sizes[s] > chain.size)
+            chain.size = (perf_options.sizes[s] + 4095) / 4096 * 4096;
+    chain.buffer = aligned_alloc(4096, chain.size);
+    if (!chain.buffer || !all)
+        party_fail(1, "no memory for %zu bytes", chain.size);
+    memset(chain.buffer, 0, chain.size);
+    party_check(utofu_create_vcq(tni, party.rank ? UTOFU_VCQ_FLAG_SESSION_MODE : 0, &chain.vcq),
+                party.rank ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
+    party_check(utofu_query_vcq_id(chain.vcq, &mine.id), "utofu_query_vcq_id");
+    party_check(utofu_reg_mem(chain.vcq, chain.buffer, chain.size, 0, &chain.stadd),
+                "utofu_reg_mem");
+    mine.stadd = chain.stadd;
+    party_gather(&mine, sizeof(mine), all, false);
+    chain.next = all[next].id;
+    chain.next_stadd = all[next].stadd;
+    free(all);
+}
+
+void perf_chain_tear_down(void)
+{
+    party_check(utofu_dereg_mem(chain.vcq, chain.stadd, 0), "utofu_dereg_mem");
+    party_check(utofu_free_vcq(chain.vcq), "utofu_free_vcq");
+    free(chain.buffer);
+}
+
+static void chain_put(size_t size, unsigned long flags)
+{
+    int rc;
+
+    while ((rc = utofu_put(chain.vcq, chain.next, chain.stadd, chain.next_stadd, size, 0, flags,
+                           NULL)) == UTOFU_ERR_BUSY)
+        perf_make_room(chain.vcq);
+    party_check(rc, "utofu_put");
+}
+
+static void chain_first(struct perf_worker *w)
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double begin = perf_now(), first = begin;
+
+    for (uint64_t i = 0; i < total; i++) {
+        if (i == w->run.warmup)
+            first = begin;
+        chain_put(w->run.size, UTOFU_ONESIDED_FLAG_SPS(1));
+        perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
+        double end = perf_now();
+        perf_sample(w, i, (end - begin) / party.size);
+        begin = end;
+    }
+    w->seconds = (begin - first) * 1e-6;
+    w->messages = w->run.iterations * party.size;
+    w->bytes = w->messages * w->run.size;
+}
+
+static void chain_link(const struct perf_run *run)
+{
+    uint64_t total = run->warmup + run->iterations, queued = 0;
+    unsigned long flags = UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
+
+    flags |= party.rank == party.size - 1 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
+                                          : UTOFU_ONESIDED_FLAG_SPS(1);
+    for (uint64_t sent = 0; sent < total; sent++) {
+        for (; queued < total && queued - sent < CHAIN_QUEUED; queued++)
+            chain_put(run->size, flags);
+        perf_await_tcq(chain.vcq);
+    }
+}
+
+void perf_chain_run(struct perf_worker *worker)
+{
+    if (party.rank == 0)
+        chain_first(worker);
+    else
+        chain_link(&worker->run);
+}
+
+/*
+ * Barrier circuits: a butterfly over the greatest power of two of processes; each process beyond
+ * that hands its part to one of them at first and gets the result from it at last.
+ */
+
+enum { MAX_ROUNDS = 32, NOBODY = -1 };
+
+struct round {
+    int64_t to, from; /* ranks */
+};
+
+static utofu_vbg_id_t gates[MAX_ROUNDS];
+static size_t num_gates;
+
+/* What rank r does, round by round. Gate 0 sends round 0 and receives the last one; gate i receives
+ * round i - 1 and sends round i. */
+static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
+{
+    uint32_t power = 1;
+    size_t n = 0;
+
+    while (power * 2 <= party.size)
+        power *= 2;
+    if (r >= power) {
+        rounds[n++] = (struct round){r - power, r - power};
+        return n;
+    }
+    bool extra = r + power < party.size;
+    if (extra)
+        rounds[n++] = (struct round){NOBODY, r + power};
+    for (uint32_t bit = 1; bit < power; bit *= 2)
+        rounds[n++] = (struct round){r ^ bit, r ^ bit};
+    if (extra)
+        rounds[n++] = (struct round){r + power, NOBODY};
+    return n;
+}
+
+/* The gate of rank r that receives from rank `from`. */
+static size_t gate_receiving(uint32_t r, int64_t from)
+{
+    struct round rounds[MAX_ROUNDS];
+    size_t n = rounds_of(r, rounds);
+
+    for (size_t i = 0; i < n; i++)
+        if (rounds[i].from == from)
+            return (i + 1) % n;
+    return 0;
+}
+
+static size_t gate_sending(uint32_t r, int64_t to)
+{
+    struct round rounds[MAX_ROUNDS];
+    size_t n = rounds_of(r, rounds);
+
+    for (size_t i = 0; i < n; i++)
+        if (rounds[i].to == to)
+            return i;
+    return 0;
+}
+
+void perf_circuit_set_up(void)
+{
+    struct utofu_vbg_setting settings[MAX_ROUNDS];
+    struct round rounds[MAX_ROUNDS];
+    utofu_vbg_id_t(*all)[MAX_ROUNDS] = calloc(party.size, sizeof(*all));
+    utofu_tni_id_t *tnis;
+    size_t num_tnis;
+
+    if (!all)
+        party_fail(1, "no memory");
+    party_check(utofu_get_barrier_tnis(&tnis, &num_tnis), "utofu_get_barrier_tnis");
+    if (num_tnis == 0)
+        party_fail(1, "there is no TNI for barrier communication");
+    utofu_tni_id_t tni = tnis[perf_options.tnis[0] % num_tnis];
+    free(tnis);
+
+    num_gates = rounds_of(party.rank, rounds);
+    party_check(utofu_alloc_vbg(tni, num_gates, 0, gates), "utofu_alloc_vbg");
+    party_gather(gates, sizeof(gates), all, false);
+    for (size_t g = 0; g < num_gates; g++) {
+        size_t before = (g + num_gates - 1) % num_gates;
+        int64_t from = rounds[before].from, to = rounds[g].to;
+        bool alone = num_gates == 1;
+        settings[g] = (struct utofu_vbg_setting){
+            .vbg_id = gates[g],
+            .src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before],
+            .dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates],
+            .src_rmt_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_rmt_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_path_coords = {UTOFU_PATH_COORD_NULL},
+        };
+        if (from != NOBODY)
+            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
+        if (to != NOBODY)
+            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
+    }
+    party_check(utofu_set_vbg(settings, num_gates), "utofu_set_vbg");
+    free(all);
+    party_barrier(); /* the circuit is whole when all have set theirs */
+}
+
+void perf_circuit_tear_down(void)
+{
+    party_check(utofu_free_vbg(gates, num_gates), "utofu_free_vbg");
+}
+
+static void measure_circuit(struct perf_worker *w, void (*once)(size_t num_data))
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double begin = perf_now(), first = begin;
+
+    for (uint64_t i = 0; i < total; i++) {
+        if (i == w->run.warmup)
+            first = begin;
+        once(w->run.size / sizeof(uint64_t));
+        double end = perf_now();
+        perf_sample(w, i, end - begin);
+        begin = end;
+    }
+    w->seconds = (begin - first) * 1e-6;
+    w->messages = w->run.iterations;
+    w->bytes = w->messages * w->run.size;
+    if (party.rank != 0)
+        w->messages = w->bytes = 0; /* one communication of all, so counted once */
+}
+
+#define AWAIT(poll, ...)                                                                           \
+    do {                                                                                           \
+        uint32_t spins = 0;                                                                        \
+        int poll_rc;                                                                               \
+        while ((poll_rc = poll(__VA_ARGS__)) == UTOFU_ERR_NOT_COMPLETED)                           \
+            party_idle(&spins, "a barrier communication");                                         \
+        party_check(poll_rc, #poll);                                                               \
+    } while (0)
+
+static void barrier_once(size_t num_data)
+{
+    (void)num_data;
+    party_check(utofu_barrier(gates[0], 0), "utofu_barrier");
+    AWAIT(utofu_poll_barrier, gates[0], 0);
+}
+
+void perf_barrier_run(struct perf_worker *worker)
+{
+    measure_circuit(worker, barrier_once);
+}
+
+static void reduce_uint64_once(size_t num_data)
+{
+    uint64_t data[6] = {1, 2, 3, 4, 5, 6};
+
+    party_check(utofu_reduce_uint64(gates[0], UTOFU_REDUCE_OP_SUM, data, num_data, 0),
+                "utofu_reduce_uint64");
+    AWAIT(utofu_poll_reduce_uint64, gates[0], 0, data);
+    if (data[0] != party.size)
+        party_fail(1, "a sum of %u ones was %llu", party.size, (unsigned long long)data[0]);
+}
+
+void perf_reduce_uint64_run(struct perf_worker *worker)
+{
+    measure_circuit(worker, reduce_uint64_once);
+}
+
+static void reduce_double_once(size_t num_data)
+{
+    double data[3] = {0.5, 1e10, -1e-10};
+
+    party_check(utofu_reduce_double(gates[0], UTOFU_REDUCE_OP_BFPSUM, data, num_data, 0),
+                "utofu_reduce_double");
+    AWAIT(utofu_poll_reduce_double, gates[0], 0, data);
+    if (data[0] < 0.5 * party.size || data[0] > 0.5 * party.size)
+        party_fail(1, "a sum of %u halves was %g", party.size, data[0]);
+}
+
+void perf_reduce_double_run(struct perf_worker *worker)
+{
+    measure_circuit(worker, reduce_double_once);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One-sided communication between the two processes of a pair. */
+#include "perf.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RMT    UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
+#define LCL    UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE
+#define TCQ    UTOFU_ONESIDED_FLAG_TCQ_NOTICE
+#define STRONG UTOFU_ONESIDED_FLAG_STRONG_ORDER
+
+/* What a process tells of one lane. */
+struct lane_record {
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+};
+_Static_assert(sizeof(struct lane_record) * PERF_MAX_THREADS * PERF_MAX_TNIS <= PARTY_RECORD_MAX,
+               "fits");
+
+static struct perf_worker *workers;
+
+struct perf_worker *perf_pairs_workers(void)
+{
+    return workers;
+}
+
+/*
+ * Waiting
+ */
+
+void perf_make_room(utofu_vcq_hdl_t vcq)
+{
+    void *cbdata;
+    int rc = utofu_poll_tcq(vcq, 0, &cbdata);
+
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        party_check(rc, "utofu_poll_tcq");
+}
+
+void perf_await_tcq(utofu_vcq_hdl_t vcq)
+{
+    uint32_t spins = 0;
+    void *cbdata;
+    int rc;
+
+    while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
+        party_idle(&spins, "a TCQ entry");
+    party_check(rc, "utofu_poll_tcq");
+}
+
+void perf_await_notice(utofu_vcq_hdl_t vcq, uint8_t type)
+{
+    struct utofu_mrq_notice notice;
+    uint32_t spins = 0;
+    int rc;
+
+    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+        party_idle(&spins, "an MRQ notice");
+    party_check(rc, "utofu_poll_mrq");
+    if (notice.notice_type != type)
+        party_fail(1, "an MRQ notice of type %u came instead of type %u", notice.notice_type, type);
+}
+
+static void await_byte(const uint8_t *at, uint8_t value)
+{
+    uint32_t spins = 0;
+
+    while (__atomic_load_n(at, __ATOMIC_ACQUIRE) != value)
+        party_idle(&spins, "data in memory");
+}
+
+/*
+ * Starting: tries again while the TOQ is full
+ */
+
+#define START(vcq, function, ...)                                                                  \
+    do {                                                                                           \
+        int start_rc;                                                                              \
+        while ((start_rc = function((vcq), __VA_ARGS__)) == UTOFU_ERR_BUSY)                        \
+            perf_make_room(vcq);                                                                   \
+        if (start_rc != UTOFU_SUCCESS)                                                             \
+            party_check(start_rc, #function);                                                      \
+    } while (0)
+
+static uint8_t *arriving(struct perf_worker *w)
+{
+    return w->buffer + w->span;
+}
+
+static uint64_t *word(struct perf_worker *w, size_t offset)
+{
+    return (uint64_t *)(void *)(w->buffer + 2 * w->span + offset);
+}
+
+static utofu_stadd_t rmt_arriving(const struct perf_worker *w, const struct perf_lane *lane)
+{
+    return lane->rmt_stadd + w->span;
+}
+
+static utofu_stadd_t rmt_word(const struct perf_worker *w, size_t offset)
+{
+    return w->lanes[0].rmt_stadd + 2 * w->span + offset;
+}
+
+/* Tells a passive target, or the other of two that both measure, that this side is done. */
+static void say_stop(struct perf_worker *w)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    START(lane->vcq, utofu_put_piggyback8, lane->rmt, 1, rmt_word(w, PERF_WORD_STOP),
+          sizeof(uint64_t), 0, STRONG, NULL);
+}
+
+void perf_passive_target(struct perf_worker *w)
+{
+    uint64_t *stop = word(w, PERF_WORD_STOP);
+    struct utofu_mrq_notice notice;
+    uint32_t spins = 0;
+    int rc;
+
+    while (!__atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
+        if (perf_options.sleeping_target) {
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            continue;
+        }
+        for (unsigned int l = 0; l < w->num_lanes; l++) {
+            rc = utofu_poll_mrq(w->lanes[l].vcq, 0, &notice);
+            if (rc != UTOFU_ERR_NOT_FOUND)
+                party_check(rc, "utofu_poll_mrq");
+        }
+        if (++spins % 4096 == 0)
+            sched_yield();
+    }
+    *stop = 0;
+}
+
+/*
+ * Ping-pong: a sample is half a round trip
+ */
+
+struct ping {
+    void (*send)(struct perf_worker *w, uint8_t value);
+    void (*receive)(struct perf_worker *w, uint8_t value);
+};
+
+static void ping_pong_origin(struct perf_worker *w, struct ping ping)
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double begin = perf_now(), first = begin;
+
+    for (uint64_t i = 0; i < total; i++) {
+        uint8_t value = (uint8_t)(i % 255 + 1);
+        if (i == w->run.warmup)
+            first = begin;
+        ping.send(w, value);
+        ping.receive(w, value);
+        double end = perf_now();
+        perf_sample(w, i, (end - begin) / 2);
+        begin = end;
+    }
+    w->seconds = (begin - first) * 1e-6;
+    w->messages = 2 * w->run.iterations;
+    w->bytes = w->messages * w->run.size;
+}
+
+static void ping_pong_target(struct perf_worker *w, struct ping ping)
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+
+    for (uint64_t i = 0; i < total; i++) {
+        uint8_t value = (uint8_t)(i % 255 + 1);
+        ping.receive(w, value);
+        ping.send(w, value);
+    }
+}
+
+static void send_with_notice(struct perf_worker *w, uint8_t value)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    (void)value;
+    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
+          RMT, NULL);
+}
+
+static void receive_notice(struct perf_worker *w, uint8_t value)
+{
+    (void)value;
+    perf_await_notice(w->lanes[0].vcq, UTOFU_MRQ_TYPE_RMT_PUT);
+}
+
+static const struct ping by_notice = {send_with_notice, receive_notice};
+
+void perf_put_notice_origin(struct perf_worker *w)
+{
+    ping_pong_origin(w, by_notice);
+}
+
+void perf_put_notice_target(struct perf_worker *w)
+{
+    ping_pong_target(w, by_notice);
+}
+
+static void send_last_byte(struct perf_worker *w, uint8_t value)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    w->buffer[w->run.size - 1] = value;
+    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
+          STRONG, NULL);
+}
+
+static void receive_last_byte(struct perf_worker *w, uint8_t value)
+{
+    await_byte(arriving(w) + w->run.size - 1, value);
+}
+
+static const struct ping by_memory = {send_last_byte, receive_last_byte};
+
+void perf_put_memory_origin(struct perf_worker *w)
+{
+    ping_pong_origin(w, by_memory);
+}
+
+void perf_put_memory_target(struct perf_worker *w)
+{
+    ping_pong_target(w, by_memory);
+}
+
+static void send_piggyback(struct perf_worker *w, uint8_t value)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    (void)value;
+    START(lane->vcq, utofu_put_piggyback, lane->rmt, w->buffer, rmt_arriving(w, lane), w->run.size,
+          0, RMT, NULL);
+}
+
+static const struct ping by_piggyback = {send_piggyback, receive_notice};
+
+void perf_piggyback_origin(struct perf_worker *w)
+{
+    ping_pong_origin(w, by_piggyback);
+}
+
+void perf_piggyback_target(struct perf_worker *w)
+{
+    ping_pong_target(w, by_piggyback);
+}
+
+/*
+ * One-sided: the other side takes no part
+ */
+
+static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_worker *w),
+                              uint64_t messages)
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double begin = perf_now(), first = begin;
+
+    for (uint64_t i = 0; i < total; i++) {
+        if (i == w->run.warmup)
+            first = begin;
+        once(w);
+        double end = perf_now();
+        perf_sample(w, i, w->run.op->windowed ? (end - begin) / (double)messages : end - begin);
+        begin = end;
+    }
+    w->seconds = (begin - first) * 1e-6;
+    w->messages = messages * w->run.iterations;
+    w->bytes = w->messages * w->run.size;
+    say_stop(w);
+}
+
+static void put_once(struct perf_worker *w)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
+          LCL, NULL);
+    perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
+}
+
+void perf_put_local_origin(struct perf_worker *w)
+{
+    measure_one_sided(w, put_once, 1);
+}
+
+static void get_once(struct perf_worker *w)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
+          LCL, NULL);
+    perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_GET);
+}
+
+void perf_get_origin(struct perf_worker *w)
+{
+    measure_one_sided(w, get_once, 1);
+}
+
+static void armw_once(struct perf_worker *w)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    START(lane->vcq, utofu_armw8, lane->rmt, UTOFU_ARMW_OP_ADD, 1, rmt_word(w, PERF_WORD_ARMW), 0,
+          LCL, NULL);
+    perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_ARMW);
+}
+
+void perf_armw_origin(struct perf_worker *w)
+{
+    measure_one_sided(w, armw_once, 1);
+}
+
+/* Blocks of a stride, so that all of them lie in the buffers. */
+static void stride_once(struct perf_worker *w)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+    size_t stride = perf_options.stride ? perf_options.stride : 2 * w->run.size;
+
+    START(lane->vcq, utofu_put_stride, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane),
+          w->run.size, stride, perf_options.blocks, 0, LCL, NULL);
+    for (uint64_t b = 0; b < perf_options.blocks; b++)
+        perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
+}
+
+void perf_stride_origin(struct perf_worker *w)
+{
+    measure_one_sided(w, stride_once, perf_options.blocks);
+}
+
+/* Each put has a TCQ entry; the last one of a lane, which comes behind the others, a notice. */
+static void window_once(struct perf_worker *w)
+{
+    uint64_t window = perf_options.window;
+    size_t step = w->run.size ? w->run.size : 1;
+    size_t apart = w->span / step;
+
+    for (uint64_t i = 0; i < window; i++) {
+        const struct perf_lane *lane = &w->lanes[i % w->num_lanes];
+        size_t offset = i % apart * step;
+        unsigned long flags = i + w->num_lanes >= window ? TCQ | LCL | STRONG : TCQ;
+        START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd + offset,
+              rmt_arriving(w, lane) + offset, w->run.size, 0, flags, NULL);
+    }
+    for (uint64_t i = 0; i < window; i++)
+        perf_await_tcq(w->lanes[i % w->num_lanes].vcq);
+    for (uint64_t l = 0; l < w->num_lanes && l < window; l++)
+        perf_await_notice(w->lanes[(window - 1 - l) % w->num_lanes].vcq, UTOFU_MRQ_TYPE_LCL_PUT);
+}
+
+void perf_window_origin(struct perf_worker *w)
+{
+    measure_one_sided(w, window_once, perf_options.window);
+}
+
+void perf_window_both(struct perf_worker *w)
+{
+    measure_one_sided(w, window_once, perf_options.window);
+    perf_passive_target(w);
+}
+
+/*
+ * Set-up
+ */
+
+static size_t largest(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Room for the largest thing that one of the operations moves. */
+static size_t area_size(void)
+{
+    size_t span = 0;
+
+    for (uint64_t o = 0; o < perf_options.num_ops; o++) {
+        const struct perf_op *op = &perf_ops[perf_options.ops[o]];
+        size_t size = op->default_to;
+        for (uint64_t s = 0; s < perf_options.num_sizes && !op->fixed; s++)
+            if (perf_options.sizes[s] <= op->max_size)
+                size = s ? largest(size, perf_options.sizes[s]) : perf_options.sizes[s];
+        if (op->kind != PERF_PAIRS)
+            continue;
+        size_t need = size;
+        if (op->origin == perf_stride_origin) {
+            size_t stride = perf_options.stride ? perf_options.stride : 2 * size;
+            need = stride * (perf_options.blocks - 1) + size;
+        } else if (op->windowed) {
+            need = largest(size, size * perf_options.window < PERF_BUFFER_BYTES
+                                     ? size * perf_options.window
+                                     : PERF_BUFFER_BYTES);
+        }
+        span = largest(span, need);
+    }
+    return (span + 4095) / 4096 * 4096;
+}
+
+static void open_worker(struct perf_worker *w, unsigned int number, size_t span)
+{
+    bool lower = party.rank < party.size / 2;
+
+    w->number = number;
+    w->origin = lower;
+    w->num_lanes = (unsigned int)perf_options.num_tnis;
+    w->span = span;
+    w->buffer = aligned_alloc(4096, 2 * span + PERF_WORDS);
+    if (!w->buffer)
+        party_fail(1, "no memory for buffers of %zu bytes", 2 * span);
+    memset(w->buffer, 0, 2 * span + PERF_WORDS);
+    for (unsigned int l = 0; l < w->num_lanes; l++) {
+        struct perf_lane *lane = &w->lanes[l];
+        uint64_t tni = perf_options.tnis[(number + l) % perf_options.num_tnis];
+        party_check(utofu_create_vcq((utofu_tni_id_t)tni, 0, &lane->vcq), "utofu_create_vcq");
+        party_check(utofu_query_vcq_id(lane->vcq, &lane->id), "utofu_query_vcq_id");
+        party_check(utofu_reg_mem(lane->vcq, w->buffer, 2 * span + PERF_WORDS, 0, &lane->lcl_stadd),
+                    "utofu_reg_mem");
+    }
+}
+
+void perf_pairs_open(void)
+{
+    size_t lanes = perf_options.threads * perf_options.num_tnis;
+    struct lane_record *mine = calloc(lanes, sizeof(*mine));
+    struct lane_record *all = calloc(lanes * party.size, sizeof(*all));
+    uint32_t partner = (party.rank + party.size / 2) % party.size;
+    size_t n = 0, span = area_size();
+
+    workers = calloc(perf_options.threads, sizeof(*workers));
+    if (!mine || !all || !workers)
+        party_fail(1, "no memory");
+    for (unsigned int t = 0; t < perf_options.threads; t++) {
+        open_worker(&workers[t], t, span);
+        for (unsigned int l = 0; l < workers[t].num_lanes; l++)
+            mine[n++] = (struct lane_record){workers[t].lanes[l].id, workers[t].lanes[l].lcl_stadd};
+    }
+    party_gather(mine, lanes * sizeof(*mine), all, false);
+    n = partner * lanes;
+    for (unsigned int t = 0; t < perf_options.threads; t++) {
+        for (unsigned int l = 0; l < workers[t].num_lanes; l++) {
+            workers[t].lanes[l].rmt = all[n].id;
+            workers[t].lanes[l].rmt_stadd = all[n++].stadd;
+        }
+    }
+    free(mine);
+    free(all);
+}
+
+void perf_pairs_close(void)
+{
+    for (unsigned int t = 0; t < perf_options.threads; t++) {
+        struct perf_worker *w = &workers[t];
+        for (unsigned int l = 0; l < w->num_lanes; l++) {
+            party_check(utofu_dereg_mem(w->lanes[l].vcq, w->lanes[l].lcl_stadd, 0),
+                        "utofu_dereg_mem");
+            party_check(utofu_free_vcq(w->lanes[l].vcq), "utofu_free_vcq");
+        }
+        free(w->buffer);
+    }
+    free(workers);
+    workers = NULL;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See party.h. */
+#include "party.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process/process.h"
+#include "wire/wire.h"
+
+enum {
+    CONTROL_TNI = 0,
+    CONTROL_CMP = 7,
+    CONTROL_STAG = 0,
+    BANKS = 2, /* a process may be one gathering ahead of another, not more */
+    PUT_MAX = 8192,
+    SPINS_UNTIL_LOOK = 4096,
+};
+
+struct record {
+    uint8_t bytes[PARTY_RECORD_MAX];
+    uint64_t generation; /* written behind the bytes */
+    uint64_t greeting;
+    uint64_t padding[30];
+};
+_Static_assert(sizeof(struct record) % 256 == 0, "STags want it");
+
+struct party party = {.size = 1};
+
+static const char *program_name = "utofu";
+static unsigned int timeout;
+static utofu_vcq_hdl_t vcq;
+static utofu_vcq_id_t *ids;   /* of all control VCQs */
+static utofu_stadd_t *stadds; /* of all control memories */
+static utofu_stadd_t own_stadd;
+static struct record *memory; /* BANKS times one record for each rank */
+static uint64_t generation;
+static bool closing;          /* errors do not matter any more */
+static uint32_t acknowledged; /* words of the last barrier */
+
+const char *party_rc_name(int rc)
+{
+    static const struct {
+        int rc;
+        const char *name;
+    } names[] = {
+#define NAME(code) {UTOFU_##code, "UTOFU_" #code}
+        NAME(SUCCESS),
+        NAME(ERR_NOT_FOUND),
+        NAME(ERR_NOT_COMPLETED),
+        NAME(ERR_BUSY),
+        NAME(ERR_USED),
+        NAME(ERR_FULL),
+        NAME(ERR_NOT_AVAILABLE),
+        NAME(ERR_NOT_SUPPORTED),
+        NAME(ERR_TCQ_OTHER),
+        NAME(ERR_TCQ_MEMORY),
+        NAME(ERR_TCQ_STADD),
+        NAME(ERR_TCQ_LENGTH),
+        NAME(ERR_MRQ_OTHER),
+        NAME(ERR_MRQ_PEER),
+        NAME(ERR_MRQ_LCL_MEMORY),
+        NAME(ERR_MRQ_RMT_MEMORY),
+        NAME(ERR_MRQ_LCL_STADD),
+        NAME(ERR_MRQ_RMT_STADD),
+        NAME(ERR_MRQ_LCL_LENGTH),
+        NAME(ERR_MRQ_RMT_LENGTH),
+        NAME(ERR_BARRIER_MISMATCH),
+        NAME(ERR_BARRIER_OTHER),
+        NAME(ERR_INVALID_NUMBER),
+        NAME(ERR_INVALID_SIZE),
+        NAME(ERR_OUT_OF_RESOURCE),
+        NAME(ERR_OUT_OF_MEMORY),
+        NAME(ERR_FATAL),
+#undef NAME
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].rc == rc)
+            return names[i].name;
+    return "an error";
+}
+
+void party_fail(int status, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (party.size > 1 && status != PARTY_USAGE)
+        fprintf(stderr, "%s: [rank %u] %s\n", program_name, party.rank, text);
+    else
+        fprintf(stderr, "%s: %s\n", program_name, text);
+    fflush(stdout);
+    _exit(status);
+}
+
+/* What launchers say before anything is set up; -1: not known. */
+static long rank_by_environment(void)
+{
+    static const char *const names[] = {"UTOFU_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "PMI_RANK", "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *text = getenv(names[i]);
+        if (text && *text)
+            return strtol(text, NULL, 10);
+    }
+    return -1;
+}
+
+void party_usage_error(const char *program, const char *fmt, ...)
+{
+    va_list ap;
+
+    /* All processes of a job see the same mistake, and the launcher ends the others when the first
+     * one leaves. Should only this one see it, it is told all the same. */
+    if (rank_by_environment() > 0)
+        sleep(1);
+    fprintf(stderr, "%s: ", program);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "; try %s --help\n", program);
+    exit(PARTY_USAGE);
+}
+
+void party_check(int rc, const char *what)
+{
+    char text[1024] = "";
+
+    if (rc == UTOFU_SUCCESS)
+        return;
+    utofu_get_last_error(text);
+    party_fail(1, "%s: %s (%d)%s%s", what, party_rc_name(rc), rc, *text ? ": " : "", text);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void party_idle(uint32_t *spins, const char *what)
+{
+    static __thread uint64_t since;
+
+    if (++*spins % SPINS_UNTIL_LOOK != 0)
+        return;
+    uint64_t now = now_ms();
+    if (*spins == SPINS_UNTIL_LOOK)
+        since = now;
+    else if (what && now - since > timeout * 1000ull)
+        party_fail(1, "nothing happened for %u s while waiting for %s", timeout, what);
+    if (now - since > 20) {
+        struct timespec pause = {.tv_nsec = 50000}; /* a long wait; others may need the CPU */
+        nanosleep(&pause, NULL);
+    } else {
+        sched_yield();
+    }
+}
+
+/* Where the control record of `from` lies in the memory of any process. */
+static size_t record_offset(unsigned int bank, uint32_t from)
+{
+    return ((size_t)bank * party.size + from) * sizeof(struct record);
+}
+
+/* The control VCQ of a rank: on its first CQ, which it has published. */
+static void find_control(const struct ut_process *process, uint32_t rank)
+{
+    union {
+        struct ut_blob blob;
+        uint8_t bytes[UT_JOB_BLOB_MAX];
+    } u;
+    struct ut_coords coords;
+    uint64_t deadline = now_ms() + timeout * 1000ull;
+    size_t size;
+    int rc;
+
+    do {
+        size = sizeof(u);
+        rc = ut_job_lookup(rank, &u, &size, 100);
+    } while (rc == -EAGAIN && now_ms() < deadline);
+    if (rc != 0)
+        party_fail(1, "no address of rank %u: %s", rank, strerror(-rc));
+    if (size < sizeof(u.blob) || !ut_coords_of_node(&process->shape, u.blob.node, &coords))
+        party_fail(1, "the address of rank %u makes no sense", rank);
+    uint16_t cq = u.blob.cq_first;
+    party_check(utofu_construct_vcq_id(coords.at, CONTROL_TNI, cq, CONTROL_CMP, &ids[rank]),
+                "utofu_construct_vcq_id");
+    party_check(utofu_query_stadd(ids[rank], CONTROL_STAG, &stadds[rank]), "utofu_query_stadd");
+}
+
+/* Only errors of control puts are found here, until the last barrier asks for notices. */
+static void poll_control(void)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc = utofu_poll_tcq(vcq, 0, &cbdata);
+
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        party_check(rc, "utofu_poll_tcq");
+    rc = utofu_poll_mrq(vcq, 0, &notice);
+    if (closing) {
+        acknowledged += rc != UTOFU_ERR_NOT_FOUND;
+        return;
+    }
+    if (rc == UTOFU_ERR_MRQ_PEER)
+        party_fail(1, "another process ended");
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        party_check(rc, "utofu_poll_mrq");
+}
+
+static void put_word(uint32_t to, size_t offset, uint64_t value, unsigned long flags)
+{
+    int rc;
+
+    while ((rc = utofu_put_piggyback8(vcq, ids[to], value, stadds[to] + offset, sizeof(value), 0,
+                                      UTOFU_ONESIDED_FLAG_STRONG_ORDER | flags, NULL)) ==
+           UTOFU_ERR_BUSY)
+        poll_control();
+    party_check(rc, "utofu_put_piggyback8");
+}
+
+/* The other process may not have come so far: try until its memory is there. */
+static void greet(uint32_t to)
+{
+    size_t offset = record_offset(0, party.rank) + offsetof(struct record, greeting);
+    uint64_t deadline = now_ms() + timeout * 1000ull;
+    struct utofu_mrq_notice notice;
+    struct timespec pause = {.tv_nsec = 1000000};
+    int rc;
+
+    for (;;) {
+        put_word(to, offset, party.rank + 1ull, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
+        uint32_t spins = 0;
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+            party_idle(&spins, "another process");
+        if (rc == UTOFU_SUCCESS)
+            return;
+        if (now_ms() > deadline)
+            party_fail(1, "cannot reach rank %u: %s", to, party_rc_name(rc));
+        nanosleep(&pause, NULL);
+    }
+}
+
+void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
+{
+    const struct ut_process *process;
+    const struct ut_job_info *job;
+    size_t size;
+
+    program_name = program;
+    timeout = timeout_s;
+    if (ut_job_open(&job) != 0)
+        party_fail(1, "there is no job");
+    party = (struct party){.rank = job->rank, .size = job->size, .launcher = job->launcher};
+    if (party.size < min_size)
+        party_fail(PARTY_USAGE,
+                   "this takes %u processes, and there is %u; start it with utofurun, "
+                   "mpirun or srun, as in: utofurun -n %u %s ...",
+                   min_size, party.size, min_size, program);
+    if (ut_process_get(&process) != 0)
+        party_fail(1, "the library cannot start");
+
+    size = BANKS * (size_t)party.size * sizeof(struct record);
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                  -1, 0);
+    ids = calloc(party.size, sizeof(*ids));
+    stadds = calloc(party.size, sizeof(*stadds));
+    if (memory == MAP_FAILED || !ids || !stadds)
+        party_fail(1, "no memory for %u processes", party.size);
+    party_check(utofu_create_vcq_with_cmp_id(CONTROL_TNI, CONTROL_CMP, 0, &vcq),
+                "utofu_create_vcq_with_cmp_id");
+    party_check(utofu_reg_mem_with_stag(vcq, memory, size, CONTROL_STAG, 0, &own_stadd),
+                "utofu_reg_mem_with_stag");
+    for (uint32_t r = 0; r < party.size; r++)
+        find_control(process, r);
+    for (uint32_t r = 1; r < party.size; r++)
+        greet((party.rank + r) % party.size);
+    party_barrier();
+}
+
+static void put_record(uint32_t to, size_t offset, size_t size)
+{
+    for (size_t done = 0; done < size; done += PUT_MAX) {
+        size_t n = size - done < PUT_MAX ? size - done : PUT_MAX;
+        int rc;
+        while ((rc = utofu_put(vcq, ids[to], own_stadd + offset + done, stadds[to] + offset + done,
+                               n, 0, 0, NULL)) == UTOFU_ERR_BUSY)
+            poll_control();
+        party_check(rc, "utofu_put");
+    }
+}
+
+void party_gather(const void *mine, size_t size, void *all, bool root_only)
+{
+    unsigned int bank = ++generation % BANKS;
+    size_t offset = record_offset(bank, party.rank);
+    struct record *own = &memory[bank * party.size + party.rank];
+
+    if (size > PARTY_RECORD_MAX)
+        party_fail(1, "a record of %zu bytes is too large", size);
+    if (size)
+        memcpy(own->bytes, mine, size);
+    own->generation = generation;
+    for (uint32_t i = 1; i < party.size; i++) {
+        uint32_t to = (party.rank + i) % party.size;
+        if (!root_only || to == 0)
+            put_record(to, offset, size);
+        put_word(to, offset + offsetof(struct record, generation), generation,
+                 closing ? UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE : 0);
+    }
+    for (uint32_t r = 0; r < party.size; r++) {
+        struct record *record = &memory[bank * party.size + r];
+        uint32_t spins = 0;
+        while (__atomic_load_n(&record->generation, __ATOMIC_ACQUIRE) != generation) {
+            poll_control();
+            party_idle(&spins, NULL);
+        }
+        if (size && (!root_only || party.rank == 0))
+            memcpy((uint8_t *)all + r * size, record->bytes, size);
+    }
+}
+
+void party_barrier(void)
+{
+    party_gather(NULL, 0, NULL, false);
+}
+
+void party_close(void)
+{
+    uint32_t spins = 0;
+
+    closing = true;
+    party_barrier();
+    while (acknowledged < party.size - 1) {
+        poll_control();
+        party_idle(&spins, "the other processes");
+    }
+    utofu_dereg_mem(vcq, own_stadd, 0);
+    utofu_free_vcq(vcq);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of a job, as a tool sees them: who am I, wait for all, tell all. Everything goes
+ * through one VCQ of the tool's own and memory registered under reserved STags, so it needs no MPI
+ * and no files. What fails is told in one line, and ends the process.
+ *
+ * Uses src/job and src/process (who the others are) and the public interface.
+ */
+#ifndef PERF_PARTY_H
+#define PERF_PARTY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "utofu.h"
+
+enum {
+    PARTY_RECORD_MAX = 16384, /* bytes that one process tells in one party_gather() */
+    PARTY_USAGE = 2,          /* exit status for wrong usage */
+};
+
+struct party {
+    uint32_t rank, size;
+    const char *launcher;
+};
+extern struct party party;
+
+/* Finds the job. Leaves with PARTY_USAGE if it has fewer than min_size processes. timeout_s: a
+ * wait that sees nothing arrive for so long fails. */
+void party_open(const char *program, uint32_t min_size, unsigned int timeout_s);
+/* Waits for all, then frees what party_open() made. */
+void party_close(void);
+
+/* Each process tells `size` bytes; `all` gets those of all, in order of rank. With root_only they
+ * go to rank 0 alone (`all` may be NULL elsewhere). Returns when all have called it. */
+void party_gather(const void *mine, size_t size, void *all, bool root_only);
+void party_barrier(void);
+
+/* For loops that wait: call it when nothing was found. Gives the CPU away now and then. Fails after
+ * timeout_s without *spins being set back to 0 by the caller; `what` says what is waited for, and
+ * NULL waits for ever: for what another process measures, which fails itself and takes the job
+ * along. */
+void party_idle(uint32_t *spins, const char *what);
+
+/* "PROGRAM: [rank N] text" on standard error, and exit with the status. */
+void party_fail(int status, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+/* The same before the job is known: only the first process of a job speaks at once. */
+void party_usage_error(const char *program, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+/* Fails unless rc is UTOFU_SUCCESS; `what` names the function. */
+void party_check(int rc, const char *what);
+
+const char *party_rc_name(int rc);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * utofu-perf: what its parts share. Options say what to measure; an operation is one row of a table
+ * of functions; workers are the threads that measure; a report is what rank 0 prints.
+ */
+#ifndef PERF_PERF_H
+#define PERF_PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "party.h"
+#include "utofu.h"
+
+#define PERF_NAME "utofu-perf"
+
+enum {
+    PERF_MAX_SIZES = 64,
+    PERF_MAX_OPS = 32,
+    PERF_MAX_TNIS = 6,
+    PERF_MAX_THREADS = 64,
+    PERF_MAX_WINDOW = 1024,
+    PERF_MAX_BLOCKS = 1024,
+    PERF_MAX_PUT = 16777215,
+    PERF_MAX_PIGGYBACK = 32,
+    PERF_MAX_ITERATIONS = 100000000,
+    PERF_BUFFER_BYTES = 64 << 20, /* messages of a window lie apart as far as they fit in this */
+};
+
+struct perf_op;
+
+/* Everything here has to be equal in all processes. */
+struct perf_options {
+    size_t sizes[PERF_MAX_SIZES];
+    uint64_t num_sizes; /* 0: each operation's own */
+    uint64_t iterations;
+    uint64_t warmup;
+    uint64_t has_warmup;
+    uint64_t window;
+    uint64_t threads;
+    uint64_t tnis[PERF_MAX_TNIS];
+    uint64_t num_tnis;
+    uint64_t blocks;
+    uint64_t stride; /* 0: twice the size */
+    uint64_t sleeping_target;
+    uint64_t num_ops;
+    uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
+    uint64_t all;               /* "all": sizes that an operation cannot do are left out */
+    /* not compared: */
+    unsigned int timeout;
+    bool json;
+    bool no_progress;
+};
+extern struct perf_options perf_options;
+void perf_read_options(int argc, char **argv);
+/* The same in two processes exactly when they were given the same options. */
+uint64_t perf_options_hash(void);
+
+/* A VCQ of a worker and the one it talks to. */
+struct perf_lane {
+    utofu_vcq_hdl_t vcq;
+    utofu_vcq_id_t id, rmt;
+    utofu_stadd_t lcl_stadd, rmt_stadd; /* of the whole buffers */
+};
+
+/* What is measured at the moment. */
+struct perf_run {
+    const struct perf_op *op;
+    size_t size;
+    uint64_t iterations, warmup;
+};
+
+/* Buffer of a worker: what is sent, what arrives, then a page of words. */
+struct perf_worker {
+    unsigned int number;
+    bool origin; /* false: of a pair, the one that does not measure */
+    unsigned int num_lanes;
+    struct perf_lane lanes[PERF_MAX_TNIS];
+    uint8_t *buffer;
+    size_t span; /* bytes of either area */
+    struct perf_run run;
+    float *samples; /* microseconds, room for run.iterations */
+    uint64_t num_samples;
+    double seconds;    /* that the samples took together */
+    uint64_t messages; /* puts, gets, ... in that time */
+    uint64_t bytes;
+};
+enum { PERF_WORD_STOP = 0, PERF_WORD_ARMW = 256, PERF_WORDS = 4096 };
+
+enum perf_kind {
+    PERF_PAIRS, /* rank i with rank i + n/2, every thread */
+    PERF_ALL,   /* all processes together, one thread */
+};
+
+struct perf_op {
+    const char *name, *help;
+    enum perf_kind kind;
+    bool windowed;     /* a sample is a window of messages */
+    bool both_measure; /* both of a pair */
+    bool fixed;        /* measured with default_to bytes, whatever --sizes says */
+    size_t min_size, max_size, size_step;
+    size_t default_from, default_to; /* powers of two */
+    void (*origin)(struct perf_worker *worker);
+    void (*target)(struct perf_worker *worker);
+    /* PERF_ALL: once before and once after the sizes; run is the measurement */
+    void (*set_up)(void);
+    void (*run)(struct perf_worker *worker);
+    void (*tear_down)(void);
+};
+extern const struct perf_op perf_ops[];
+extern const unsigned int perf_num_ops;
+
+/* pairs.c */
+void perf_pairs_open(void);
+void perf_pairs_close(void);
+struct perf_worker *perf_pairs_workers(void);
+void perf_put_notice_origin(struct perf_worker *worker);
+void perf_put_notice_target(struct perf_worker *worker);
+void perf_put_memory_origin(struct perf_worker *worker);
+void perf_put_memory_target(struct perf_worker *worker);
+void perf_piggyback_origin(struct perf_worker *worker);
+void perf_piggyback_target(struct perf_worker *worker);
+void perf_put_local_origin(struct perf_worker *worker);
+void perf_get_origin(struct perf_worker *worker);
+void perf_armw_origin(struct perf_worker *worker);
+void perf_window_origin(struct perf_worker *worker);
+void perf_window_both(struct perf_worker *worker);
+void perf_stride_origin(struct perf_worker *worker);
+/* Makes progress, or sleeps, until the origin says stop. */
+void perf_passive_target(struct perf_worker *worker);
+
+/* circuits.c: what all processes do together */
+void perf_chain_set_up(void);
+void perf_chain_run(struct perf_worker *worker);
+void perf_chain_tear_down(void);
+void perf_circuit_set_up(void);
+void perf_barrier_run(struct perf_worker *worker);
+void perf_reduce_uint64_run(struct perf_worker *worker);
+void perf_reduce_double_run(struct perf_worker *worker);
+void perf_circuit_tear_down(void);
+
+/* report.c */
+void perf_report_begin(void);
+/* All call it; rank 0 prints. Rates are summed over the workers of all processes. */
+void perf_report_row(const struct perf_run *run, const struct perf_worker *workers,
+                     unsigned int num_workers);
+void perf_report_progress(const struct perf_run *run, unsigned int row, unsigned int rows);
+void perf_report_end(void);
+
+static inline double perf_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* One more sample, the warm-up aside: `us` microseconds. */
+static inline void perf_sample(struct perf_worker *worker, uint64_t iteration, double us)
+{
+    if (iteration >= worker->run.warmup)
+        worker->samples[worker->num_samples++] = (float)us;
+}
+
+/* Waits for the next TCQ entry, or for the next notice of this type. */
+void perf_await_tcq(utofu_vcq_hdl_t vcq);
+void perf_await_notice(utofu_vcq_hdl_t vcq, uint8_t type);
+/* The TOQ was full. */
+void perf_make_room(utofu_vcq_hdl_t vcq);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * utofu-perf [options] OPERATION...
+ *
+ * Measures communication between the processes of a job. The table below says what can be measured;
+ * this file runs the rows that were asked for.
+ */
+#include "perf/perf.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define KI ((size_t)1024)
+#define MI ((size_t)1048576)
+
+const struct perf_op perf_ops[] = {
+    {.name = "put-lat",
+     .help = "put, told by the remote notice: half a round trip",
+     .origin = perf_put_notice_origin,
+     .target = perf_put_notice_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = MI},
+    {.name = "put-mem-lat",
+     .help = "put, seen by watching the last byte: half a round trip",
+     .origin = perf_put_memory_origin,
+     .target = perf_put_memory_target,
+     .min_size = 1,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = MI},
+    {.name = "put-local-lat",
+     .help = "put until its local notice",
+     .origin = perf_put_local_origin,
+     .target = perf_passive_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = MI},
+    {.name = "get-lat",
+     .help = "get until its local notice",
+     .origin = perf_get_origin,
+     .target = perf_passive_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = MI},
+    {.name = "piggyback-lat",
+     .help = "put of data in the descriptor, remote notice: half a round trip",
+     .origin = perf_piggyback_origin,
+     .target = perf_piggyback_target,
+     .max_size = PERF_MAX_PIGGYBACK,
+     .default_from = 8,
+     .default_to = PERF_MAX_PIGGYBACK},
+    {.name = "armw-lat",
+     .help = "8-byte atomic add until its local notice",
+     .origin = perf_armw_origin,
+     .target = perf_passive_target,
+     .fixed = true,
+     .default_to = 8},
+    {.name = "put-bw",
+     .help = "windows of puts, each with a TCQ entry, the last with a local notice",
+     .windowed = true,
+     .origin = perf_window_origin,
+     .target = perf_passive_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 4 * MI},
+    {.name = "put-bibw",
+     .help = "the same from both sides at once",
+     .windowed = true,
+     .both_measure = true,
+     .origin = perf_window_both,
+     .target = perf_window_both,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 4 * MI},
+    {.name = "put-rate",
+     .help = "put-bw for small sizes: messages in a second",
+     .windowed = true,
+     .origin = perf_window_origin,
+     .target = perf_passive_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 8},
+    {.name = "stride",
+     .help = "puts of --blocks blocks in one call, each with a local notice",
+     .windowed = true,
+     .origin = perf_stride_origin,
+     .target = perf_passive_target,
+     .max_size = 64 * KI,
+     .default_from = 8,
+     .default_to = 4 * KI},
+    {.name = "session-chain",
+     .help = "a put that goes round all processes by session mode: one hop",
+     .kind = PERF_ALL,
+     .set_up = perf_chain_set_up,
+     .run = perf_chain_run,
+     .tear_down = perf_chain_tear_down,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 8},
+    {.name = "barrier",
+     .help = "barrier of all processes",
+     .kind = PERF_ALL,
+     .set_up = perf_circuit_set_up,
+     .run = perf_barrier_run,
+     .tear_down = perf_circuit_tear_down,
+     .fixed = true},
+    {.name = "reduce-uint64",
+     .help = "sum of 1 to 6 uint64_t values of all processes",
+     .kind = PERF_ALL,
+     .set_up = perf_circuit_set_up,
+     .run = perf_reduce_uint64_run,
+     .tear_down = perf_circuit_tear_down,
+     .min_size = 8,
+     .max_size = 48,
+     .size_step = 8,
+     .default_from = 8,
+     .default_to = 8},
+    {.name = "reduce-double",
+     .help = "sum of 1 to 3 doubles of all processes",
+     .kind = PERF_ALL,
+     .set_up = perf_circuit_set_up,
+     .run = perf_reduce_double_run,
+     .tear_down = perf_circuit_tear_down,
+     .min_size = 8,
+     .max_size = 24,
+     .size_step = 8,
+     .default_from = 8,
+     .default_to = 8},
+};
+const unsigned int perf_num_ops = sizeof(perf_ops) / sizeof(perf_ops[0]);
+
+static pthread_barrier_t gate; /* the workers of this process start and end together */
+
+/* The sizes to measure an operation with; returns how many. */
+static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
+{
+    unsigned int n = 0;
+
+    if (op->fixed) {
+        sizes[n++] = op->default_to;
+    } else if (perf_options.num_sizes) {
+        for (uint64_t s = 0; s < perf_options.num_sizes; s++) {
+            size_t size = perf_options.sizes[s];
+            if (size >= op->min_size && size <= op->max_size &&
+                (!op->size_step || size % op->size_step == 0))
+                sizes[n++] = size;
+        }
+    } else {
+        for (size_t size = op->default_from; size <= op->default_to; size *= 2)
+            sizes[n++] = size;
+    }
+    return n;
+}
+
+static uint64_t clamp(uint64_t n, uint64_t min, uint64_t max)
+{
+    return n < min ? min : n > max ? max : n;
+}
+
+static struct perf_run plan(const struct perf_op *op, size_t size)
+{
+    struct perf_run run = {.op = op, .size = size, .iterations = perf_options.iterations};
+    uint64_t bytes = size ? size : 1;
+
+    if (op->windowed)
+        bytes *= op->origin == perf_stride_origin ? perf_options.blocks : perf_options.window;
+    if (run.iterations == 0) /* a second or so at a few GB/s and a microsecond each */
+        run.iterations = op->windowed ? clamp((1024 * MI) / bytes, 20, 5000)
+                                      : clamp((2048 * MI) / bytes, 200, 20000);
+    run.warmup =
+        perf_options.has_warmup ? perf_options.warmup : clamp(run.iterations / 10, 1, 1000);
+    return run;
+}
+
+static void measure(struct perf_worker *w)
+{
+    const struct perf_op *op = w->run.op;
+
+    w->num_samples = w->messages = w->bytes = 0;
+    w->seconds = 0;
+    pthread_barrier_wait(&gate);
+    if (op->kind == PERF_ALL)
+        op->run(w);
+    else if (w->origin)
+        op->origin(w);
+    else
+        op->target(w);
+}
+
+static void *thread_main(void *worker)
+{
+    measure(worker);
+    return NULL;
+}
+
+static void run_row(const struct perf_run *run, struct perf_worker *workers, unsigned int n)
+{
+    pthread_t threads[PERF_MAX_THREADS];
+
+    for (unsigned int t = 0; t < n; t++) {
+        workers[t].run = *run;
+        workers[t].samples = malloc(run->iterations * sizeof(float));
+        if (!workers[t].samples)
+            party_fail(1, "no memory for %llu samples", (unsigned long long)run->iterations);
+    }
+    pthread_barrier_init(&gate, NULL, n);
+    party_barrier();
+    for (unsigned int t = 1; t < n; t++)
+        if (pthread_create(&threads[t], NULL, thread_main, &workers[t]) != 0)
+            party_fail(1, "cannot start thread %u", t);
+    measure(&workers[0]);
+    for (unsigned int t = 1; t < n; t++)
+        pthread_join(threads[t], NULL);
+    pthread_barrier_destroy(&gate);
+    party_barrier();
+    perf_report_row(run, workers, n);
+    for (unsigned int t = 0; t < n; t++)
+        free(workers[t].samples);
+}
+
+static void run_operation(const struct perf_op *op, struct perf_worker *pair_workers,
+                          unsigned int *row, unsigned int rows)
+{
+    struct perf_worker single = {.number = 0};
+    size_t sizes[PERF_MAX_SIZES];
+    unsigned int num_sizes = sizes_of(op, sizes);
+
+    if (op->set_up)
+        op->set_up();
+    for (unsigned int s = 0; s < num_sizes; s++) {
+        struct perf_run run = plan(op, sizes[s]);
+        perf_report_progress(&run, ++*row, rows);
+        if (op->kind == PERF_ALL)
+            run_row(&run, &single, 1);
+        else
+            run_row(&run, pair_workers, (unsigned int)perf_options.threads);
+    }
+    party_barrier();
+    if (op->tear_down)
+        op->tear_down();
+}
+
+static bool any_pairs(void)
+{
+    for (uint64_t o = 0; o < perf_options.num_ops; o++)
+        if (perf_ops[perf_options.ops[o]].kind == PERF_PAIRS)
+            return true;
+    return false;
+}
+
+/* All processes have to measure the same. */
+static void compare_options(void)
+{
+    uint64_t mine = perf_options_hash(), *all = malloc(party.size * sizeof(*all));
+    uint32_t other = 0;
+
+    if (!all)
+        party_fail(1, "no memory");
+    party_gather(&mine, sizeof(mine), all, false);
+    for (uint32_t r = 1; r < party.size && !other; r++)
+        if (all[r] != all[0])
+            other = r;
+    free(all);
+    if (!other)
+        return;
+    party_barrier();
+    if (party.rank == 0)
+        party_fail(PARTY_USAGE,
+                   "rank %u was given other options than rank 0; give all processes "
+                   "the same",
+                   other);
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* rank 0 tells it */
+    exit(PARTY_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned int row = 0, rows = 0;
+    size_t sizes[PERF_MAX_SIZES];
+
+    perf_read_options(argc, argv);
+    party_open(PERF_NAME, 2, perf_options.timeout);
+    compare_options();
+    if (any_pairs()) {
+        if (party.size % 2)
+            party_fail(PARTY_USAGE, "pairs take an even number of processes, not %u", party.size);
+        perf_pairs_open();
+    }
+    for (uint64_t o = 0; o < perf_options.num_ops; o++)
+        rows += sizes_of(&perf_ops[perf_options.ops[o]], sizes);
+    perf_report_begin();
+    for (uint64_t o = 0; o < perf_options.num_ops; o++)
+        run_operation(&perf_ops[perf_options.ops[o]], perf_pairs_workers(), &row, rows);
+    party_barrier();
+    if (any_pairs())
+        perf_pairs_close();
+    perf_report_end();
+    party_close();
+    return 0;
+}
