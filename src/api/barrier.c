@@ -1,47 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Barrier communication (manual 3.8). */
 #include "api/api.h"
+#include "gate/gate.h"
+
+static int refuse_vbg(utofu_vbg_id_t vbg_id)
+{
+    return UT_REFUSE(UTOFU_ERR_INVALID_VBG_ID,
+                     "VBG %#llx is not the start/end gate of a circuit that this process has set",
+                     (unsigned long long)vbg_id);
+}
+
+static int start(utofu_vbg_id_t vbg_id, const struct ut_value *value)
+{
+    int rc = ut_gate_start(vbg_id, value);
+
+    if (rc == UTOFU_ERR_BUSY)
+        return UT_REFUSE(rc, "VBG %#llx: the barrier communication before is not polled to its end",
+                         (unsigned long long)vbg_id);
+    return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
+}
 
 int putofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
 {
-    (void)vbg_id, (void)flags;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value value;
+
+    if (flags != 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "barrier flags %#lx are not defined", flags);
+    ut_value_barrier(&value);
+    return start(vbg_id, &value);
 }
 UT_PUBLIC(utofu_barrier);
 
 int putofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t data[],
                          size_t num_data, unsigned long int flags)
 {
-    (void)vbg_id, (void)op, (void)data, (void)num_data, (void)flags;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value value;
+
+    if (flags != 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "barrier flags %#lx are not defined", flags);
+    if (!data)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
+    if (op < UTOFU_REDUCE_OP_BAND || op > UTOFU_REDUCE_OP_SUM)
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%d is no operation on uint64_t values", (int)op);
+    if (num_data == 0 || num_data > UT_MAX_UINT64_REDUCTION ||
+        (op == UTOFU_REDUCE_OP_MAXLOC && num_data % 2))
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d, and pairs for MAXLOC",
+                         num_data, UT_MAX_UINT64_REDUCTION);
+    ut_value_uint64(&value, op, data, num_data);
+    return start(vbg_id, &value);
 }
 UT_PUBLIC(utofu_reduce_uint64);
 
 int putofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double data[],
                          size_t num_data, unsigned long int flags)
 {
-    (void)vbg_id, (void)op, (void)data, (void)num_data, (void)flags;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value value;
+
+    if (flags != 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "barrier flags %#lx are not defined", flags);
+    if (!data)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
+    if (op != UTOFU_REDUCE_OP_BFPSUM)
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%d is no operation on double values", (int)op);
+    if (num_data == 0 || num_data > UT_MAX_DOUBLE_REDUCTION)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d", num_data,
+                         UT_MAX_DOUBLE_REDUCTION);
+    ut_value_double(&value, op, data, num_data);
+    return start(vbg_id, &value);
 }
 UT_PUBLIC(utofu_reduce_double);
 
+static int poll_kind(utofu_vbg_id_t vbg_id, unsigned long int flags, enum ut_gate_kind kind,
+                     struct ut_value *result)
+{
+    if (flags != 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
+    int rc = ut_gate_poll(vbg_id, kind, result);
+    return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
+}
+
 int putofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
 {
-    (void)vbg_id, (void)flags;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value result;
+
+    return poll_kind(vbg_id, flags, UT_KIND_BARRIER, &result);
 }
 UT_PUBLIC(utofu_poll_barrier);
 
 int putofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uint64_t data[])
 {
-    (void)vbg_id, (void)flags, (void)data;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value result;
+
+    if (!data)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
+    int rc = poll_kind(vbg_id, flags, UT_KIND_UINT64, &result);
+    if (rc == UTOFU_SUCCESS) {
+        for (unsigned int i = 0; i < result.count; i++)
+            data[i] = result.u[i];
+    }
+    return rc;
 }
 UT_PUBLIC(utofu_poll_reduce_uint64);
 
 int putofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, double data[])
 {
-    (void)vbg_id, (void)flags, (void)data;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    struct ut_value result;
+
+    if (!data)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
+    int rc = poll_kind(vbg_id, flags, UT_KIND_DOUBLE, &result);
+    if (rc == UTOFU_SUCCESS) {
+        for (unsigned int i = 0; i < result.count; i++)
+            data[i] = ut_bfp_round(&result.f[i]);
+    }
+    return rc;
 }
 UT_PUBLIC(utofu_poll_reduce_double);

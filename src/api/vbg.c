@@ -1,28 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VBGs (manual 3.4). */
+/* VBGs (manual 3.4). All of them are thread-safe, asked for or not. */
 #include <string.h>
 
 #include "api/api.h"
+#include "gate/gate.h"
 
 int putofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
                      utofu_vbg_id_t vbg_ids[])
 {
-    (void)tni_id, (void)num_vbgs, (void)flags, (void)vbg_ids;
-    return UTOFU_ERR_NOT_SUPPORTED;
+    if (!vbg_ids)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_ids is NULL");
+    if (tni_id >= UT_NUM_TNIS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
+    if (num_vbgs == 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbgs is 0");
+    if (flags & ~UTOFU_VBG_FLAG_THREAD_SAFE)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "VBG flags %#lx are not defined", flags);
+    return ut_gate_alloc(tni_id, num_vbgs, vbg_ids);
 }
 UT_PUBLIC(utofu_alloc_vbg);
 
 int putofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs)
 {
-    (void)vbg_ids, (void)num_vbgs;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    if (!vbg_ids)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_ids is NULL");
+    if (num_vbgs == 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbgs is 0");
+    return ut_gate_free(vbg_ids, num_vbgs);
 }
 UT_PUBLIC(utofu_free_vbg);
 
 int putofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings)
 {
-    (void)vbg_settings, (void)num_vbg_settings;
-    return UTOFU_ERR_INVALID_VBG_ID;
+    if (!vbg_settings)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_settings is NULL");
+    if (num_vbg_settings == 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbg_settings is 0");
+    return ut_gate_set(vbg_settings, num_vbg_settings);
 }
 UT_PUBLIC(utofu_set_vbg);
 

@@ -972,6 +972,8 @@ static void on_message(void *ctx, const void *data, size_t size)
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
         take_armw_reply(link, data);
+    } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE) {
+        ut_gate_on_message(link, data, size);
     } else {
         ut_error("engine", "VCQ %016llx sent %zu bytes that are no message",
                  (unsigned long long)link->peer, size);
@@ -1104,6 +1106,8 @@ bool ut_engine_progress(struct ut_vcq *vcq)
         ut_link_step_waiting(vcq);
         events++;
     }
+    if (__builtin_expect(vcq->ident.tni == UT_TNI_INTERNAL, 0))
+        events += ut_gate_progress(vcq);
     if (__builtin_expect(!ut_progress_has_thread(), 0))
         ut_progress_inline();
     return events > 0;

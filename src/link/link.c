@@ -168,6 +168,8 @@ static void give_up(struct ut_link *link, uint8_t state, int rc)
     link->backoff_ms = 0;
     free_messages(link);
     ut_engine_fail_all(link, rc);
+    if (link->vcq->ident.tni == UT_TNI_INTERNAL)
+        ut_gate_on_link_failed(link, state == UT_LINK_DEAD);
 }
 
 static void fill_hello(const struct ut_link *link, int provider, struct ut_hello *hello)
@@ -232,7 +234,9 @@ static void seek(struct ut_link *link, uint64_t now)
     struct ut_peer peer;
 
     ut_vcq_id_unpack(link->peer, &ident);
-    int rc = ut_process_find_owner(&ident.coords, ident.cq, &peer);
+    int rc = ut_vcq_ident_public(&ident)
+                 ? ut_process_find_owner(&ident.coords, ident.cq, &peer)
+                 : ut_process_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0) {
         connect_to(link, &peer, now);
     } else if (rc == -EAGAIN && now < link->deadline_ms) {

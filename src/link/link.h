@@ -160,6 +160,12 @@ void ut_engine_fail_all(struct ut_link *link, int rc);     /* MRQ errors for eve
 void ut_engine_rewind(struct ut_link *link);               /* nothing is posted any more */
 /* The peer has received `count` messages of the link; reborn: it is another VCQ of the same id. */
 void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn);
+/* What is told to the barrier gates of the library's own VCQs. The first: messages to the peer are
+ * lost; dead: and nothing will come from it. */
+void ut_gate_on_link_failed(struct ut_link *link, bool dead);
+void ut_gate_on_message(struct ut_link *link, const void *data, size_t size);
+/* Hands out what other TNIs left; returns how much. */
+int ut_gate_progress(struct ut_vcq *vcq);
 extern const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS];
 
 #endif

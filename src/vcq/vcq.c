@@ -402,7 +402,7 @@ int ut_vcq_internal(unsigned int tni, struct ut_vcq **vcq)
         struct ut_vcq *v = unused(&index);
         struct ut_vcq_ident ident = {.coords = process->coords,
                                      .tni = UT_TNI_INTERNAL,
-                                     .cq = process->cq_ids[0],
+                                     .cq = (uint16_t)process->job->local_rank,
                                      .cmp = (uint16_t)tni};
         rc = UTOFU_ERR_OUT_OF_RESOURCE;
         if (v) {

@@ -137,7 +137,8 @@ static inline void ut_vcq_leave(struct ut_vcq *vcq)
 
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle);
 int ut_vcq_free(utofu_vcq_hdl_t handle);
-/* The library's own VCQ of a TNI, for barrier gates; made at the first call, never freed. */
+/* The library's own VCQ of a TNI, for barrier gates; made at the first call, never freed. In its id
+ * the local rank of the process stands for the CQ, so that a VBG id tells it without a look-up. */
 int ut_vcq_internal(unsigned int tni, struct ut_vcq **vcq);
 
 /* All VCQs that live now, for the background thread and for exit: calls visit(vcq) for each while

@@ -84,6 +84,23 @@ struct ut_msg_armw_reply {
     uint32_t zero;
 };
 
+/* Between barrier gates; a packet's value follows. head.slot: the epoch of src. */
+enum ut_gate_msg {
+    UT_GATE_PACKET = 1, /* from src to dst */
+    UT_GATE_QUERY,      /* to src: dst is set to receive from you */
+    UT_GATE_ANSWER,     /* to dst: these are my epoch and state */
+};
+struct ut_msg_gate {
+    struct ut_msg_head head; /* flags: enum ut_gate_msg */
+    utofu_vbg_id_t src, dst;
+    uint64_t number;         /* PACKET: its own, ANSWER: of the last one sent to dst */
+    uint32_t serial;         /* QUERY, ANSWER: of the setting of dst */
+    uint8_t last;            /* PACKET: none comes after it */
+    uint8_t answer;          /* ANSWER: enum ut_gate_answer */
+    uint8_t zero[2];
+};
+_Static_assert(sizeof(struct ut_msg_gate) == 40, "no padding");
+
 /* What each process publishes: this, then the addresses of its providers. */
 struct ut_blob {
     uint16_t magic, version;

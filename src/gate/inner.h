@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share. Everything here is touched with the lock of the TNI's VCQ held,
+ * unless it says otherwise. */
+#ifndef UT_GATE_INNER_H
+#define UT_GATE_INNER_H
+
+#include "gate/gate.h"
+#include "ident/ident.h"
+#include "link/link.h"
+#include "vcq/vcq.h"
+
+/* A value on its way into a gate. */
+struct ut_gate_item {
+    utofu_vbg_id_t src;
+    uint64_t number; /* counts what src has sent to this output, within the epoch */
+    uint32_t epoch;  /* of src */
+    bool last;       /* nothing comes after it, ever: src is gone; value names the culprit */
+    struct ut_value value;
+};
+
+enum {
+    UT_INPUT_SIGNAL,
+    UT_INPUT_PACKET,
+    UT_NUM_INPUTS,
+    UT_INPUT_MAX = 65536, /* items that wait at one input */
+    UT_MAX_STRAYS = 16,   /* items that a gate keeps in case it is set for them */
+};
+
+/* A queue of items. */
+struct ut_gate_input {
+    utofu_vbg_id_t src;
+    struct ut_gate_item *items; /* a ring; capacity is a power of two */
+    uint32_t capacity, head, count;
+    uint32_t floor;             /* smallest epoch that counts */
+    uint32_t last_epoch;        /* of what came last */
+    uint64_t last_number;
+    bool confirmed;             /* the floor is known */
+    bool failed;                /* nothing more will come; counts when the queue is empty */
+    bool told;                  /* that somebody else sends here */
+    utofu_vbg_id_t culprit;     /* failed: the gate that is gone */
+
+    bool asked;                 /* the source's answer is due */
+    uint8_t answer;             /* the last one: enum ut_gate_answer */
+};
+
+/* An item that the gate was not set to receive, at the time. */
+struct ut_gate_stray {
+    struct ut_gate_stray *next;
+    uint8_t input;
+    struct ut_gate_item item;
+};
+
+struct ut_gate {
+    utofu_vbg_id_t id;
+    uint16_t tni, index;
+    uint16_t owner;             /* index of the start gate that it was allocated with */
+    bool allocated;             /* written atomically: other TNIs look */
+    bool set;
+    bool gone;                  /* has told the gates behind it that nothing more comes */
+    utofu_vbg_id_t culprit;     /* why */
+    uint32_t epoch;             /* never goes back, whoever has the gate; written atomically */
+    uint32_t serial;            /* grows when it is set: answers to earlier questions are void */
+    struct utofu_vbg_setting setting;
+    struct ut_link *src_link, *dst_link; /* where packets come from and go to; NULL: this process */
+    struct ut_gate_input in[UT_NUM_INPUTS];
+    uint64_t out_signals, out_packets; /* sent in this epoch */
+    struct ut_gate_stray *strays;
+    uint32_t num_strays;
+    uint64_t traced_ms, reported_ms;
+
+    /* a start gate */
+    uint8_t num_members;
+    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* in the order of their ids; the first is itself */
+    bool active;                /* started and not polled to its end */
+    uint8_t kind;               /* enum ut_gate_kind of what was started */
+    struct ut_value mine;
+    uint32_t idle_polls;
+    uint64_t started_ms, look_ms, report_ms;
+};
+
+/* Something for a gate of this process that another TNI left. */
+struct ut_gate_parcel {
+    struct ut_gate_parcel *next;
+    uint16_t gate;
+    bool trace, report; /* nothing is delivered: ut_gate_trace() */
+    struct ut_gate_item item;
+};
+
+struct ut_gates {
+    struct ut_vcq *vcq;         /* set once, atomically */
+    uint64_t ready;             /* bit per gate: may be able to fire */
+    bool running;
+    unsigned int num_allocated; /* written atomically */
+    struct ut_gate gate[UT_NUM_GATES];
+    struct ut_lock inbox_lock;
+    struct ut_gate_parcel *inbox, **inbox_last;
+};
+extern struct ut_gates ut_gates[UT_NUM_TNIS];
+
+static inline bool ut_gate_is_start(unsigned int index)
+{
+    return index < UT_NUM_START_GATES;
+}
+
+/* With or without the lock. */
+static inline struct ut_vcq *ut_gates_vcq(const struct ut_gates *t)
+{
+    return __atomic_load_n(&t->vcq, __ATOMIC_ACQUIRE);
+}
+
+static inline bool ut_gate_is_allocated(const struct ut_gate *g)
+{
+    return __atomic_load_n(&g->allocated, __ATOMIC_RELAXED);
+}
+
+/* Is the gate of this process? */
+bool ut_gate_is_own(const struct ut_vbg_ident *ident);
+
+/* gate.c: the automaton */
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_item *item);
+void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
+/* The source's epoch is known: what is older does not count. */
+void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
+/* Is it wired, and nothing has come? */
+bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+/* Lets every gate fire that can. */
+void ut_gate_run(struct ut_gates *t);
+/* Leaves something for a gate on another TNI of this process. */
+void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel);
+
+/* net.c: packets and messages */
+void ut_gate_find_links(struct ut_gate *g);
+void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last);
+/* Asks the packet source in another process for its epoch and state, unless an answer is due. */
+void ut_gate_ask(struct ut_gate *g);
+/* The same where the epoch is not known yet. */
+void ut_gate_ask_first(struct ut_gate *g);
+enum ut_gate_answer {
+    UT_ANSWER_VALID = 1,
+    UT_ANSWER_ALLOCATED = 2,
+    UT_ANSWER_SET = 4,
+    UT_ANSWER_SENDS_HERE = 8,
+    UT_ANSWER_IDLE = 16, /* a start gate, and no barrier communication is under way */
+    UT_ANSWER_WANTS_SIGNAL = 32,
+    UT_ANSWER_WANTS_PACKET = 64,
+};
+
+/* watch.c: what a barrier waits for */
+/* "gate 17 (TNI 2, rank 3)", in one of a few buffers of the thread. */
+const char *ut_gate_name(utofu_vbg_id_t id);
+void ut_gate_watch_start(struct ut_gate *start);
+/* The program has polled in vain: looks after the barrier from time to time. */
+void ut_gate_watch(struct ut_gate *start);
+/* Follows back what the gate waits for: asks other processes, and with `report` says it. */
+void ut_gate_trace(struct ut_gate *g, bool report);
+
+#endif

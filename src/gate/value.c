@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of packets and signals, and the reduction operators. */
+#include "gate/value.h"
+
+#include <string.h>
+
+void ut_value_barrier(struct ut_value *v)
+{
+    v->op = UTOFU_REDUCE_OP_BARRIER;
+    v->count = 0;
+    v->status = UT_VALUE_GOOD;
+}
+
+void ut_value_uint64(struct ut_value *v, unsigned int op, const uint64_t *data, size_t count)
+{
+    v->op = (uint8_t)op;
+    v->count = (uint8_t)count;
+    v->status = UT_VALUE_GOOD;
+    memcpy(v->u, data, count * sizeof(*data));
+}
+
+void ut_value_double(struct ut_value *v, unsigned int op, const double *data, size_t count)
+{
+    v->op = (uint8_t)op;
+    v->count = (uint8_t)count;
+    v->status = UT_VALUE_GOOD;
+    for (size_t i = 0; i < count; i++)
+        ut_bfp_set(&v->f[i], data[i]);
+}
+
+void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit)
+{
+    v->op = UTOFU_REDUCE_OP_BARRIER;
+    v->count = 1;
+    v->status = UT_VALUE_BROKEN;
+    v->u[0] = culprit;
+}
+
+void ut_value_copy(struct ut_value *to, const struct ut_value *from)
+{
+    to->op = from->op;
+    to->count = from->count;
+    to->status = from->status;
+    if (ut_op_is_double(from->op)) {
+        for (unsigned int i = 0; i < from->count; i++)
+            ut_bfp_copy(&to->f[i], &from->f[i]);
+    } else {
+        memcpy(to->u, from->u, from->count * sizeof(uint64_t));
+    }
+}
+
+/* The pair with the greater first element; on a tie the one with the smaller second. */
+static void combine_pair(uint64_t *into, const uint64_t *other)
+{
+    if (other[0] > into[0] || (other[0] == into[0] && other[1] < into[1])) {
+        into[0] = other[0];
+        into[1] = other[1];
+    }
+}
+
+static void combine_element(struct ut_value *into, const struct ut_value *other, unsigned int i)
+{
+    switch (into->op) {
+    case UTOFU_REDUCE_OP_BAND:
+        into->u[i] &= other->u[i];
+        break;
+    case UTOFU_REDUCE_OP_BOR:
+        into->u[i] |= other->u[i];
+        break;
+    case UTOFU_REDUCE_OP_BXOR:
+        into->u[i] ^= other->u[i];
+        break;
+    case UTOFU_REDUCE_OP_MAX:
+        into->u[i] = other->u[i] > into->u[i] ? other->u[i] : into->u[i];
+        break;
+    case UTOFU_REDUCE_OP_MAXLOC:
+        if (i % 2 == 0)
+            combine_pair(&into->u[i], &other->u[i]);
+        break;
+    case UTOFU_REDUCE_OP_SUM:
+        into->u[i] += other->u[i];
+        break;
+    case UTOFU_REDUCE_OP_BFPSUM:
+        ut_bfp_add(&into->f[i], &other->f[i]);
+        break;
+    default:
+        break;
+    }
+}
+
+static void set_mismatch(struct ut_value *v)
+{
+    ut_value_barrier(v);
+    v->status = UT_VALUE_MISMATCH;
+}
+
+void ut_value_combine(struct ut_value *into, const struct ut_value *other)
+{
+    if (into->status != UT_VALUE_GOOD || other->status != UT_VALUE_GOOD) {
+        /* two culprits: the smaller id, so that the order does not matter */
+        bool both = into->status == other->status && into->status == UT_VALUE_BROKEN;
+        if (other->status > into->status || (both && other->u[0] < into->u[0]))
+            ut_value_copy(into, other);
+        return;
+    }
+    if (into->op != other->op || into->count != other->count) {
+        set_mismatch(into);
+        return;
+    }
+    for (unsigned int i = 0; i < into->count; i++)
+        combine_element(into, other, i);
+}
+
+size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
+{
+    const uint8_t head[8] = {v->op, v->count, v->status};
+    size_t size = sizeof(head);
+
+    memcpy(out, head, sizeof(head));
+    if (!ut_op_is_double(v->op)) {
+        memcpy(out + size, v->u, v->count * sizeof(uint64_t));
+        return size + v->count * sizeof(uint64_t);
+    }
+    for (unsigned int i = 0; i < v->count; i++)
+        size += ut_bfp_pack(&v->f[i], out + size);
+    return size;
+}
+
+static bool unpack_doubles(struct ut_value *v, const uint8_t *in, size_t size)
+{
+    if (v->count < 1 || v->count > UT_MAX_DOUBLE_REDUCTION)
+        return false;
+    for (unsigned int i = 0; i < v->count; i++) {
+        size_t n = ut_bfp_unpack(&v->f[i], in, size);
+        if (n == 0)
+            return false;
+        in += n;
+        size -= n;
+    }
+    return size == 0;
+}
+
+bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size)
+{
+    if (size < 8)
+        return false;
+    v->op = in[0];
+    v->count = in[1];
+    v->status = in[2];
+    if (v->op < UTOFU_REDUCE_OP_BARRIER || v->op > UTOFU_REDUCE_OP_BFPSUM ||
+        v->status > UT_VALUE_BROKEN)
+        return false;
+    if (ut_op_is_double(v->op))
+        return unpack_doubles(v, in + 8, size - 8);
+    if (v->count > UT_MAX_UINT64_REDUCTION || size != 8 + v->count * sizeof(uint64_t) ||
+        (v->op == UTOFU_REDUCE_OP_MAXLOC && v->count % 2) ||
+        (v->status == UT_VALUE_BROKEN && v->count != 1))
+        return false;
+    memcpy(v->u, in + 8, v->count * sizeof(uint64_t));
+    return true;
+}

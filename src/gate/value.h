@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What packets and signals carry: the operation, how many values, the values; or why there are none.
+ * Pure functions, no state.
+ */
+#ifndef UT_GATE_VALUE_H
+#define UT_GATE_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gate/bfp.h"
+#include "utofu.h"
+
+enum {
+    UT_MAX_UINT64_REDUCTION = 6,
+    UT_MAX_DOUBLE_REDUCTION = 3,
+    UT_VALUE_PACKED_MAX = 8 + UT_MAX_DOUBLE_REDUCTION * UT_BFP_PACKED_MAX,
+};
+
+/* The higher one wins where two meet. */
+enum ut_value_status {
+    UT_VALUE_GOOD,
+    UT_VALUE_MISMATCH, /* the processes did not start the same operation */
+    UT_VALUE_BROKEN,   /* u[0] is the VBG id of the gate that nothing comes from any more */
+};
+
+struct ut_value {
+    uint8_t op; /* enum utofu_reduce_op */
+    uint8_t count;
+    uint8_t status;
+    union {
+        uint64_t u[UT_MAX_UINT64_REDUCTION];
+        struct ut_bfp f[UT_MAX_DOUBLE_REDUCTION];
+    };
+};
+
+static inline bool ut_op_is_double(unsigned int op)
+{
+    return op == UTOFU_REDUCE_OP_BFPSUM;
+}
+
+/* The value that a process puts in. */
+void ut_value_barrier(struct ut_value *v);
+void ut_value_uint64(struct ut_value *v, unsigned int op, const uint64_t *data, size_t count);
+void ut_value_double(struct ut_value *v, unsigned int op, const double *data, size_t count);
+void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit);
+
+/* What a gate makes of its two inputs. Commutative and associative in every bit. */
+void ut_value_combine(struct ut_value *into, const struct ut_value *other);
+
+/* Copies what is in use. */
+void ut_value_copy(struct ut_value *to, const struct ut_value *from);
+
+/* As it travels; `out` has room for UT_VALUE_PACKED_MAX bytes. Returns the bytes. */
+size_t ut_value_pack(const struct ut_value *v, uint8_t *out);
+/* False: these bytes are no value. */
+bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size);
+
+#endif
