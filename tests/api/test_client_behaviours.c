@@ -93,7 +93,7 @@ static void line_by_line(void *arg)
         comm.flags = UT_LCL;
         for (size_t i = 0; i < SIZE / 8; i++)
             out[i] = round;
-        if ((uint64_t)ut_rank == round % 2) {
+        if (ut_rank == (int)(round % 2)) {
             struct utofu_mrq_notice notice;
 
             ut_submit(&comm);
@@ -615,7 +615,7 @@ static void register_per_message(void *arg)
 
         CHECK_OK(utofu_reg_mem(end.vcq, mem + offset, size, 0, &mine.stadd));
         ut_allgather(&mine, both, sizeof(mine));
-        if ((uint64_t)ut_rank == round % 2) {
+        if (ut_rank == (int)(round % 2)) {
             comm = put8(&end, &peers[!ut_rank], 0);
             comm.lcl_stadd = mine.stadd;
             comm.rmt_stadd = both[!ut_rank].stadd;
