@@ -4,16 +4,18 @@
  * MPI around it. Prints one line and exits with 0 when everything it found is right.
  *
  *   job_probe [--mpi none|before|after|over] [--delay MS] [--wait MS] [--stay MS] [--no-fork]
- *             [--layout]
+ *             [--layout] [--threads N]
  *
  * before: MPI_Init first, utofu then; after: the other way round; over: after MPI_Finalize.
- * --layout: ut_job_rank_at() must know every process.
+ * --layout: ut_job_rank_at() must know every process. --threads: so many look up everybody at once.
  */
 #include "job/job.h"
 #include "util/log.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,8 @@
 #    include <mpi.h>
 #endif
 
+enum { MAX_THREADS = 16 };
+
 /* The largest blob there may be; what it says of its process is checked against the launcher. */
 struct __attribute__((packed)) card {
     uint32_t rank, node, local_rank, local_size;
@@ -33,10 +37,10 @@ struct __attribute__((packed)) card {
 static struct {
     const char *mpi;
     int delay, wait, stay;
-    int fork, layout;
-} opt = {"none", 300, 10000, 0, 1, 0};
+    int fork, layout, threads;
+} opt = {"none", 300, 10000, 0, 1, 0, 1};
 
-static int failures;
+static atomic_int failures;
 
 static void fail(const char *what, long long a, long long b)
 {
@@ -56,7 +60,7 @@ static void read_options(int argc, char **argv)
     static const struct option longs[] = {
         {"mpi", 1, NULL, 'm'},  {"delay", 1, NULL, 'd'},   {"wait", 1, NULL, 'w'},
         {"stay", 1, NULL, 's'}, {"no-fork", 0, NULL, 'f'}, {"layout", 0, NULL, 'l'},
-        {NULL, 0, NULL, 0},
+        {"threads", 1, NULL, 't'}, {NULL, 0, NULL, 0},
     };
     int o;
 
@@ -73,6 +77,9 @@ static void read_options(int argc, char **argv)
             break;
         case 's':
             opt.stay = atoi(optarg);
+            break;
+        case 't':
+            opt.threads = atoi(optarg) < MAX_THREADS ? atoi(optarg) : MAX_THREADS;
             break;
         case 'f':
             opt.fork = 0;
@@ -158,8 +165,10 @@ static void check_card(const struct ut_job_info *info, uint32_t rank, const stru
         fail("two processes in one place", rank, info->rank);
 }
 
-static void look_up_all(const struct ut_job_info *info)
+static void *look_up_all(void *tag)
 {
+    const struct ut_job_info *info = tag;
+
     for (uint32_t i = 0; i < info->size; i++) {
         uint32_t rank = (info->rank + i) % info->size;
         struct card card;
@@ -173,6 +182,18 @@ static void look_up_all(const struct ut_job_info *info)
         else
             check_card(info, rank, &card, size);
     }
+    return NULL;
+}
+
+static void look_up_in_threads(const struct ut_job_info *info)
+{
+    pthread_t threads[MAX_THREADS];
+
+    for (int i = 1; i < opt.threads; i++)
+        pthread_create(&threads[i], NULL, look_up_all, (void *)info);
+    look_up_all((void *)info);
+    for (int i = 1; i < opt.threads; i++)
+        pthread_join(threads[i], NULL);
 }
 
 int main(int argc, char **argv)
@@ -208,7 +229,7 @@ int main(int argc, char **argv)
         fork_a_child();
     if (mpi_is("after"))
         mpi_start();
-    look_up_all(info);
+    look_up_in_threads(info);
     if (ut_job_lookup(info->size, &card, &size, 0) != -ENOENT)
         fail("lookup beyond the job", info->size, 0);
     if (opt.stay > 0)

@@ -92,6 +92,7 @@ group_utofurun() {
         "$UTOFURUN" -n 4 --nodes 4 "$PROBE" --layout
     check other_node 0 'node 7/0 local [01]/2 .*: ok$' 2 \
         "$UTOFURUN" -n 2 sh -c 'UTOFU_NODE=7 exec "$PROBE" --layout'
+    check threads 0 ': ok$' 4 "$UTOFURUN" -n 4 "$PROBE" --layout --threads 8
     check silent 0 '' 0 "$UTOFURUN" -n 3 true
     check tagged 0 '^\[[0-2]\] (first|second)$' 6 \
         "$UTOFURUN" -n 3 --tag-output sh -c 'echo first; printf second >&2'
@@ -122,7 +123,7 @@ group_utofurun_bad() {
     check signal 139 'rank 2 .* was killed by signal 11 \(Segmentation fault\)' 1 \
         "$UTOFURUN" -n 3 sh -c 'ulimit -c 0; [ $UTOFU_RANK = 2 ] && kill -SEGV $$; sleep 30'
     check stubborn 9 'rank 0 .* exited with status 9' 1 "$UTOFURUN" -n 2 \
-        sh -c '[ $UTOFU_RANK = 0 ] && exit 9; trap "" TERM; while :; do sleep 0.1; done'
+        sh -c 'trap "" TERM; [ $UTOFU_RANK = 0 ] && sleep 0.5 && exit 9; while :; do sleep 0.1; done'
     check time_limit 124 'has not ended within 1 seconds' 1 "$UTOFURUN" -n 2 --timeout 1 sleep 30
     check nobody_reads 141 '' 0 bash -c '"$UTOFURUN" -n 2 --tag-output yes | head -1 >/dev/null
         exit ${PIPESTATUS[0]}'
@@ -169,6 +170,7 @@ group_signals() {
 group_hand() {
     check folder 0 ': ok$' 4 bash -c 'by_hand 4 "$0" --stay 700' "$folder"
     [ -z "$(ls "$folder" | grep utofu)" ] || fail 'files of the folder are removed at exit'
+    check threads 0 ': ok$' 3 bash -c 'by_hand 3 "$0" --stay 700 --threads 8' "$folder"
     check tcp 0 'node 0/1 .*: ok$' 4 bash -c 'by_hand 4 127.0.0.1:$(free_port) --layout'
     check tcp_by_name 0 ': ok$' 2 bash -c 'by_hand 2 localhost:$(free_port)'
     check unix 0 ': ok$' 3 bash -c 'by_hand 3 unix:@utofu.test.$$ --layout'
@@ -239,10 +241,10 @@ group_openmpi() {
     [ -n "$run" ] || skip 'no mpirun of Open MPI'
     run="$run --oversubscribe"
     [ "$(id -u)" = 0 ] && run="$run --allow-run-as-root"
-    "$PROBE" --version 2>/dev/null # warm the file cache
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
     check without_mpi 0 '^pmix rank .* node 0/1 .*: ok$' 4 $run -n 4 "$PROBE" --layout
     check one 0 '^pmix rank 0/1 .*: ok$' 1 $run -n 1 "$PROBE" --layout
+    check threads 0 '^pmix .*: ok$' 4 $run -n 4 "$PROBE" --layout --threads 8
     check other_nodes 0 '^pmix rank .* node [01]/.* local 0/1 .*: ok$' 2 $run -n 2 sh -c \
         'UTOFU_NODE=$PMIX_RANK UTOFU_LOCAL_RANK=0 UTOFU_LOCAL_SIZE=1 exec "$PROBE"'
     check utofurun_inside 0 '^hand rank .*: ok$' 2 $run -n 1 "$UTOFURUN" -n 2 "$PROBE"
@@ -267,6 +269,7 @@ group_mpich() {
         $run -launcher ssh -launcher-exec "$here/fake_ssh.sh" -hosts a:2,b:2 -n 5 "$PROBE" --layout
     check in_turns 0 '^pmi1 rank .* node [01]/2 local [0-2]/[23] .*: ok$' 5 \
         $run -launcher ssh -launcher-exec "$here/fake_ssh.sh" -hosts a:1,b:1 -n 5 "$PROBE" --layout
+    check threads 0 '^pmi1 .*: ok$' 4 $run -n 4 "$PROBE" --layout --threads 8
     check port_mode 3 'mpiexec -pmi-port, which does not work' 1 $run -pmi-port -n 1 "$PROBE"
     check utofurun_inside 0 '^hand rank .*: ok$' 2 $run -n 1 "$UTOFURUN" -n 2 "$PROBE"
     check launcher_that_lies 3 'PMI_RANK=5 is not below PMI_SIZE=1' 1 $run -n 1 env PMI_RANK=5 "$PROBE"
