@@ -1,0 +1,975 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What provider.h promises, checked between processes of one machine, for any provider.
+ * Usage: conformance [-p provider] [-s seed] [test...]
+ */
+#include "peers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { RW = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
+
+static uint64_t id_of(int r, int which)
+{
+    return 1000 + (uint64_t)r * 100 + (uint64_t)which;
+}
+
+/* Two processes with an endpoint each; rank 0 asks. */
+static struct link *pair_up(struct end *end)
+{
+    uint64_t other = id_of(!rank, 0);
+    struct link *link = NULL;
+
+    barrier();
+    if (rank == 0)
+        link = link_to(end, 1, other);
+    else
+        pump_until((link = link_find(end, other)) && link->up);
+    return link;
+}
+
+/*
+ * Connections
+ */
+
+static void connection_carries_hellos_and_closes_in_order(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+
+    for (int round = 0; round < 20; round++) {
+        struct link *link = pair_up(end);
+        barrier();
+        if (rank == round % 2) {
+            link_close(link);
+        } else {
+            pump_until(link->down);
+            CHECK(link->reason == PROV_REASON_CLOSED, "reason %d", (int)link->reason);
+        }
+        barrier();
+        CHECK(ops->ep_poll(end->ep) == 0, "callbacks after the end");
+    }
+}
+
+static void missing_endpoint_is_said_and_found_later(void)
+{
+    if (rank == 0) {
+        struct end *end = end_open(id_of(0, 0));
+        struct link *link = link_ask(end, 1, id_of(1, 7));
+        pump_until(link->down);
+        CHECK(link->reason == PROV_REASON_NO_ENDPOINT, "reason %d", (int)link->reason);
+        barrier();
+        barrier();
+        link_to(end, 1, id_of(1, 7));
+    } else {
+        end_open(id_of(1, 0));
+        barrier();
+        end_open(id_of(1, 7));
+        barrier();
+    }
+}
+
+static void rejection_is_said(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+
+    end->policy = rank == 1 ? REJECT : ACCEPT;
+    barrier();
+    for (int i = 0; i < 10 && rank == 0; i++) {
+        struct link *link = link_ask(end, 1, id_of(1, 0));
+        pump_until(link->down);
+        CHECK(!link->up && link->reason == PROV_REASON_REJECTED, "reason %d", (int)link->reason);
+    }
+    barrier();
+    end->policy = ACCEPT;
+    barrier();
+    if (rank == 0)
+        link_to(end, 1, id_of(1, 0));
+}
+
+static void both_may_ask_at_once(void)
+{
+    for (int round = 0; round < 30; round++) {
+        struct end *end = end_open(id_of(rank, round % 5));
+        uint64_t value = (uint64_t)round;
+        barrier_without_polling();
+        struct link *link = link_to(end, !rank, id_of(!rank, round % 5));
+        CHECK(post_send(link, &value, 8, PROV_SIGNAL) >= 0);
+        /* the link may have been replaced by the one that the peer asked for */
+        uint64_t got;
+        do {
+            got = 0;
+            for (unsigned int i = 0; i < end->num_links; i++)
+                got += end->links[i]->num_messages;
+            pump();
+        } while (got == 0);
+        settle(link);
+        barrier();
+        end_close(end);
+        barrier_without_polling();
+    }
+}
+
+static void many_connections_between_many_endpoints(void)
+{
+    enum { N = 8 };
+    struct end *mine[N];
+    uint64_t got = 0;
+
+    for (int i = 0; i < N; i++)
+        mine[i] = end_open(id_of(rank, i));
+    barrier();
+    if (rank == 0) {
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < N; j++)
+                link_ask(mine[i], 1, id_of(1, j));
+        }
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < N; j++) {
+                struct link *link = link_to(mine[i], 1, id_of(1, j));
+                uint64_t tag = (uint64_t)(i * N + j);
+                CHECK(post_send(link, &tag, sizeof(tag), PROV_SIGNAL) >= 0);
+            }
+        }
+        for (int i = 0; i < N; i++) {
+            for (unsigned int j = 0; j < mine[i]->num_links; j++)
+                settle(mine[i]->links[j]);
+        }
+    } else {
+        while (got < N * N) {
+            pump();
+            got = 0;
+            for (int i = 0; i < N; i++) {
+                for (unsigned int j = 0; j < mine[i]->num_links; j++)
+                    got += mine[i]->links[j]->num_messages;
+            }
+        }
+    }
+    barrier();
+}
+
+/*
+ * Data
+ */
+
+static const uint32_t sizes[] = {0,   1,   2,    4,    7,    8,    9,     63,     64,      65,      255,
+                                 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 1 << 20, (16 << 20) - 1};
+enum { NUM_SIZES = sizeof(sizes) / sizeof(sizes[0]), SLACK = 64 };
+
+static void writes_of_all_sizes_arrive(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new((16 << 20) + 2 * SLACK, RW);
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (int i = 0; i < NUM_SIZES; i++) {
+        uint32_t n = sizes[i];
+        size_t from = (size_t)i % 5, to = SLACK + (size_t)i % 3;
+        uint64_t end_mark = (uint64_t)i;
+        if (rank == 0) {
+            fill(m.bytes + from, n, end_mark);
+            CHECK(post_write(link, &m, from, r.addr + to, r.rkey, n, PROV_SIGNAL, 0) >= 0);
+            CHECK(post_send(link, &end_mark, 8, PROV_SIGNAL) >= 0);
+            settle(link);
+            CHECK(link->num_failed == 0);
+        } else {
+            pump_until(link->num_messages == (uint64_t)i + 1);
+            CHECK(is_filled(m.bytes + to, n, end_mark), "size %u", n);
+            for (size_t k = 1; k <= SLACK; k++)
+                CHECK((k > to || m.bytes[to - k] == 0) && m.bytes[to + n + k - 1] == 0, "size %u",
+                      n);
+            memset(m.bytes, 0, n + 2 * SLACK);
+        }
+        barrier();
+    }
+}
+
+static void copied_writes_need_no_registration(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(PROV_COPY_MAX * 100, RW);
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 0; n++) {
+        uint8_t source[PROV_COPY_MAX];
+        struct prov_xfer x = {.lcl = source, .rmt = r.addr + n * PROV_COPY_MAX, .rkey = r.rkey,
+                              .length = n, .flags = PROV_COPY | PROV_SIGNAL};
+        fill(source, n, n);
+        int rc = post_xfer(link, true, &x);
+        CHECK(rc >= 0 && (rc & PROV_SRC_FREE), "%d", rc);
+        memset(source, 0xee, sizeof(source));
+    }
+    if (rank == 0)
+        settle(link);
+    barrier();
+    for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 1; n++)
+        CHECK(is_filled(m.bytes + n * PROV_COPY_MAX, n, n), "size %u", n);
+}
+
+static void reads_of_all_sizes_bring_the_data(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new((16 << 20) + 2 * SLACK, RW);
+
+    if (rank == 1)
+        fill(m.bytes, m.size, 12345);
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (int i = 0; i < NUM_SIZES && rank == 0; i++) {
+        uint32_t n = sizes[i];
+        size_t from = (size_t)i % 5, to = SLACK + (size_t)i % 3;
+        CHECK(post_read(link, &m, to, r.addr + from, r.rkey, n, PROV_SIGNAL) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0 && is_filled(m.bytes + to, n, 12345 + from), "size %u", n);
+        CHECK(m.bytes[to - 1] == 0 && m.bytes[to + n] == 0);
+        memset(m.bytes, 0, n + 2 * SLACK);
+    }
+    barrier();
+    CHECK(rank == 0 || is_filled(m.bytes, m.size, 12345));
+}
+
+/* The target looks at its memory alone: when the last word is there, everything is. */
+static void last_word_lands_last(void)
+{
+    enum { MAX = 8192 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(2 * MAX, RW);
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 1; i <= 1500; i++) {
+        uint32_t n = i % 3 == 0 ? 8 : i % 3 == 1 ? 8 + 8 * (uint32_t)(i % 67) : MAX;
+        uint64_t *words = (uint64_t *)m.bytes;
+        if (rank == 0) {
+            for (uint32_t w = 0; w < n / 8; w++)
+                words[w] = i;
+            CHECK(post_write(link, &m, 0, r.addr + MAX - n, r.rkey, n, 0, 0) >= 0);
+            settle(link);
+            pump_until(cell(0) == i);
+        } else {
+            while (__atomic_load_n(&words[MAX / 8 - 1], __ATOMIC_ACQUIRE) != i)
+                pump();
+            for (uint32_t w = (MAX - n) / 8; w < MAX / 8; w++)
+                CHECK(__atomic_load_n(&words[w], __ATOMIC_RELAXED) == i, "size %u, word %u", n, w);
+            set_cell(0, i);
+        }
+    }
+    barrier();
+}
+
+static uint8_t *notice_memory;
+
+static void check_notice(struct link *link, uint32_t imm)
+{
+    uint32_t value;
+
+    CHECK(imm == link->num_notices, "%u instead of %lu", imm, (unsigned long)link->num_notices);
+    memcpy(&value, notice_memory + (imm % 1000) * 4, 4);
+    CHECK(value == imm, "notice %u before its data (%u)", imm, value);
+}
+
+static void notices_come_in_order_behind_their_data(void)
+{
+    enum { COUNT = 5000 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(8192, RW);
+
+    notice_memory = m.bytes;
+    end->on_notify = check_notice;
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint32_t i = 1; i <= COUNT && rank == 0; i++) {
+        uint32_t at = (i % 1000) * 4;
+        memcpy(m.bytes + at, &i, 4);
+        CHECK(post_write(link, &m, at, r.addr + at, r.rkey, 4, PROV_NOTIFY, i) >= 0);
+        if (i % 500 == 0) { /* do not overwrite what was not looked at */
+            settle(link);
+            pump_until(cell(0) >= i);
+        }
+    }
+    while (rank == 1 && link->num_notices < COUNT) {
+        pump();
+        set_cell(0, link->num_notices);
+    }
+    barrier();
+    CHECK(link->num_failed == 0);
+}
+
+static void check_message(struct link *link, const void *data, size_t n)
+{
+    uint32_t value;
+    uint64_t number = link->num_messages - 1;
+
+    CHECK(n == number % (PROV_MSG_MAX + 1) && is_filled(data, n, number), "message %lu of %zu",
+          (unsigned long)number, n);
+    memcpy(&value, notice_memory + (number % 1000) * 4, 4);
+    CHECK(value == (uint32_t)number, "message %lu before the data", (unsigned long)number);
+}
+
+static void messages_of_all_sizes_come_in_order_behind_data(void)
+{
+    enum { COUNT = 2 * (PROV_MSG_MAX + 1) };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(8192, RW);
+    uint8_t message[PROV_MSG_MAX];
+
+    notice_memory = m.bytes;
+    end->on_message = check_message;
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint32_t i = 0; i < COUNT && rank == 0; i++) {
+        uint32_t at = (i % 1000) * 4, n = i % (PROV_MSG_MAX + 1);
+        memcpy(m.bytes + at, &i, 4);
+        CHECK(post_write(link, &m, at, r.addr + at, r.rkey, 4, 0, 0) >= 0);
+        fill(message, n, i);
+        CHECK(post_send(link, message, n, i % 64 ? 0 : PROV_SIGNAL) >= 0);
+        memset(message, 0xee, n);
+        if (i % 500 == 499) {
+            settle(link);
+            pump_until(cell(0) >= i + 1);
+        }
+    }
+    while (rank == 1 && link->num_messages < COUNT) {
+        pump();
+        set_cell(0, link->num_messages);
+    }
+    if (rank == 0)
+        settle(link);
+    barrier();
+    CHECK(link->num_failed == 0);
+}
+
+static void fenced_write_waits_for_the_read(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(1 << 20, RW);
+    const uint32_t half = 1 << 19;
+
+    if (rank == 1)
+        fill(m.bytes, half, 0);
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 0; i < 20 && rank == 0; i++) {
+        fill(m.bytes + half, half, i + 1);
+        CHECK(post_read(link, &m, 0, r.addr, r.rkey, half, 0) >= 0);
+        CHECK(post_write(link, &m, half, r.addr, r.rkey, half, PROV_FENCE | PROV_SIGNAL, 0) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0 && is_filled(m.bytes, half, i), "round %lu", (unsigned long)i);
+    }
+    barrier();
+    CHECK(rank == 0 || is_filled(m.bytes, half, 20));
+}
+
+static void unsignalled_floods_lose_nothing(void)
+{
+    enum { COUNT = 20000 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(4096, RW);
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    /* both at once, so that neither's ring is drained by idleness */
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        size_t at = (i % 100) * 8;
+        memcpy(m.bytes + at, &i, 8);
+        if (i % 3)
+            CHECK(post_write(link, &m, at, r.addr + 2048 + at, r.rkey, 8, i % 5 ? 0 : PROV_NOTIFY,
+                             (uint32_t)i) >= 0);
+        else
+            CHECK(post_send(link, &i, 8, PROV_MORE) >= 0);
+        if (i % 64 == 0)
+            ops->ep_flush(end->ep);
+    }
+    settle(link);
+    pump_until(link->num_messages == COUNT / 3);
+    barrier();
+    CHECK(link->num_failed == 0 && link->num_messages == COUNT / 3);
+}
+
+static void writes_at_full_speed_do_not_block_each_other(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(4 << 20, RW);
+    const uint32_t half = 2 << 20;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 0; i < 10; i++) {
+        fill(m.bytes, half, i + (uint64_t)rank);
+        CHECK(post_write(link, &m, 0, r.addr + half, r.rkey, half, PROV_SIGNAL, 0) >= 0);
+        CHECK(post_send(link, &i, 8, PROV_SIGNAL) >= 0);
+        pump_until(link->num_messages == i + 1);
+        CHECK(is_filled(m.bytes + half, half, i + (uint64_t)!rank));
+        settle(link);
+        barrier();
+    }
+    CHECK(link->num_failed == 0);
+}
+
+/*
+ * Protection
+ */
+
+/* An operation that must fail, at once or later; afterwards the connection is up again. */
+static struct link *expect(struct link *link, int to, bool write, struct prov_xfer x, int error,
+                           enum prov_status status)
+{
+    struct end *end = link->end;
+    uint64_t id = link->peer_id;
+
+    x.flags |= PROV_SIGNAL;
+    int rc = post_xfer(link, write, &x);
+    if (rc >= 0) {
+        CHECK(!(rc & PROV_COMPLETE), "executed");
+        pump_until(link->outstanding == 0);
+        CHECK(link->num_failed == 1 && link->failure == status, "status %d instead of %d",
+              (int)link->failure, (int)status);
+        link->num_failed = 0;
+        for (int i = 0; i < 1000; i++) /* it may be down now */
+            pump();
+    } else {
+        CHECK(rc == error, "%d instead of %d", rc, error);
+        CHECK(!link->down);
+    }
+    return link->down ? link_to(end, to, id) : link;
+}
+
+static void bad_keys_ranges_and_rights_are_refused(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(8192, RW), ro = memory_new(4096, PROV_ACCESS_READ);
+    struct memory wo = memory_new(4096, PROV_ACCESS_WRITE), gone = memory_new(4096, RW);
+
+    memory_publish(&m, 0);
+    memory_publish(&ro, 1);
+    memory_publish(&wo, 2);
+    memory_publish(&gone, 3);
+    uint32_t gone_lkey = gone.mr->lkey;
+    ops->dereg(prov, gone.mr);
+    gone.mr = NULL;
+    struct link *link = pair_up(end);
+    if (rank == 0) {
+        struct remote r = memory_of(1, 0), rro = memory_of(1, 1), rwo = memory_of(1, 2),
+                      rgone = memory_of(1, 3);
+        struct prov_xfer good = {.lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey,
+                                 .length = 64};
+        struct prov_xfer x = good;
+        x.rkey = ~r.rkey;
+        link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
+        link = expect(link, 1, false, x, -EACCES, PROV_RMT_ACCESS);
+        x = good;
+        x.rmt = r.addr + 8192 - 63;
+        link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
+        x.rmt = r.addr - 1;
+        link = expect(link, 1, false, x, -EACCES, PROV_RMT_ACCESS);
+        x.rmt = UINT64_MAX - 10;
+        link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
+        x = good;
+        x.rkey = rro.rkey;
+        x.rmt = rro.addr;
+        link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
+        CHECK(post_xfer(link, false, &x) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0);
+        x.rkey = rwo.rkey;
+        x.rmt = rwo.addr;
+        link = expect(link, 1, false, x, -EACCES, PROV_RMT_ACCESS);
+        x.rkey = rgone.rkey;
+        x.rmt = rgone.addr;
+        link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
+        x = good;
+        x.lkey = ~x.lkey;
+        link = expect(link, 1, true, x, -EPERM, PROV_LCL_ACCESS);
+        x.lkey = gone_lkey;
+        link = expect(link, 1, true, x, -EPERM, PROV_LCL_ACCESS);
+        x = good;
+        x.lcl = m.bytes + 8192 - 63;
+        link = expect(link, 1, true, x, -EPERM, PROV_LCL_ACCESS);
+        x.lcl = ro.bytes;
+        x.lkey = ro.mr->lkey;
+        CHECK(post_xfer(link, true, &x) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0);
+        link = expect(link, 1, false, x, -EPERM, PROV_LCL_ACCESS);
+        CHECK(post_xfer(link, true, &good) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0);
+    }
+    barrier();
+}
+
+static void memory_that_is_not_there_is_not_registered(void)
+{
+    struct prov_mr *mr;
+    uint8_t *p = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(p != MAP_FAILED);
+    CHECK(ops->reg(prov, 0, p, 4096, RW, &mr) == -EFAULT);
+    CHECK(ops->reg(prov, 0, p, 4096, PROV_ACCESS_READ, &mr) == 0);
+    ops->dereg(prov, mr);
+    munmap(p + 4096, 4096);
+    CHECK(ops->reg(prov, 0, p, 3 * 4096, PROV_ACCESS_READ, &mr) == -EFAULT);
+}
+
+static void thousands_of_regions_are_told_apart(void)
+{
+    enum { COUNT = 10000 };
+    static struct prov_mr *mrs[COUNT];
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(4096, RW), keys = memory_new(COUNT * 4, RW);
+    uint8_t *area = mmap(NULL, COUNT * 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                         0);
+
+    CHECK(area != MAP_FAILED);
+    for (int i = 0; i < COUNT && rank == 1; i++) {
+        CHECK(ops->reg(prov, 0, area + 64 * i, 64, RW, &mrs[i]) == 0);
+        memcpy(keys.bytes + 4 * i, &mrs[i]->rkey, 4);
+    }
+    memory_publish(&keys, 0);
+    set_cell(2, rank == 1 ? (uintptr_t)area : cell(2));
+    struct link *link = pair_up(end);
+    if (rank == 0) {
+        struct remote r = memory_of(1, 0);
+        CHECK(post_read(link, &keys, 0, r.addr, r.rkey, COUNT * 4, PROV_SIGNAL) >= 0);
+        settle(link);
+        for (uint32_t i = 0; i < COUNT; i += 7) {
+            uint32_t rkey;
+            memcpy(&rkey, keys.bytes + 4 * i, 4);
+            memcpy(m.bytes, &i, 4);
+            struct prov_xfer x = {.lcl = m.bytes, .lkey = m.mr->lkey, .length = 4, .rkey = rkey,
+                                  .rmt = cell(2) + 64 * i, .flags = PROV_COPY};
+            CHECK(post_xfer(link, true, &x) >= 0);
+        }
+        settle(link);
+        CHECK(link->num_failed == 0);
+    }
+    barrier();
+    for (uint32_t i = 0; i < COUNT && rank == 1; i += 7)
+        CHECK(memcmp(area + 64 * i, &i, 4) == 0);
+    for (int i = 0; i < COUNT && rank == 1; i++)
+        ops->dereg(prov, mrs[i]);
+}
+
+/*
+ * Ends
+ */
+
+static void killed_peer_takes_its_connections_down(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(1 << 16, RW);
+    struct timespec t0, t1;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(1, 0);
+    barrier();
+    if (rank == 1) {
+        set_cell(0, 1);
+        for (uint64_t i = 0;; i++) {
+            post_send(link, &i, 8, 0);
+            if (i == 1000)
+                set_cell(0, 2);
+        }
+    }
+    while (cell(0) != 2 || link->num_messages < 100)
+        pump();
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    mark_gone(1);
+    kill((pid_t)world->pids[1], SIGKILL);
+    for (uint64_t i = 0; !link->down; i++) {
+        if (i % 2)
+            post_write(link, &m, 0, r.addr, r.rkey, 1 << 16, PROV_SIGNAL, 0);
+        else
+            post_send(link, &i, 8, PROV_SIGNAL);
+        pump();
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    CHECK(link->reason == PROV_REASON_PEER_DEAD, "reason %d", (int)link->reason);
+    printf("     down %.1f ms after the kill\n", (double)(t1.tv_sec - t0.tv_sec) * 1e3 +
+                                                     (double)(t1.tv_nsec - t0.tv_nsec) * 1e-6);
+    link = link_ask(end, 1, id_of(1, 0));
+    pump_until(link->down);
+    CHECK(link->reason == PROV_REASON_PEER_DEAD && !link->up, "reason %d", (int)link->reason);
+}
+
+/* One of those who write to an endpoint is killed at any moment; the others must not notice. */
+static void killed_producer_does_not_stop_the_others(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    uint8_t message[PROV_MSG_MAX];
+    struct memory m = memory_new(1 << 16, RW);
+
+    memory_publish(&m, 0);
+    fill(message, sizeof(message), 1);
+    barrier();
+    if (rank == 0) {
+        pump_until(end->num_links == (unsigned int)size - 1);
+        uint64_t start = 1000 + below(3000);
+        pump_until(link_find(end, id_of(3, 0)) &&
+                   link_find(end, id_of(3, 0))->num_messages > start);
+        mark_gone(3);
+        kill((pid_t)world->pids[3], SIGKILL);
+        struct link *dead = link_find(end, id_of(3, 0));
+        uint64_t before = link_find(end, id_of(1, 0))->num_messages;
+        pump_until(dead->down);
+        CHECK(dead->reason == PROV_REASON_PEER_DEAD);
+        pump_until(link_find(end, id_of(1, 0))->num_messages > before + 5000);
+        before = link_find(end, id_of(2, 0))->num_messages;
+        pump_until(link_find(end, id_of(2, 0))->num_messages > before + 5000);
+        set_cell(0, 1);
+    } else {
+        struct link *link = link_to(end, 0, id_of(0, 0));
+        struct remote r = memory_of(0, 0);
+        while (rank == 3 || !cell(0)) {
+            post_write(link, &m, 0, r.addr, r.rkey, 16, PROV_NOTIFY, 1);
+            post_send(link, message, below(sizeof(message)), 0);
+        }
+        settle(link);
+    }
+    barrier();
+}
+
+static void closed_endpoint_delivers_what_was_sent(void)
+{
+    for (int round = 0; round < 10; round++) {
+        struct end *end = end_open(id_of(rank, 0));
+        struct link *link = NULL;
+        uint64_t count = 1 + below(100);
+        barrier();
+        if (rank == 0)
+            link = link_ask(end, 1, id_of(1, 0));
+        else
+            pump_until((link = link_find(end, id_of(0, 0))) && link->up);
+        if (rank == 1) {
+            for (uint64_t i = 0; i < count; i++)
+                CHECK(post_send(link, &i, 8, PROV_SIGNAL) >= 0);
+            settle(link);
+            set_cell(0, count);
+            end_close(end);
+            barrier();
+        } else {
+            pump_until(link->down);
+            CHECK(link->reason == PROV_REASON_CLOSED, "reason %d", (int)link->reason);
+            CHECK(link->num_messages == cell(0), "%lu of %lu", (unsigned long)link->num_messages,
+                  (unsigned long)cell(0));
+            link = link_ask(end, 1, id_of(1, 0));
+            pump_until(link->down);
+            CHECK(link->reason == PROV_REASON_NO_ENDPOINT, "reason %d", (int)link->reason);
+            end_close(end);
+            barrier();
+        }
+    }
+}
+
+static void forked_child_does_not_hide_a_death(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct link *link = pair_up(end);
+
+    if (rank == 1) {
+        pid_t child = fork();
+        if (child == 0) {
+            /* outlives the parent until the test is over */
+            while (cell(1) == 0)
+                usleep(1000);
+            _exit(0);
+        }
+        set_cell(0, 1);
+        for (;;)
+            pump();
+    }
+    pump_until(cell(0) == 1);
+    usleep(20000);
+    mark_gone(1);
+    kill((pid_t)world->pids[1], SIGKILL);
+    pump_until(link->down);
+    CHECK(link->reason == PROV_REASON_PEER_DEAD);
+    set_cell(1, 1);
+}
+
+static void forked_child_does_not_disturb(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct link *link = pair_up(end);
+    uint64_t value = 1;
+
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    barrier();
+    CHECK(post_send(link, &value, 8, PROV_SIGNAL) >= 0);
+    pump_until(link->num_messages == 1);
+    settle(link);
+    barrier();
+}
+
+/*
+ * Oneself, and everybody
+ */
+
+static void self_connections_work(void)
+{
+    struct end *a = end_open(id_of(rank, 0)), *b = end_open(id_of(rank, 1));
+    struct memory m = memory_new(8192, RW);
+
+    memory_publish(&m, 0);
+    for (int same = 0; same < 2; same++) {
+        struct end *to = same ? a : b;
+        struct link *link = link_to(a, rank, to->id), *other = NULL;
+        CHECK(to->num_requests == 1);
+        for (unsigned int i = 0; i < to->num_links; i++) {
+            if (to->links[i]->accepted)
+                other = to->links[i];
+        }
+        CHECK(other && other != link);
+        pump_until(other->up);
+        struct remote r = memory_of(rank, 0);
+        for (uint32_t n = 1; n <= 4096; n = n * 2 + 1) {
+            fill(m.bytes, n, n);
+            CHECK(post_write(link, &m, 0, r.addr + 4096, r.rkey, n, PROV_NOTIFY, n) >= 0);
+            settle(link);
+            CHECK(is_filled(m.bytes + 4096, n, n));
+            memset(m.bytes, 0, n);
+            CHECK(post_read(link, &m, 0, r.addr + 4096, r.rkey, n, PROV_SIGNAL) >= 0);
+            settle(link);
+            CHECK(is_filled(m.bytes, n, n));
+            CHECK(post_send(other, &n, 4, PROV_SIGNAL) >= 0);
+            settle(other);
+        }
+        pump_until(other->num_notices == 12 + 1 || other->num_notices == 12);
+        pump_until(link->num_messages == other->num_notices);
+        link_close(link);
+        pump_until(other->down);
+        CHECK(other->reason == PROV_REASON_CLOSED);
+    }
+}
+
+static void all_to_all(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(1 << 20, RW);
+    const uint32_t block = (1 << 20) / MAX_RANKS / 2;
+
+    memory_publish(&m, 0);
+    barrier_without_polling();
+    for (int round = 0; round < 3; round++) {
+        for (int to = 0; to < size; to++) {
+            struct link *link = to == rank ? NULL : link_to(end, to, id_of(to, 0));
+            struct remote r = memory_of(to, 0);
+            if (!link)
+                continue;
+            fill(m.bytes + block * (MAX_RANKS + (uint32_t)to), block,
+                 (uint64_t)(rank * 10 + to + round));
+            CHECK(post_write(link, &m, block * (MAX_RANKS + (uint32_t)to),
+                             r.addr + block * (uint32_t)rank, r.rkey, block, PROV_SIGNAL, 0) >= 0);
+        }
+        for (unsigned int i = 0; i < end->num_links; i++) {
+            if (end->links[i]->conn)
+                settle(end->links[i]);
+        }
+        barrier();
+        for (int from = 0; from < size; from++)
+            CHECK(from == rank || is_filled(m.bytes + block * (uint32_t)from, block,
+                                            (uint64_t)(from * 10 + rank + round)));
+        barrier();
+    }
+}
+
+static void sleeping_owner_is_woken(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct link *link = pair_up(end);
+    uint64_t value = 7;
+
+    barrier();
+    for (uint64_t round = 1; round <= 200; round++) {
+        if (rank == (int)(round % 2)) {
+            if (round % 3 == 0)
+                usleep(2000);
+            CHECK(post_send(link, &value, 8, PROV_SOLICITED | PROV_SIGNAL) >= 0);
+            settle(link);
+            pump_until(cell(0) == round);
+        } else {
+            while (link->num_messages < (round + (uint64_t)(rank == 0)) / 2) {
+                if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+                    while (sem_wait(&end->woken) != 0)
+                        ;
+            }
+            ops->ep_disarm(end->ep);
+            set_cell(0, round);
+        }
+    }
+    barrier();
+}
+
+static void sleeping_owner_is_told_of_requests_and_deaths(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+
+    barrier();
+    if (rank == 1) {
+        link_to(end, 0, id_of(0, 0));
+        set_cell(0, 1);
+        for (;;)
+            pump();
+    }
+    struct link *link;
+    while (!(link = link_find(end, id_of(1, 0)))) {
+        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+            sem_wait(&end->woken);
+    }
+    pump_until(link->up && cell(0) == 1);
+    while (pump())
+        ;
+    while (ops->ep_arm(end->ep))
+        pump();
+    mark_gone(1);
+    kill((pid_t)world->pids[1], SIGKILL);
+    while (!link->down) {
+        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+            sem_wait(&end->woken);
+    }
+    CHECK(link->reason == PROV_REASON_PEER_DEAD);
+}
+
+/*
+ * Anything
+ */
+
+enum { AREA = 1 << 16, TRAFFIC_OPS = 3000 };
+
+static void check_random_message(struct link *link, const void *data, size_t n)
+{
+    uint64_t number = link->num_messages - 1;
+
+    CHECK(is_filled(data, n, number * 7 + link->peer_id), "message %lu of %zu",
+          (unsigned long)number, n);
+}
+
+/* Each has an area of its own in everybody's memory, and knows what must be in it. */
+static void random_step(struct link *link, struct memory *m, struct remote r, uint8_t *shadow,
+                        uint64_t *sent)
+{
+    uint32_t length = (uint32_t)(below(4) ? below(200) : below(AREA / 2));
+    uint32_t at = (uint32_t)below(AREA - length + 1);
+    uint32_t flags = (below(4) ? 0u : PROV_SIGNAL) | (below(4) ? 0u : PROV_SOLICITED);
+    uint8_t message[PROV_MSG_MAX];
+
+    switch (below(4)) {
+    case 0:
+    case 1:
+        fill(m->bytes, length, random_u64());
+        memcpy(shadow + at, m->bytes, length);
+        if (below(3) == 0)
+            flags |= PROV_NOTIFY;
+        CHECK(post_write(link, m, 0, r.addr + at, r.rkey, length, flags, (uint32_t)at) >= 0);
+        settle(link);
+        break;
+    case 2:
+        memset(m->bytes, 0xcc, length);
+        CHECK(post_read(link, m, 0, r.addr + at, r.rkey, length, flags & PROV_SIGNAL) >= 0);
+        settle(link);
+        CHECK(memcmp(m->bytes, shadow + at, length) == 0, "read of %u at %u", length, at);
+        break;
+    default:
+        length = (uint32_t)below(PROV_MSG_MAX + 1);
+        fill(message, length, *sent * 7 + link->end->id);
+        CHECK(post_send(link, message, length, flags) >= 0);
+        ++*sent;
+    }
+}
+
+static void random_traffic_keeps_its_data(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory source = memory_new(AREA, RW), target = memory_new(MAX_RANKS * AREA, RW);
+    static uint8_t shadow[MAX_RANKS][AREA];
+    uint64_t sent[MAX_RANKS] = {0};
+    struct link *links[MAX_RANKS] = {0};
+
+    end->on_message = check_random_message;
+    memory_publish(&target, 0);
+    barrier();
+    for (int to = 0; to < size; to++) {
+        if (to != rank)
+            link_to(end, to, id_of(to, 0));
+    }
+    barrier();
+    for (int to = 0; to < size; to++) {
+        if (to != rank)
+            CHECK((links[to] = link_find(end, id_of(to, 0))) != NULL);
+    }
+    for (int i = 0; i < TRAFFIC_OPS; i++) {
+        int to = (int)below((uint64_t)size);
+        struct remote r = memory_of(to, 0);
+        r.addr += (uint64_t)rank * AREA;
+        if (to != rank)
+            random_step(links[to], &source, r, shadow[to], &sent[to]);
+        if (below(8) == 0)
+            pump();
+    }
+    for (int to = 0; to < size; to++) {
+        if (links[to])
+            settle(links[to]);
+        set_cell(rank * MAX_RANKS + to, sent[to]);
+    }
+    barrier();
+    for (int from = 0; from < size; from++) {
+        if (links[from])
+            pump_until(links[from]->num_messages == cell(from * MAX_RANKS + rank));
+    }
+    barrier();
+}
+
+static const struct test tests[] = {
+#define TEST(name, ranks, ...) {#name, ranks, name, __VA_ARGS__}
+    TEST(connection_carries_hellos_and_closes_in_order, 2, 0),
+    TEST(missing_endpoint_is_said_and_found_later, 2, 0),
+    TEST(rejection_is_said, 2, 0),
+    TEST(both_may_ask_at_once, 2, 0),
+    TEST(many_connections_between_many_endpoints, 2, 0),
+    TEST(writes_of_all_sizes_arrive, 2, 0),
+    TEST(copied_writes_need_no_registration, 2, 0),
+    TEST(reads_of_all_sizes_bring_the_data, 2, 0),
+    TEST(last_word_lands_last, 2, 0),
+    TEST(notices_come_in_order_behind_their_data, 2, 0),
+    TEST(messages_of_all_sizes_come_in_order_behind_data, 2, 0),
+    TEST(fenced_write_waits_for_the_read, 2, 0),
+    TEST(unsignalled_floods_lose_nothing, 2, 0),
+    TEST(writes_at_full_speed_do_not_block_each_other, 2, 0),
+    TEST(bad_keys_ranges_and_rights_are_refused, 2, 0),
+    TEST(memory_that_is_not_there_is_not_registered, 1, 0),
+    TEST(thousands_of_regions_are_told_apart, 2, 0),
+    TEST(killed_peer_takes_its_connections_down, 2, 1 << 1),
+    TEST(killed_producer_does_not_stop_the_others, 4, 1 << 3),
+    TEST(closed_endpoint_delivers_what_was_sent, 2, 0),
+    TEST(forked_child_does_not_hide_a_death, 2, 1 << 1),
+    TEST(forked_child_does_not_disturb, 2, 0),
+    TEST(self_connections_work, 1, 0),
+    TEST(all_to_all, 4, 0),
+    TEST(sleeping_owner_is_woken, 2, 0),
+    TEST(sleeping_owner_is_told_of_requests_and_deaths, 2, 1 << 1),
+    TEST(random_traffic_keeps_its_data, 3, 0),
+};
+
+int main(int argc, char **argv)
+{
+    return run_tests(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

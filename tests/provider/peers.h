@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the provider tests share: N forked processes, each with a provider opened, a background
+ * thread for its progress(), endpoints and connections that keep what their callbacks were given.
+ * Knows a provider only through provider.h.
+ *
+ * A failed CHECK ends the process; the parent then ends the others. Nothing depends on time but one
+ * deadline for each test.
+ */
+#ifndef PEERS_H
+#define PEERS_H
+
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+enum { MAX_RANKS = 8, MAX_ENDS = 16, MAX_LINKS = 512, MAX_CELLS = 64, MAX_LOG = 65536 };
+
+#define CHECK(cond, ...)                                                                           \
+    do {                                                                                           \
+        if (!(cond))                                                                               \
+            check_failed(__FILE__, __LINE__, #cond, " " __VA_ARGS__);                              \
+    } while (0)
+
+void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
+
+/* A connection as its owner sees it. */
+struct link {
+    struct end *end;
+    struct prov_conn *conn;
+    uint64_t peer_id;
+    bool up, down, accepted;
+    enum prov_reason reason;
+    uint8_t hello[PROV_HELLO_MAX];
+    size_t hello_size;
+    uint64_t posted;        /* cookie of the last operation */
+    uint64_t outstanding;   /* operations that will still be reported */
+    uint64_t last_cookie;   /* of done() */
+    uint64_t num_failed;
+    enum prov_status failure; /* of the first that failed */
+    uint64_t num_messages, num_notices;
+    void (*on_message)(struct link *link, const void *data, size_t size);
+    void (*on_notify)(struct link *link, uint32_t imm);
+    void *arg;
+};
+
+enum policy { ACCEPT, REJECT };
+
+/* An endpoint. */
+struct end {
+    struct prov_ep *ep;
+    uint64_t id;
+    enum policy policy;
+    unsigned int num_requests;
+    bool armed;
+    sem_t woken;
+    void (*on_message)(struct link *link, const void *data, size_t size);
+    void (*on_notify)(struct link *link, uint32_t imm);
+    void (*on_accepted)(struct link *link);
+    void *arg;
+    struct link *links[MAX_LINKS];
+    unsigned int num_links;
+};
+
+/* Registered memory of one's own, and what others need to know of it. */
+struct memory {
+    uint8_t *bytes;
+    size_t size;
+    struct prov_mr *mr;
+};
+
+struct remote {
+    uint64_t addr;
+    uint32_t rkey;
+};
+
+/* Shared by all processes of a test. */
+struct world {
+    uint8_t addr[MAX_RANKS][PROV_ADDR_MAX];
+    uint64_t addr_size[MAX_RANKS];
+    int64_t pids[MAX_RANKS];
+    uint64_t arrived[MAX_RANKS];   /* barriers that a process has come to */
+    uint64_t cells[MAX_CELLS];
+    struct remote remotes[MAX_RANKS][MAX_CELLS];
+};
+
+extern struct world *world;
+extern int rank, size;
+extern uint64_t seed;
+extern const struct prov_ops *ops;
+extern struct prov *prov;
+
+struct test {
+    const char *name;
+    int ranks;
+    void (*body)(void);
+    unsigned int may_die; /* ranks (bits) that are killed */
+};
+
+/* Runs the tests that the command line names, or all. */
+int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests);
+
+uint64_t random_u64(void);
+static inline uint64_t below(uint64_t n)
+{
+    return random_u64() % n;
+}
+
+static inline uint64_t cell(int i)
+{
+    return __atomic_load_n(&world->cells[i], __ATOMIC_SEQ_CST);
+}
+static inline void set_cell(int i, uint64_t v)
+{
+    __atomic_store_n(&world->cells[i], v, __ATOMIC_SEQ_CST);
+}
+
+/* Polls all endpoints once; yields if nothing came. */
+int pump(void);
+/* Polls until the condition holds. */
+#define pump_until(cond)                                                                           \
+    do {                                                                                           \
+        while (!(cond))                                                                            \
+            pump();                                                                                \
+    } while (0)
+/* Waits for all processes, polling. */
+void barrier(void);
+/* The same without polling: nothing is given to callbacks. */
+void barrier_without_polling(void);
+/* Barriers do not wait for this process any more. */
+void mark_gone(int rank);
+
+struct end *end_open(uint64_t id);
+void end_close(struct end *end);
+struct link *link_ask(struct end *end, int to, uint64_t peer_id);
+/* Asks again until it is up: for peers that may not be there yet or ask at the same time. */
+struct link *link_to(struct end *end, int to, uint64_t peer_id);
+struct link *link_find(struct end *end, uint64_t peer_id);
+void link_close(struct link *link);
+
+struct memory memory_new(size_t size, unsigned int access);
+void memory_free(struct memory *m);
+/* Tells everybody about it, under a number. */
+void memory_publish(const struct memory *m, int number);
+struct remote memory_of(int whose, int number);
+
+/* Post, polling while there is no room. Return what the provider said. */
+int post_write(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
+               uint32_t length, uint32_t flags, uint32_t imm);
+int post_read(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
+              uint32_t length, uint32_t flags);
+int post_send(struct link *link, const void *data, size_t length, uint32_t flags);
+/* The same with everything given. */
+int post_xfer(struct link *link, bool write, struct prov_xfer *x);
+/* Makes unreported operations report, and waits for them. */
+void settle(struct link *link);
+
+void fill(uint8_t *bytes, size_t n, uint64_t pattern);
+bool is_filled(const uint8_t *bytes, size_t n, uint64_t pattern);
+
+#endif
