@@ -65,15 +65,15 @@ static struct pollfd *polls; /* [0] signals, [1] server, then two per process */
 static pid_t group;          /* process group of the job */
 static uint32_t running;
 static int worst;
-static bool terminal;        /* the job takes our place as the terminal's foreground group */
-static bool ending;          /* the rest is being killed */
-static int forwarded;        /* the last signal that was passed on and may end processes */
-static int64_t kill_at;      /* SIGKILL then; 0: not asked for */
+static bool terminal;   /* the job takes our place as the terminal's foreground group */
+static bool ending;     /* the rest is being killed */
+static int forwarded;   /* the last signal that was passed on and may end processes */
+static int64_t kill_at; /* SIGKILL then; 0: not asked for */
 static sigset_t old_mask;
 static struct rlimit old_files;
 
-static const int watched[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1, SIGUSR2,
-                              SIGALRM, SIGCONT, SIGTSTP, SIGWINCH};
+static const int watched[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                              SIGUSR2, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH};
 
 static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
 {
@@ -88,17 +88,18 @@ static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
 
 static void print_help(void)
 {
-    printf("Usage: utofurun -n N [options] program [arguments]\n"
-           "Starts N processes on this machine as one uTofu job, without MPI.\n\n"
-           "  -n, --np N         number of processes\n"
-           "      --nodes K      play K nodes: ranks are dealt out to them in blocks (default 1)\n"
-           "      --timeout S    end the job after S seconds, with status 124\n"
-           "      --tag-output   start every line of output with the rank: \"[3] \"\n"
-           "  -h, --help         print this text\n"
-           "  -V, --version      print the version\n\n"
-           "Standard input goes to rank 0. Signals are passed on. When a process fails, the others\n"
-           "are ended and utofurun says which one it was. The status is the worst of the processes'\n"
-           "(128 + number for a signal), 2 for wrong usage, 127 if the program cannot be run.\n");
+    printf(
+        "Usage: utofurun -n N [options] program [arguments]\n"
+        "Starts N processes on this machine as one uTofu job, without MPI.\n\n"
+        "  -n, --np N         number of processes\n"
+        "      --nodes K      play K nodes: ranks are dealt out to them in blocks (default 1)\n"
+        "      --timeout S    end the job after S seconds, with status 124\n"
+        "      --tag-output   start every line of output with the rank: \"[3] \"\n"
+        "  -h, --help         print this text\n"
+        "  -V, --version      print the version\n\n"
+        "Standard input goes to rank 0. Signals are passed on. When a process fails, the others\n"
+        "are ended and utofurun says which one it was. The status is the worst of the processes'\n"
+        "(128 + number for a signal), 2 for wrong usage, 127 if the program cannot be run.\n");
 }
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const char *fmt, ...)
@@ -269,8 +270,8 @@ static void redirect(uint32_t rank, int out, int err)
 }
 
 /* Runs in the child; never returns. report: where an error of exec goes. */
-static void __attribute__((noreturn)) run_program(uint32_t rank, pid_t parent, int out, int err,
-                                                  int report)
+static void __attribute__((noreturn))
+run_program(uint32_t rank, pid_t parent, int out, int err, int report)
 {
     int error;
 

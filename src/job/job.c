@@ -17,10 +17,10 @@
  * comes before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not; what Slurm
  * and Flux set is wrong inside the others, so it comes last. */
 static const struct ut_job_ops *const launchers[] = {&ut_job_hand, &ut_job_pmi1, &ut_job_pmix,
-                                                    &ut_job_step, &ut_job_solo};
+                                                     &ut_job_step, &ut_job_solo};
 
 static struct {
-    pthread_mutex_t lock; /* of all below; not held during look-ups */
+    pthread_mutex_t lock;         /* of all below; not held during look-ups */
     const struct ut_job_ops *ops; /* NULL until the job is found */
     int result;                   /* of the search, when it is over and failed */
     pid_t owner;
@@ -79,8 +79,10 @@ static int apply_overrides(struct ut_job_info *info)
         info->local_size = (uint32_t)ut_env_num(UT_ENV_LOCAL_SIZE);
     if (info->local_rank < info->local_size)
         return 0;
-    ut_error("job", "local rank %u is not below the number of processes of the node, %u; look at "
-             "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", info->local_rank, info->local_size);
+    ut_error("job",
+             "local rank %u is not below the number of processes of the node, %u; look at "
+             "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+             info->local_rank, info->local_size);
     return -EINVAL;
 }
 

@@ -16,12 +16,12 @@
 enum { UT_JOB_BLOB_MAX = 255 };
 
 struct ut_job_info {
-    const char *launcher;  /* "pmix", "pmi1", "hand" or "solo" */
-    char id[256];          /* the launcher's name of the job; not unique over time */
+    const char *launcher; /* "pmix", "pmi1", "hand" or "solo" */
+    char id[256];         /* the launcher's name of the job; not unique over time */
     uint32_t rank, size;
-    uint32_t node;         /* 0-based number of the node this process is on (or says it is on) */
-    uint32_t num_nodes;    /* 0 when the launcher does not tell */
-    uint32_t local_rank;   /* among the processes of the node, in order of rank */
+    uint32_t node;       /* 0-based number of the node this process is on (or says it is on) */
+    uint32_t num_nodes;  /* 0 when the launcher does not tell */
+    uint32_t local_rank; /* among the processes of the node, in order of rank */
     uint32_t local_size;
 };
 
@@ -35,7 +35,8 @@ int ut_job_publish(const void *blob, size_t size);
 /* Reads the blob of a rank. Never waits longer than wait_ms (0: ask once, do not wait; a request
  * that the launcher answers later is remembered and completed by a later call).
  * 0 and *size set; -EAGAIN: that rank has published nothing yet; -EBUSY: the launcher's channel
- * must not be used at this moment (MPI owns it); -ENOENT: no such rank; other: the job is broken. */
+ * must not be used at this moment (MPI owns it); -ENOENT: no such rank; other: the job is broken.
+ */
 int ut_job_lookup(uint32_t rank, void *blob, size_t *size, int wait_ms);
 
 /* The rank that the launcher's layout puts at (node, local rank), without communication: the rank,

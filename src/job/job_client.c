@@ -80,9 +80,8 @@ static int connect_once(int64_t deadline)
         return -errno;
     if (connect(fd, address, c.root.address_len) != 0) {
         error = errno;
-        if (error == EINPROGRESS &&
-            (!wait_until(fd, POLLOUT, deadline) ||
-             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0))
+        if (error == EINPROGRESS && (!wait_until(fd, POLLOUT, deadline) ||
+                                     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0))
             error = ETIMEDOUT;
     }
     if (error == 0 && c.root.kind == UT_JOB_ROOT_UNIX && !ut_job_root_same_user(fd))
@@ -129,13 +128,16 @@ static int say_hello(void)
     case UT_JOB_WIRE_OK:
         return 0;
     case UT_JOB_WIRE_DUPLICATE:
-        ut_error("job", "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+        ut_error("job",
+                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
                  "its own UTOFU_RANK (a launcher inside a launcher? unset UTOFU_RANK there)",
                  c.root.text, c.rank);
         return -EEXIST;
     default:
-        ut_error("job", "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served "
-                 "there; give all its processes the same UTOFU_SIZE", c.root.text, c.rank, c.size);
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served "
+                 "there; give all its processes the same UTOFU_SIZE",
+                 c.root.text, c.rank, c.size);
         return -EINVAL;
     }
 }
@@ -162,9 +164,11 @@ static int reach_server(void)
         wait_for(-1, 0, pause_ms);
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
     }
-    ut_error("job", "UTOFU_ROOT=%s: nobody serves this job there (%s); tried for %u seconds "
+    ut_error("job",
+             "UTOFU_ROOT=%s: nobody serves this job there (%s); tried for %u seconds "
              "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host name "
-             "everywhere?", c.root.text, strerror(-rc), (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT));
+             "everywhere?",
+             c.root.text, strerror(-rc), (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT));
     return -ETIMEDOUT;
 }
 
@@ -265,9 +269,10 @@ static int tell_lost(int rc)
     c.lost_told = true;
     pthread_mutex_unlock(&c.requests.lock);
     if (tell)
-        ut_error("job", "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
-                 "answer properly; it must outlive the first contacts of the others", c.root.text,
-                 c.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0");
+        ut_error("job",
+                 "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
+                 "answer properly; it must outlive the first contacts of the others",
+                 c.root.text, c.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0");
     return rc;
 }
 

@@ -137,8 +137,10 @@ int ut_job_folder_publish(const void *blob, size_t size)
     return 0;
 fail:
     if (rc == -EEXIST)
-        ut_error("job", "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
-                 "its own UTOFU_RANK, and every job its own folder", f.folder, f.rank);
+        ut_error("job",
+                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+                 "its own UTOFU_RANK, and every job its own folder",
+                 f.folder, f.rank);
     else
         ut_error("job", "UTOFU_ROOT=%s: cannot write utofu.%u there: %s", f.folder, f.rank,
                  strerror(-rc));
@@ -170,14 +172,18 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 static int check_prefix(uint32_t rank, const struct prefix *prefix)
 {
     if (le32toh(prefix->rank) != rank || le32toh(prefix->size) != f.size) {
-        ut_error("job", "UTOFU_ROOT=%s: utofu.%u belongs to another job (of %u processes, not %u); "
-                 "give every job its own folder", f.folder, rank, le32toh(prefix->size), f.size);
+        ut_error("job",
+                 "UTOFU_ROOT=%s: utofu.%u belongs to another job (of %u processes, not %u); "
+                 "give every job its own folder",
+                 f.folder, rank, le32toh(prefix->size), f.size);
         return -EPROTO;
     }
     if (f.one_machine && f.host[0] && prefix->host[0] &&
         memcmp(f.host, prefix->host, sizeof(f.host)) != 0) {
-        ut_error("job", "UTOFU_ROOT=%s: rank %u is on another machine; a job on several machines "
-                 "needs UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", f.folder, rank);
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank %u is on another machine; a job on several machines "
+                 "needs UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 f.folder, rank);
         return -EXDEV;
     }
     return 0;

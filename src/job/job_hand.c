@@ -89,8 +89,10 @@ static int start_server(void)
     if (rc == -EADDRINUSE && h.root.kind == UT_JOB_ROOT_UNIX)
         return 0;
     if (rc != 0) {
-        ut_error("job", "UTOFU_ROOT=%s: rank 0 cannot listen there: %s; name a free port of an "
-                 "address of rank 0's machine", h.root.text, strerror(-rc));
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank 0 cannot listen there: %s; name a free port of an "
+                 "address of rank 0's machine",
+                 h.root.text, strerror(-rc));
         return rc;
     }
     h.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -158,8 +160,10 @@ static int read_root(void)
     int rc;
 
     if (!*text) {
-        ut_error("job", "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
-                 "host:port or a folder", h.size);
+        ut_error("job",
+                 "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
+                 "host:port or a folder",
+                 h.size);
         return -EINVAL;
     }
     rc = ut_job_root_parse(&h.root, text);
@@ -168,7 +172,8 @@ static int read_root(void)
     else if (rc == 0 && h.root.nodes > h.size)
         ut_error("job", "UTOFU_ROOT=%s: more nodes than processes", text);
     else if (rc != 0)
-        ut_error("job", "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder", text);
+        ut_error("job", "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder",
+                 text);
     return rc == 0 && h.root.nodes > h.size ? -EINVAL : rc;
 }
 
@@ -187,8 +192,10 @@ static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 static int place_by_root(struct ut_job_info *info)
 {
     if (!h.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
-        ut_error("job", "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
-                 "processes of a node are not known otherwise", h.root.text);
+        ut_error("job",
+                 "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
+                 "processes of a node are not known otherwise",
+                 h.root.text);
         return -EINVAL;
     }
     place_by_layout(info, h.root.nodes ? h.root.nodes : h.root.one_machine ? 1 : h.size);
@@ -216,7 +223,8 @@ static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
 
 static int hand_open(struct ut_job_info *info, int64_t deadline)
 {
-    if (!ut_env_is_set(UT_ENV_SIZE) || (!ut_env_is_set(UT_ENV_RANK) && ut_env_num(UT_ENV_SIZE) > 1)) {
+    if (!ut_env_is_set(UT_ENV_SIZE) ||
+        (!ut_env_is_set(UT_ENV_RANK) && ut_env_num(UT_ENV_SIZE) > 1)) {
         ut_error("job", "UTOFU_RANK and UTOFU_SIZE belong together, but only %s is set",
                  ut_env_is_set(UT_ENV_SIZE) ? "UTOFU_SIZE" : "UTOFU_RANK");
         return -EINVAL;
@@ -304,8 +312,10 @@ static int place_by_variables(struct ut_job_info *info)
                ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
         info->local_size = 1; /* all three are taken from there */
     } else {
-        ut_error("job", "the launcher (%s) does not tell on which node rank %u is; set UTOFU_NODE, "
-                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", v->rank, h.rank);
+        ut_error("job",
+                 "the launcher (%s) does not tell on which node rank %u is; set UTOFU_NODE, "
+                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 v->rank, h.rank);
         return -EPROTO;
     }
     return 0;
@@ -322,7 +332,7 @@ static int step_open(struct ut_job_info *info, int64_t deadline)
 
     if (!v) {
         ut_error("job", "UTOFU_ROOT is set, but UTOFU_RANK and UTOFU_SIZE are not, and no launcher "
-                 "tells them; set them, or unset UTOFU_ROOT for a job of one");
+                        "tells them; set them, or unset UTOFU_ROOT for a job of one");
         return -EINVAL;
     }
     return open_as((uint32_t)number_of(v->rank), (uint32_t)number_of(v->size), info,

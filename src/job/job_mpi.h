@@ -10,7 +10,7 @@ enum ut_job_mpi {
     UT_JOB_MPI_NONE,   /* no MPI library is loaded */
     UT_JOB_MPI_BEFORE, /* before MPI_Init */
     UT_JOB_MPI_ACTIVE,
-    UT_JOB_MPI_OVER,   /* after MPI_Finalize */
+    UT_JOB_MPI_OVER, /* after MPI_Finalize */
 };
 
 enum ut_job_mpi ut_job_mpi_state(void);

@@ -155,8 +155,10 @@ static int request(const char *text, char line[LINE_MAX_BYTES])
         rc = receive_line(line, ut_job_now_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000);
     if (rc != 0) {
         q.broken = rc;
-        ut_error("job", "the launcher does not answer on PMI_FD %d (%s to '%.*s'); does mpiexec or "
-                 "srun still run?", q.fd, strerror(-rc), (int)strcspn(text, "\n"), text);
+        ut_error("job",
+                 "the launcher does not answer on PMI_FD %d (%s to '%.*s'); does mpiexec or "
+                 "srun still run?",
+                 q.fd, strerror(-rc), (int)strcspn(text, "\n"), text);
     }
     return rc;
 }
@@ -169,13 +171,14 @@ static int check_turn(void)
     if (mpi == UT_JOB_MPI_OVER) {
         if (!q.told)
             ut_error("job", "MPI_Finalize has closed the launcher's socket: the first contact to a "
-                     "process must come before it");
+                            "process must come before it");
         q.told = true;
         return -ESHUTDOWN;
     }
     if (mpi == UT_JOB_MPI_BEFORE && is_slurm()) {
         if (!q.told)
-            ut_error("job", "under srun --mpi=pmi2, a program that uses MPI must call MPI_Init before "
+            ut_error("job",
+                     "under srun --mpi=pmi2, a program that uses MPI must call MPI_Init before "
                      "utofu (or start it with srun --mpi=pmix)");
         q.told = true;
         return -EBUSY;
@@ -260,8 +263,10 @@ static int place_by_variables(struct ut_job_info *info)
 
     if (local_rank < 0 || local_size <= local_rank) {
         if (q.size > 1 && !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
-            ut_error("job", "the launcher on PMI_FD %d does not tell on which node rank %u is; set "
-                     "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE", q.fd, q.rank);
+            ut_error("job",
+                     "the launcher on PMI_FD %d does not tell on which node rank %u is; set "
+                     "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                     q.fd, q.rank);
             return -EPROTO;
         }
         local_rank = 0;
@@ -272,7 +277,8 @@ static int place_by_variables(struct ut_job_info *info)
     if (info->local_size == q.size) {
         info->num_nodes = 1;
     } else if (!ut_env_is_set(UT_ENV_NODE)) {
-        ut_error("job", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE", q.fd);
+        ut_error("job", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
+                 q.fd);
         return -EPROTO;
     }
     return 0;
@@ -316,7 +322,7 @@ static int pmi1_open(struct ut_job_info *info, int64_t deadline)
     (void)deadline; /* every request has its own */
     if (is_port_mode()) {
         ut_error("job", "this job was started with mpiexec -pmi-port, which does not work with MPI "
-                 "programs that also use utofu; start it without -pmi-port");
+                        "programs that also use utofu; start it without -pmi-port");
         return -ENOTSUP;
     }
     q.fd = (int)ut_job_launcher_number("PMI_FD");
@@ -362,7 +368,8 @@ static int pmi1_publish(const void *blob, size_t size)
     int rc;
 
     ut_job_pmi1_encode(blob, size, hex);
-    snprintf(text, sizeof(text), "cmd=publish_name service=utofu.%s.%u port=%s\n", q.job, q.rank, hex);
+    snprintf(text, sizeof(text), "cmd=publish_name service=utofu.%s.%u port=%s\n", q.job, q.rank,
+             hex);
     rc = exchange(text, line);
     if (rc != 0 || says_ok(line))
         return rc;

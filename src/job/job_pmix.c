@@ -27,8 +27,10 @@ static int cannot_use(const char *why)
         ut_info("job", "this is a PMIx job, but %s; trying UTOFU_ROOT", why);
         return -ENODEV;
     }
-    ut_error("job", "this is a PMIx job (PMIX_NAMESPACE is set), but %s; set UTOFU_ROOT to a folder "
-             "that all processes can write, or unset PMIX_NAMESPACE for a job of one", why);
+    ut_error("job",
+             "this is a PMIx job (PMIX_NAMESPACE is set), but %s; set UTOFU_ROOT to a folder "
+             "that all processes can write, or unset PMIX_NAMESPACE for a job of one",
+             why);
     return -ENOTSUP;
 }
 
@@ -302,13 +304,14 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
     if (rc != 0)
         return rc;
     if (!wait_for_thread(deadline)) {
-        ut_error("job", "the PMIx server of this node has not answered in time (UTOFU_JOB_TIMEOUT); "
+        ut_error("job",
+                 "the PMIx server of this node has not answered in time (UTOFU_JOB_TIMEOUT); "
                  "does the launcher still run?");
         return -ETIMEDOUT;
     }
     if (p.status == PMIX_ERR_UNREACH) {
         ut_warn("job", "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
-                "job of one; unset the PMIX_* variables to silence this line");
+                       "job of one; unset the PMIX_* variables to silence this line");
         return -ENODEV;
     }
     if (p.status == PMIX_SUCCESS && p.result != 0 && ut_job_mpi_state() == UT_JOB_MPI_OVER) {

@@ -35,8 +35,8 @@ struct ut_job_requests {
     pthread_mutex_t lock;
     pthread_cond_t done;
     struct ut_job_request *first;
-    int broken;                    /* from now on every request ends with this */
-    void (*asked)(uint32_t rank);  /* called without the lock when a request was put to ASKED */
+    int broken;                   /* from now on every request ends with this */
+    void (*asked)(uint32_t rank); /* called without the lock when a request was put to ASKED */
 };
 
 void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank));

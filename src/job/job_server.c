@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 enum {
-    STRANGERS_MAX = 64,     /* connections that have not said hello yet */
+    STRANGERS_MAX = 64, /* connections that have not said hello yet */
     STRANGER_LIFE_MS = 10000,
     EVENTS_MAX = 32,
-    UNKNOWN = UINT32_MAX,   /* rank of a connection that has not said hello */
+    UNKNOWN = UINT32_MAX, /* rank of a connection that has not said hello */
 };
 
 struct client {
@@ -227,7 +227,7 @@ static bool answer(struct ut_job_server *s, struct client *c)
         status = publish(&s->table[c->rank], c->in.data, size);
     } else if (c->in.type == UT_JOB_WIRE_LOOKUP && size == 4) {
         uint32_t rank = ut_job_wire_u32(&c->in, 0);
-        status = rank >= s->size         ? UT_JOB_WIRE_BAD_RANK
+        status = rank >= s->size        ? UT_JOB_WIRE_BAD_RANK
                  : !s->table[rank].blob ? UT_JOB_WIRE_NOT_YET
                                         : UT_JOB_WIRE_OK;
         if (status == UT_JOB_WIRE_OK)

@@ -18,9 +18,11 @@ static void warn_of_lonely_step(void)
     int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
 
     if (tasks > 1)
-        ut_warn("job", "srun started %lld tasks without PMIx or PMI, so each is a job of one; use "
+        ut_warn("job",
+                "srun started %lld tasks without PMIx or PMI, so each is a job of one; use "
                 "srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can "
-                "write", (long long)tasks);
+                "write",
+                (long long)tasks);
 }
 
 static int solo_open(struct ut_job_info *info, int64_t deadline)

@@ -40,8 +40,7 @@ struct ut_job_wire {
 _Static_assert(offsetof(struct ut_job_wire, data) == UT_JOB_WIRE_HEADER, "layout on the wire");
 
 static inline size_t ut_job_wire_fill(struct ut_job_wire *msg, enum ut_job_wire_type type,
-                                      enum ut_job_wire_status status, const void *data,
-                                      size_t size)
+                                      enum ut_job_wire_status status, const void *data, size_t size)
 {
     msg->magic = htole32(UT_JOB_WIRE_MAGIC);
     msg->type = (uint8_t)type;

@@ -58,8 +58,8 @@ static void sleep_ms(int ms)
 static void read_options(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"mpi", 1, NULL, 'm'},  {"delay", 1, NULL, 'd'},   {"wait", 1, NULL, 'w'},
-        {"stay", 1, NULL, 's'}, {"no-fork", 0, NULL, 'f'}, {"layout", 0, NULL, 'l'},
+        {"mpi", 1, NULL, 'm'},     {"delay", 1, NULL, 'd'},   {"wait", 1, NULL, 'w'},
+        {"stay", 1, NULL, 's'},    {"no-fork", 0, NULL, 'f'}, {"layout", 0, NULL, 'l'},
         {"threads", 1, NULL, 't'}, {NULL, 0, NULL, 0},
     };
     int o;

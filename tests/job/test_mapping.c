@@ -203,11 +203,25 @@ Test(root, three_forms)
 
 Test(root, bad_roots_are_refused)
 {
-    static const char *const bad[] = {"",           "nothing",      "/no/such/folder", "/dev/null",
-                                      ":80",        "127.0.0.1:",   "127.0.0.1:0",     "127.0.0.1:65536",
-                                      "127.0.0.1:x", "::1:80",       "[::1:80",         "[]:80",
-                                      "a/b:80",     "unix:@",       "unix:@,nodes=2",  "unix:@a,nodes=0",
-                                      "unix:@a,nodes=", "unix:@a,nodes=2x", "127.0.0.1:-1"};
+    static const char *const bad[] = {"",
+                                      "nothing",
+                                      "/no/such/folder",
+                                      "/dev/null",
+                                      ":80",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:0",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:x",
+                                      "::1:80",
+                                      "[::1:80",
+                                      "[]:80",
+                                      "a/b:80",
+                                      "unix:@",
+                                      "unix:@,nodes=2",
+                                      "unix:@a,nodes=0",
+                                      "unix:@a,nodes=",
+                                      "unix:@a,nodes=2x",
+                                      "127.0.0.1:-1"};
     struct ut_job_root root;
     char longer[200];
 
