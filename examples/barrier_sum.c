@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All processes add up a double each, again and again, over a barrier circuit, and get the same sum,
+ * bit for bit, whatever the shape of the circuit: butterfly, tree or ring.
+ *
+ *     utofurun -n 5 ./barrier_sum butterfly
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "circuit.h"
+#include "meet.h"
+
+enum { STAG = 1, ROUNDS = 1000 };
+
+/* The ids of all gates. Every process writes its own into everybody's table. */
+static utofu_vbg_id_t (*table)[CIRCUIT_MAX_GATES];
+static utofu_vbg_id_t *mine;
+
+static void tell_ids(utofu_vcq_hdl_t vcq, size_t count)
+{
+    const size_t row = sizeof(table[0]), size = MAX_PROCESSES * row;
+    int rank = my_rank(), n = num_processes();
+    utofu_vcq_id_t vcq_ids[MAX_PROCESSES];
+    utofu_stadd_t from, to;
+
+    CALL(utofu_reg_mem_with_stag(vcq, table, size, STAG, 0, &from));
+    meet(vcq, vcq_ids);
+    for (int peer = 0; peer < n; peer++) {
+        if (peer == rank)
+            continue;
+        CALL(utofu_query_stadd(vcq_ids[peer], STAG, &to));
+        CALL(utofu_put(vcq, vcq_ids[peer], from + (size_t)rank * row, to + (size_t)rank * row,
+                       count * sizeof(utofu_vbg_id_t), 0,
+                       UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
+                       NULL));
+        wait_notice(vcq); /* it is there */
+    }
+    meet(vcq, vcq_ids);
+    CALL(utofu_dereg_mem(vcq, from, 0));
+}
+
+static double sum(double value)
+{
+    double result;
+    int rc;
+
+    CALL(utofu_reduce_double(mine[0], UTOFU_REDUCE_OP_BFPSUM, &value, 1, 0));
+    while ((rc = utofu_poll_reduce_double(mine[0], 0, &result)) == UTOFU_ERR_NOT_COMPLETED)
+        continue;
+    check_call(rc, "utofu_poll_reduce_double");
+    return result;
+}
+
+/* Bits that everybody has in common are the same after "and" and "or". */
+static int same_everywhere(double value)
+{
+    const enum utofu_reduce_op ops[2] = {UTOFU_REDUCE_OP_BAND, UTOFU_REDUCE_OP_BOR};
+    uint64_t bits, result[2];
+    int rc;
+
+    memcpy(&bits, &value, sizeof(bits));
+    for (int i = 0; i < 2; i++) {
+        CALL(utofu_reduce_uint64(mine[0], ops[i], &bits, 1, 0));
+        while ((rc = utofu_poll_reduce_uint64(mine[0], 0, &result[i])) == UTOFU_ERR_NOT_COMPLETED)
+            continue;
+        check_call(rc, "utofu_poll_reduce_uint64");
+    }
+    return result[0] == result[1];
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[CIRCUIT_NUM_SHAPES] = {"butterfly", "tree", "ring"};
+    struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
+    int rank = my_rank(), n = num_processes(), shape = 0;
+    utofu_vcq_hdl_t vcq = open_vcq();
+    utofu_vcq_id_t vcq_ids[MAX_PROCESSES];
+
+    while (argc > 1 && shape < CIRCUIT_NUM_SHAPES && strcmp(argv[1], names[shape]) != 0)
+        shape++;
+    if (shape == CIRCUIT_NUM_SHAPES) {
+        fprintf(stderr, "use butterfly, tree or ring, not %s\n", argv[1]);
+        return 1;
+    }
+    size_t count = circuit_gates((enum circuit_shape)shape, n, rank);
+    table = aligned_memory(MAX_PROCESSES * sizeof(table[0]));
+    mine = table[rank];
+    CALL(utofu_alloc_vbg((utofu_tni_id_t)(rank % 6), count, 0, mine));
+    tell_ids(vcq, count);
+    circuit_wire((enum circuit_shape)shape, n, rank, table[0], settings);
+    CALL(utofu_set_vbg(settings, count));
+    meet(vcq, vcq_ids); /* all have set their gates */
+
+    double expected = 0;
+    for (int i = 0; i < n; i++)
+        expected += 1.0 / (i + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        double result = sum(1.0 / (rank + 1));
+        if (fabs(result - expected) > 1e-12 || !same_everywhere(result)) {
+            fprintf(stderr, "rank %d: the sum is %.17g, not about %.17g, or not everywhere\n", rank,
+                    result, expected);
+            return 1;
+        }
+    }
+    if (rank == 0)
+        printf("%d sums over a %s of %d processes\n", ROUNDS, names[shape], n);
+
+    meet(vcq, vcq_ids); /* nobody is on the way any more */
+    CALL(utofu_free_vbg(mine, count));
+    close_vcq(vcq);
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Wires barrier circuits for any number of processes. Each process allocates circuit_gates() gates
+ * with one call of utofu_alloc_vbg(), on any TNI; tells the ids to all others; has circuit_wire()
+ * write its settings; and gives them to utofu_set_vbg().
+ *
+ *   butterfly  In step s everybody exchanges with the process whose rank differs in bit s: about
+ *              log2(n) steps, the fastest. Where n is no power of two the processes beyond the
+ *              largest one hand in their value first and are told the result last, as in figure
+ *              2.17 of the manual.
+ *   tree       Values go up a binary tree to process 0, and the result comes down again: fewer
+ *              packets, twice the steps.
+ *   ring       Values go around from process 0 to the last one, and the result goes around from
+ *              there: fewest packets, 2n steps; every process has two neighbours only.
+ */
+#ifndef CIRCUIT_H
+#define CIRCUIT_H
+
+#include <stddef.h>
+
+#include <utofu.h>
+
+enum circuit_shape { CIRCUIT_BUTTERFLY, CIRCUIT_TREE, CIRCUIT_RING, CIRCUIT_NUM_SHAPES };
+
+/* No process needs more, for 2^30 processes and fewer. */
+enum { CIRCUIT_MAX_GATES = 32 };
+
+/* Gates that process `rank` of n needs, the start/end gate among them. */
+size_t circuit_gates(enum circuit_shape shape, int n, int rank);
+
+/* Writes the settings of process `rank`, as many as it has gates. ids holds CIRCUIT_MAX_GATES ids
+ * for each process in order of rank; of them those that utofu_alloc_vbg() gave are set. */
+void circuit_wire(enum circuit_shape shape, int n, int rank, const utofu_vbg_id_t *ids,
+                  struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES]);
+
+#endif
