@@ -511,6 +511,7 @@ void sp_conn_close(struct prov_conn *base)
 
     leave(conn);
     conn->closed = true;
+    conn->state = SP_CONN_DOWN;
     conn->up_due = conn->down_due = false;
     if (state == SP_CONN_ASKED || state == SP_CONN_ACCEPTING)
         send_control(conn, SP_CTL_REJECT);

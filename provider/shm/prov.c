@@ -273,6 +273,7 @@ static void tick(struct sp_prov *prov)
 
     drain(prov->timer_fd);
     __atomic_store_n(&prov->timer_on, 0, __ATOMIC_SEQ_CST);
+    sp_resume_listening(prov);
     for (struct sp_peer *peer = prov->peers; peer; peer = next) {
         next = peer->next;
         if (peer->state != SP_PEER_RETRY)

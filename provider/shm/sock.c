@@ -236,6 +236,26 @@ void sp_greet(struct sp_peer *peer)
     }
 }
 
+/* Nobody else can be accepted for now: looking again and again would not help. */
+static void pause_listening(struct sp_prov *prov)
+{
+    if (!prov->told_no_socket)
+        ut_error(SP_LOG, "cannot accept another peer: %s; is the limit of open files (ulimit -n) "
+                         "too low?", strerror(errno));
+    prov->told_no_socket = true;
+    prov->listen_paused = true;
+    epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->listen_fd, NULL);
+    sp_timer(prov);
+}
+
+void sp_resume_listening(struct sp_prov *prov)
+{
+    if (prov->listen_paused) {
+        prov->listen_paused = false;
+        watch(prov, prov->listen_fd, &prov->listen_fd);
+    }
+}
+
 void sp_accept_all(struct sp_prov *prov)
 {
     int fd;
@@ -252,6 +272,8 @@ void sp_accept_all(struct sp_prov *prov)
         if (watch(prov, fd, peer) != 0)
             sp_peer_die(peer);
     }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+        pause_listening(prov);
 }
 
 /*

@@ -65,7 +65,7 @@ struct sp_prov {
     struct sp_prov *next; /* for fork */
     struct prov_config config;
     pthread_mutex_t lock, mr_lock;
-    bool use_cma, forked;
+    bool use_cma, forked, listen_paused, told_no_socket;
     uint32_t told_no_cma;
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
@@ -192,6 +192,7 @@ void sp_greet(struct sp_peer *peer);
 /* Something to read, or a hang-up. With prov->lock held. */
 void sp_receive(struct sp_peer *peer);
 void sp_accept_all(struct sp_prov *prov);
+void sp_resume_listening(struct sp_prov *prov);
 void sp_tell(struct sp_peer *peer, enum sp_dgram_type type);
 int sp_host_identity(uint64_t *host);
 

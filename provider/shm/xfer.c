@@ -108,8 +108,9 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     switch (rc) {
     case -EFAULT:
         return blame(conn, x, write);
-    case -ESRCH:
-        return -ENOTCONN; /* it is dying: its socket will tell */
+    case -ESRCH: /* it is dying, as its socket will tell; or only its main thread has ended */
+        __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
+        return -EXDEV;
     case -EPERM:
     case -ENOSYS:
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);

@@ -163,7 +163,7 @@ enum { NUM_SIZES = sizeof(sizes) / sizeof(sizes[0]), SLACK = 64 };
 static void writes_of_all_sizes_arrive(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct memory m = memory_new((16 << 20) + 2 * SLACK, RW);
+    struct memory m = memory_new((16 << 20) + 4 * SLACK, RW);
 
     memory_publish(&m, 0);
     struct link *link = pair_up(end);
@@ -217,7 +217,7 @@ static void copied_writes_need_no_registration(void)
 static void reads_of_all_sizes_bring_the_data(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct memory m = memory_new((16 << 20) + 2 * SLACK, RW);
+    struct memory m = memory_new((16 << 20) + 4 * SLACK, RW);
 
     if (rank == 1)
         fill(m.bytes, m.size, 12345);

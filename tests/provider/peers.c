@@ -23,6 +23,7 @@ struct prov *prov;
 
 static struct end *ends[MAX_ENDS];
 static unsigned int num_ends;
+static struct end *closed_ends; /* progress() may be about to wake them */
 static pthread_t thread;
 static int stop_pipe[2];
 static uint64_t barriers_passed;
@@ -243,13 +244,14 @@ struct end *end_open(uint64_t id)
     return end;
 }
 
-/* Its memory stays: progress() may be about to wake it. */
 void end_close(struct end *end)
 {
     ops->ep_close(end->ep);
     for (unsigned int i = 0; i < end->num_links; i++)
         free(end->links[i]);
     end->num_links = 0;
+    end->next_closed = closed_ends;
+    closed_ends = end;
     for (unsigned int i = 0; i < num_ends; i++) {
         if (ends[i] == end)
             ends[i] = ends[--num_ends];
@@ -457,6 +459,12 @@ static void close_provider(void)
     CHECK(write(stop_pipe[1], "", 1) == 1);
     pthread_join(thread, NULL);
     ops->close(prov);
+    while (closed_ends) {
+        struct end *end = closed_ends;
+        closed_ends = end->next_closed;
+        sem_destroy(&end->woken);
+        free(end);
+    }
 }
 
 static void child_main(const struct test *t, int r)

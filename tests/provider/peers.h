@@ -59,7 +59,6 @@ struct end {
     uint64_t id;
     enum policy policy;
     unsigned int num_requests;
-    bool armed;
     sem_t woken;
     void (*on_message)(struct link *link, const void *data, size_t size);
     void (*on_notify)(struct link *link, uint32_t imm);
@@ -67,6 +66,7 @@ struct end {
     void *arg;
     struct link *links[MAX_LINKS];
     unsigned int num_links;
+    struct end *next_closed;
 };
 
 /* Registered memory of one's own, and what others need to know of it. */

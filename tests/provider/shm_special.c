@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What only the shm provider promises: faults told apart, keys of the process, nothing of another
+ * host, few descriptors, sleep that is sleep.
+ */
+#include "peers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "../../provider/shm/layout.h"
+
+enum { RW = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
+
+static struct link *pair_up(struct end *end)
+{
+    struct link *link = NULL;
+    uint64_t other = (uint64_t)!rank + 1;
+
+    barrier();
+    if (rank == 0)
+        link = link_to(end, 1, other);
+    else
+        pump_until((link = link_find(end, other)) && link->up);
+    barrier();
+    return link;
+}
+
+static bool uses_cma(void)
+{
+    const char *text = getenv("UTOFU_SHM_CMA");
+
+    return !text || strcmp(text, "0") != 0;
+}
+
+/* Registered, then unmapped: the origin learns which side is at fault, and lives on. */
+static void vanished_memory_is_a_fault_of_its_owner(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct memory m = memory_new(4 * 4096, RW);
+    struct prov_mr *mr;
+    uint8_t *p = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(p != MAP_FAILED && ops->reg(prov, 0, p, 4 * 4096, RW, &mr) == 0);
+    munmap(p + 2 * 4096, 2 * 4096);
+    world->remotes[rank][0] = (struct remote){.addr = (uintptr_t)p, .rkey = mr->rkey};
+    memory_publish(&m, 1);
+    struct link *link = pair_up(end);
+    if (rank == 0 && uses_cma()) {
+        struct remote r = memory_of(1, 0), good = memory_of(1, 1);
+        struct prov_xfer x = {.lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey,
+                              .length = 4 * 4096};
+        CHECK(post_xfer(link, true, &x) == -EFAULT);
+        CHECK(post_xfer(link, false, &x) == -EFAULT);
+        x.rmt += 3 * 4096;
+        x.length = 8;
+        CHECK(post_xfer(link, true, &x) == -EFAULT);
+        x = (struct prov_xfer){.lcl = p, .lkey = mr->lkey, .rmt = good.addr, .rkey = good.rkey,
+                               .length = 4 * 4096};
+        CHECK(post_xfer(link, true, &x) == -EPERM);
+        CHECK(post_xfer(link, false, &x) == -EPERM);
+        x.length = 4096;
+        CHECK(post_xfer(link, true, &x) >= 0);
+        settle(link);
+        CHECK(link->up && !link->down && link->num_failed == 0);
+    }
+    barrier();
+    ops->dereg(prov, mr);
+}
+
+static void stranger_without_the_key_is_turned_away(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+
+    barrier();
+    if (rank == 0) {
+        struct sp_address good, bad;
+        memcpy(&good, world->addr[1], sizeof(good));
+        bad = good;
+        bad.key ^= 1;
+        memcpy(world->addr[1], &bad, sizeof(bad));
+        struct link *link = link_ask(end, 1, 2);
+        pump_until(link->down);
+        CHECK(!link->up && link->reason == PROV_REASON_PEER_DEAD);
+        bad = good;
+        bad.host ^= 1;
+        struct prov_conn *conn;
+        CHECK(ops->connect(end->ep, &bad, sizeof(bad), 0, 2, "", 0, NULL, &conn) == -EHOSTUNREACH);
+        CHECK(ops->connect(end->ep, &good, sizeof(good) - 1, 0, 2, "", 0, NULL, &conn) == -EINVAL);
+        memcpy(world->addr[1], &good, sizeof(good));
+        link_to(end, 1, 2);
+    }
+    barrier();
+}
+
+/* Talks to the socket and sends anything: the provider shrugs. */
+static void nonsense_on_the_socket_does_no_harm(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct sp_address addr;
+    char bytes[200] = "nonsense";
+
+    barrier();
+    memcpy(&addr, world->addr[1], sizeof(addr));
+    int n = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "utofu-shm-%016llx",
+                     (unsigned long long)addr.name);
+    for (int i = 0; i < 50 && rank == 0; i++) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+        CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&sun, len) == 0);
+        struct sp_dgram d = {.type = SP_DGRAM_HELLO + (uint32_t)i % 8, .version = SP_VERSION,
+                             .target_key = i % 2 ? addr.key : 0, .key = (uint64_t)i};
+        if (i % 3)
+            CHECK(send(fd, &d, sizeof(d), 0) == sizeof(d));
+        else
+            CHECK(send(fd, bytes, below(sizeof(bytes)) + 1, 0) > 0);
+        close(fd);
+    }
+    struct link *link = pair_up(end);
+    CHECK(link->up && !link->down);
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    CHECK(dir != NULL);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+static void peers_cost_one_descriptor_each(void)
+{
+    struct end *a = end_open(100 + (uint64_t)rank), *b = end_open(200 + (uint64_t)rank);
+    int before = count_descriptors();
+
+    barrier();
+    for (int to = 0; to < size; to++) {
+        link_to(a, to, 100 + (uint64_t)to);
+        link_to(b, to, 100 + (uint64_t)to);
+    }
+    barrier();
+    int after = count_descriptors();
+    CHECK(after - before <= size - 1, "%d more for %d peers", after - before, size - 1);
+}
+
+static uint64_t cpu_us(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (uint64_t)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+}
+
+/* Asleep with connections up, and with messages that do not ask to wake anybody. */
+static void idle_processes_use_no_cpu(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct link *link = pair_up(end);
+    struct timespec nap = {.tv_nsec = 300 * 1000000};
+    uint64_t value = 1;
+
+    CHECK(post_send(link, &value, 8, PROV_SIGNAL) >= 0);
+    settle(link);
+    pump_until(link->num_messages == 1);
+    barrier();
+    while (pump())
+        ;
+    while (ops->ep_arm(end->ep))
+        pump();
+    barrier_without_polling();
+    if (rank == 0)
+        CHECK(post_send(link, &value, 8, PROV_SIGNAL) >= 0);
+    uint64_t before = cpu_us();
+    nanosleep(&nap, NULL);
+    printf("     rank %d: %lu us of CPU in 300 ms of sleep\n", rank,
+           (unsigned long)(cpu_us() - before));
+    fflush(stdout);
+    barrier_without_polling();
+}
+
+/* A ring that nobody drains fills up; the sleeper is woken before anything is lost. */
+static void full_ring_wakes_the_sleeper(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct link *link = pair_up(end);
+
+    if (rank == 0) {
+        for (uint64_t i = 0; i < 5000; i++)
+            CHECK(post_send(link, &i, 8, 0) >= 0);
+        settle(link);
+        pump_until(cell(0) == 1);
+    } else {
+        while (link->num_messages < 5000) {
+            if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep)) {
+                struct timespec until;
+                clock_gettime(CLOCK_REALTIME, &until);
+                until.tv_nsec += 50 * 1000000; /* the last ones wake nobody */
+                until.tv_sec += until.tv_nsec / 1000000000;
+                until.tv_nsec %= 1000000000;
+                sem_timedwait(&end->woken, &until);
+            }
+        }
+        set_cell(0, 1);
+    }
+    barrier();
+}
+
+static void endpoints_come_and_go(void)
+{
+    struct end *end = end_open(1 + (uint64_t)rank);
+    struct link *link = pair_up(end);
+    uint64_t value = 0;
+
+    for (uint64_t i = 0; i < 300; i++) {
+        struct end *other = end_open(1000 + i * 2 + (uint64_t)rank);
+        barrier();
+        if (rank == 0) {
+            struct link *l = link_to(other, 1, 1000 + i * 2 + 1);
+            CHECK(post_send(l, &value, 8, 0) >= 0);
+            settle(l);
+        }
+        barrier();
+        end_close(other);
+    }
+    CHECK(link->up && !link->down);
+    CHECK(post_send(link, &value, 8, 0) >= 0);
+    pump_until(link->num_messages == 1);
+    settle(link);
+    barrier();
+}
+
+static void too_many_endpoints_are_an_error(void)
+{
+    struct prov_ep *eps[SP_MAX_EPS + 1];
+    struct prov_callbacks none = {0};
+    struct prov_ep_attr attr = {.callbacks = &none};
+
+    for (uint64_t i = 0; i < SP_MAX_EPS; i++) {
+        attr.id = i;
+        CHECK(ops->ep_open(prov, &attr, &eps[i]) == 0);
+    }
+    CHECK(ops->ep_open(prov, &attr, &eps[SP_MAX_EPS]) == -EEXIST);
+    attr.id = SP_MAX_EPS;
+    CHECK(ops->ep_open(prov, &attr, &eps[SP_MAX_EPS]) == -ENOMEM);
+    ops->ep_close(eps[7]);
+    CHECK(ops->ep_open(prov, &attr, &eps[7]) == 0);
+    for (int i = 0; i < SP_MAX_EPS; i++)
+        ops->ep_close(eps[i]);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+#define TEST(name, ranks) {#name, ranks, name, 0}
+        TEST(vanished_memory_is_a_fault_of_its_owner, 2),
+        TEST(stranger_without_the_key_is_turned_away, 2),
+        TEST(nonsense_on_the_socket_does_no_harm, 2),
+        TEST(peers_cost_one_descriptor_each, 4),
+        TEST(idle_processes_use_no_cpu, 2),
+        TEST(full_ring_wakes_the_sleeper, 2),
+        TEST(endpoints_come_and_go, 2),
+        TEST(too_many_endpoints_are_an_error, 1),
+    };
+
+    return run_tests(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
