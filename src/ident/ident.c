@@ -142,25 +142,32 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident)
     return ut_vcq_id_pack(&v);
 }
 
-/* Which of the twelve a path id of 0 is: differs from VCQ to VCQ, so that a path id used with a
- * VCQ id that it was not made for is likely another path, as the manual warns. */
-static unsigned int path_rotation(utofu_vcq_id_t id)
+/* Path ids count from the default path inside the VCQ id: 0, which in the flags of a communication
+ * cannot be told from "no path given", means that path. */
+static unsigned int path_number(const uint8_t path[3])
 {
-    return (unsigned int)(ut_vcq_id_key(id) * 0x9e3779b97f4a7c15ull >> 32) % UT_NUM_PATHS;
+    return path[0] + A_SIZE * (path[1] + (unsigned)B_SIZE * path[2]);
+}
+
+static unsigned int default_path_number(utofu_vcq_id_t id)
+{
+    uint8_t path[3];
+
+    unpack_abc(id >> 16, path);
+    return path_number(path);
 }
 
 utofu_path_id_t ut_path_id(utofu_vcq_id_t id, const uint8_t path[3])
 {
-    unsigned int n = path[0] + A_SIZE * (path[1] + (unsigned)B_SIZE * path[2]);
-
-    return (utofu_path_id_t)((n + path_rotation(id)) % UT_NUM_PATHS);
+    return (utofu_path_id_t)((path_number(path) + UT_NUM_PATHS - default_path_number(id)) %
+                             UT_NUM_PATHS);
 }
 
 bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3])
 {
     if (path_id >= UT_NUM_PATHS)
         return false;
-    unsigned int n = (path_id + UT_NUM_PATHS - path_rotation(id)) % UT_NUM_PATHS;
+    unsigned int n = (path_id + default_path_number(id)) % UT_NUM_PATHS;
     path[0] = (uint8_t)(n % A_SIZE);
     path[1] = (uint8_t)(n / A_SIZE % B_SIZE);
     path[2] = (uint8_t)(n / A_SIZE / B_SIZE);

@@ -77,7 +77,7 @@ static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 /* The canonical id with that key; false where no VCQ can have it. */
 bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id);
 
-/* Path ids are a permutation of the twelve paths that depends on the VCQ. */
+/* Path ids: 0 is the default path inside the VCQ id, the other eleven follow. */
 utofu_path_id_t ut_path_id(utofu_vcq_id_t id, const uint8_t path[3]);
 bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3]);
 

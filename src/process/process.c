@@ -17,7 +17,9 @@
 
 static struct ut_process proc;
 static struct ut_process *ready; /* set with release order when proc is complete */
-static int setup_result = 1;     /* 1: not tried yet */
+/* Not tried yet, or the launcher cannot be asked at this moment, later it can. */
+enum { NOT_YET = 1 };
+static int setup_result = NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
 static int env_result;
@@ -288,8 +290,9 @@ static int set_up(void)
 
     if (rc)
         return rc;
-    if (ut_job_open(&proc.job) != 0)
-        return UTOFU_ERR_FATAL;
+    rc = ut_job_open(&proc.job);
+    if (rc != 0)
+        return rc == -EBUSY ? NOT_YET : UTOFU_ERR_FATAL;
     ut_log_set_rank(proc.job->rank);
     proc.host = host_identity();
     if (getrandom(&proc.session, sizeof(proc.session), 0) != sizeof(proc.session))
@@ -320,12 +323,12 @@ int ut_process_get(const struct ut_process **process)
     if (forked)
         return UTOFU_ERR_NOT_AVAILABLE;
     pthread_mutex_lock(&setup_lock);
-    if (setup_result == 1) {
+    if (setup_result == NOT_YET) {
         setup_result = set_up();
         if (setup_result == 0)
             __atomic_store_n(&ready, &proc, __ATOMIC_RELEASE);
     }
-    int rc = setup_result;
+    int rc = setup_result == NOT_YET ? UTOFU_ERR_NOT_AVAILABLE : setup_result;
     pthread_mutex_unlock(&setup_lock);
     *process = &proc;
     return rc;

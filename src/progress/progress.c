@@ -154,6 +154,7 @@ static void *thread_main(void *arg)
     int timeout = 0;
 
     (void)arg;
+    ut_job_set_background_thread();
     for (;;) {
         int n = epoll_wait(epoll_fd, events, 8, timeout);
         for (int i = 0; i < n; i++) {

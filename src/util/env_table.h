@@ -14,8 +14,9 @@ X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",
 X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
 X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",
-  "where the processes of a job set up by hand meet: host:port (rank 0 listens there) or an "
-  "existing folder that all of them can write")
+  "where the processes of a job set up by hand meet: host:port (rank 0 listens there), "
+  "unix:@name[,nodes=K] (one machine; utofurun serves it; nodes=K deals the ranks out to K "
+  "nodes), or an existing folder that all of them can write")
 X(NODE, "UTOFU_NODE", UINT, 0, 0, 16777215, NULL,
   "node number that this process says it is on, instead of its host's")
 X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
