@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order of Put, Get and ARMW mixed at random, with and without STRONG_ORDER. Sections 2.2.10,
+ * 3.7.9.1, 6.1.3.1.
+ *
+ * Every VCQ has, on every VCQ, words of its own that nobody else touches. In an epoch a
+ * communication without STRONG_ORDER uses words that none before it used; one with STRONG_ORDER
+ * uses any. So a plain model knows what every get and ARMW finds. All processes make the scripts of
+ * all VCQs from the seed, so that targets know their remote notices.
+ *
+ * UT_ORDER_EPOCHS: epochs of the random mix. UT_ARMW_MODE: cpu or nic.
+ */
+#include "words.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(order);
+
+enum {
+    PROCS = 3,
+    PER_PROC = 2,
+    NUM_VCQS = PROCS * PER_PROC,
+    WORDS = 16,
+    MOST_WORDS = 8, /* in one put or get */
+    OPS = 60,
+    SOURCES = NUM_VCQS * WORDS * 8, /* offsets in a VCQ's memory */
+    DESTINATIONS = SOURCES + OPS * MOST_WORDS * 8,
+    SIZE = DESTINATIONS + OPS * MOST_WORDS * 8,
+};
+
+enum what { PUT, PIGGYBACK, GET, ARMW, NUM_WHATS };
+
+struct op {
+    enum what what;
+    int target;
+    unsigned int word, count; /* words of 8 bytes */
+    unsigned int half;        /* ARMW of 4 bytes: which half */
+    struct word_armw armw;    /* its operator, size and operands */
+    uint64_t values[MOST_WORDS]; /* a put's data; what a get or an ARMW finds */
+    unsigned long int flags;
+    uint64_t edata;
+};
+
+struct script {
+    struct op ops[OPS];
+    int num_ops;
+};
+
+static struct script scripts[NUM_VCQS];
+static uint64_t model[NUM_VCQS][NUM_VCQS][WORDS]; /* [origin][target] */
+static struct ut_peer peers[NUM_VCQS];
+static unsigned long int path_flag[NUM_VCQS][NUM_VCQS];
+
+/* A position of `count` words; without STRONG_ORDER only among untouched ones. False: no room. */
+static bool choose_words(struct ut_rng *rng, uint32_t *touched, struct op *op, bool strong)
+{
+    for (int attempt = 0; attempt < 4; attempt++) {
+        op->word = (unsigned int)ut_rng_below(rng, WORDS - op->count + 1);
+        uint32_t mask = ((1u << op->count) - 1) << op->word;
+        if (strong || !(*touched & mask)) {
+            *touched |= mask;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void apply_armw(struct op *op, uint64_t *word)
+{
+    unsigned int shift = op->half * 32;
+    uint64_t before = op->armw.size == 4 ? (uint32_t)(*word >> shift) : *word;
+
+    if (op->armw.op == WORD_CSWAP && op->armw.compare % 2)
+        op->armw.compare = before;
+    op->values[0] = before;
+    uint64_t after = word_after(&op->armw, before);
+    if (op->armw.size == 4)
+        *word = (*word & ~(0xffffffffull << shift)) | after << shift;
+    else
+        *word = after;
+}
+
+static void add_op(struct ut_rng *rng, int origin, struct script *script, uint32_t touched[])
+{
+    struct op *op = &script->ops[script->num_ops];
+    bool strong = ut_rng_below(rng, 2);
+
+    memset(op, 0, sizeof(*op));
+    op->what = (enum what)ut_rng_below(rng, NUM_WHATS);
+    op->target = (int)ut_rng_below(rng, NUM_VCQS);
+    op->count = op->what == ARMW        ? 1
+                : op->what == PIGGYBACK ? 1 + (unsigned int)ut_rng_below(rng, 4)
+                                        : 1 + (unsigned int)ut_rng_below(rng, MOST_WORDS);
+    if (!choose_words(rng, &touched[op->target], op, strong))
+        return;
+    op->flags = (strong ? UT_STRONG : 0) | (ut_rng_below(rng, 2) ? UT_TCQ : 0) |
+                (ut_rng_below(rng, 2) ? UT_LCL : 0) | (ut_rng_below(rng, 2) ? UT_RMT : 0) |
+                (ut_rng_below(rng, 8) ? 0 : UTOFU_ONESIDED_FLAG_DELAY_START);
+    op->edata = ut_rng_below(rng, 256);
+    op->armw.prepared = ut_rng_below(rng, 3) == 0;
+    uint64_t *words = &model[origin][op->target][op->word];
+    if (op->what == GET) {
+        op->flags |= UT_LCL;
+        memcpy(op->values, words, op->count * 8);
+    } else if (op->what == ARMW) {
+        op->flags |= UT_LCL;
+        op->armw.op = (enum word_op)(1 + ut_rng_below(rng, WORD_CSWAP));
+        op->armw.size = ut_rng_below(rng, 2) ? 4 : 8;
+        op->half = op->armw.size == 4 ? (unsigned int)ut_rng_below(rng, 2) : 0;
+        op->armw.operand = ut_rng_next(rng);
+        op->armw.compare = ut_rng_next(rng);
+        apply_armw(op, words);
+    } else {
+        for (unsigned int i = 0; i < op->count; i++)
+            words[i] = op->values[i] = ut_rng_next(rng);
+    }
+    script->num_ops++;
+}
+
+static void make_scripts(uint64_t epoch)
+{
+    for (int origin = 0; origin < NUM_VCQS; origin++) {
+        struct ut_rng rng = ut_rng_start(ut_seed() * 77 + epoch * NUM_VCQS + (uint64_t)origin);
+        uint32_t touched[NUM_VCQS] = {0};
+
+        scripts[origin].num_ops = 0;
+        for (int i = 0; i < OPS; i++)
+            add_op(&rng, origin, &scripts[origin], touched);
+    }
+}
+
+static utofu_stadd_t word_stadd(int origin, const struct op *op)
+{
+    return peers[op->target].stadd + ((size_t)origin * WORDS + op->word) * 8 + op->half * 4;
+}
+
+static void submit(const struct ut_end *end, int origin, int number)
+{
+    const struct op *op = &scripts[origin].ops[number];
+    size_t slot = (size_t)number * MOST_WORDS * 8;
+    void *cbdata = (void *)(uintptr_t)(number + 1);
+    unsigned long int flags = op->flags | path_flag[origin][op->target];
+
+    if (op->what == ARMW) {
+        struct word_armw armw = op->armw;
+
+        armw.vcq = end->vcq;
+        armw.rmt = peers[op->target].id;
+        armw.rmt_stadd = word_stadd(origin, op);
+        armw.edata = op->edata;
+        armw.flags = flags;
+        armw.cbdata = cbdata;
+        CHECK_OK(word_start(&armw));
+        return;
+    }
+    static const enum ut_kind kinds[] = {UT_PUT, UT_PIGGYBACK, UT_GET};
+    uint8_t *source = end->mem + SOURCES + slot;
+    struct ut_comm comm = {.kind = kinds[op->what],
+                           .prepared = op->armw.prepared,
+                           .vcq = end->vcq,
+                           .rmt = peers[op->target].id,
+                           .lcl_stadd = end->stadd + SOURCES + slot,
+                           .data = source,
+                           .rmt_stadd = word_stadd(origin, op),
+                           .length = op->count * 8,
+                           .edata = op->edata,
+                           .flags = flags,
+                           .cbdata = cbdata};
+    if (op->what == GET)
+        comm.lcl_stadd += DESTINATIONS - SOURCES;
+    else
+        memcpy(source, op->values, comm.length);
+    ut_submit(&comm);
+}
+
+/* What a process has of a VCQ of its own: which notices are due next. */
+struct own {
+    struct ut_end end;
+    int number, submitted, tcq;
+    int lcl[NUM_VCQS], rmt[NUM_VCQS]; /* per target, per origin */
+};
+
+/* The next operation from `at` on with this flag, towards `target`. */
+static int next_with(int origin, int at, unsigned long int flag, int target)
+{
+    const struct script *s = &scripts[origin];
+
+    while (at < s->num_ops &&
+           !((s->ops[at].flags & flag) && (target < 0 || s->ops[at].target == target)))
+        at++;
+    return at;
+}
+
+static bool take_tcq(struct own *own)
+{
+    void *cbdata;
+    int rc = utofu_poll_tcq(own->end.vcq, 0, &cbdata);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    own->tcq = next_with(own->number, own->tcq, UT_TCQ, -1);
+    CHECK(rc == UTOFU_SUCCESS && (uintptr_t)cbdata == (uintptr_t)own->tcq + 1,
+          "VCQ %d: TCQ entry %s of %zu, not of %d", own->number, ut_rc_name(rc),
+          (uintptr_t)cbdata - 1, own->tcq);
+    own->tcq++;
+    return true;
+}
+
+static int vcq_of(utofu_vcq_id_t id)
+{
+    for (int v = 0; v < NUM_VCQS; v++)
+        if (peers[v].id == id)
+            return v;
+    CHECK(false, "notice of an unknown VCQ");
+    return -1;
+}
+
+static void check_local(struct own *own, const struct utofu_mrq_notice *got, int target)
+{
+    int n = own->lcl[target] = next_with(own->number, own->lcl[target], UT_LCL, target);
+    CHECK(n < own->submitted, "VCQ %d: one local notice too many", own->number);
+    const struct op *op = &scripts[own->number].ops[n];
+    static const uint8_t types[] = {UTOFU_MRQ_TYPE_LCL_PUT, UTOFU_MRQ_TYPE_LCL_PUT,
+                                    UTOFU_MRQ_TYPE_LCL_GET, UTOFU_MRQ_TYPE_LCL_ARMW};
+
+    own->lcl[target]++;
+    CHECK_EQ(got->notice_type, types[op->what]);
+    CHECK_EQ(got->edata, op->edata);
+    if (op->what == ARMW) {
+        CHECK(got->rmt_value == op->values[0],
+              "VCQ %d, operation %d: %s found 0x%llx, not 0x%llx", own->number, n,
+              word_op_name(op->armw.op), (unsigned long long)got->rmt_value,
+              (unsigned long long)op->values[0]);
+    } else if (op->what == GET) {
+        const uint8_t *at = own->end.mem + DESTINATIONS + (size_t)n * MOST_WORDS * 8;
+        CHECK(memcmp(at, op->values, op->count * 8) == 0, "VCQ %d, get %d has other data",
+              own->number, n);
+    }
+}
+
+static void check_remote(struct own *own, const struct utofu_mrq_notice *got, int origin)
+{
+    int n = own->rmt[origin] = next_with(origin, own->rmt[origin], UT_RMT, own->number);
+    CHECK(n < scripts[origin].num_ops, "VCQ %d: one remote notice too many", own->number);
+    const struct op *op = &scripts[origin].ops[n];
+    static const uint8_t types[] = {UTOFU_MRQ_TYPE_RMT_PUT, UTOFU_MRQ_TYPE_RMT_PUT,
+                                    UTOFU_MRQ_TYPE_RMT_GET, UTOFU_MRQ_TYPE_RMT_ARMW};
+
+    own->rmt[origin]++;
+    CHECK_EQ(got->notice_type, types[op->what]);
+    CHECK_EQ(got->edata, op->edata);
+    CHECK_EQ(got->rmt_stadd, word_stadd(origin, op) + (op->what == ARMW ? 0 : op->count * 8));
+}
+
+static bool take_mrq(struct own *own)
+{
+    struct utofu_mrq_notice got;
+    int rc = utofu_poll_mrq(own->end.vcq, 0, &got);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    CHECK_RC(rc, UTOFU_SUCCESS);
+    if (got.notice_type % 2 == 0)
+        check_local(own, &got, vcq_of(got.vcq_id));
+    else
+        check_remote(own, &got, vcq_of(got.vcq_id));
+    return true;
+}
+
+static bool all_told(const struct own *own)
+{
+    int n = scripts[own->number].num_ops;
+
+    if (own->submitted < n || next_with(own->number, own->tcq, UT_TCQ, -1) < n)
+        return false;
+    for (int v = 0; v < NUM_VCQS; v++)
+        if (next_with(own->number, own->lcl[v], UT_LCL, v) < n ||
+            next_with(v, own->rmt[v], UT_RMT, own->number) < scripts[v].num_ops)
+            return false;
+    return true;
+}
+
+static void run_epoch(struct own own[PER_PROC])
+{
+    for (int i = 0; i < PER_PROC; i++) {
+        own[i].submitted = own[i].tcq = 0;
+        memset(own[i].lcl, 0, sizeof(own[i].lcl));
+        memset(own[i].rmt, 0, sizeof(own[i].rmt));
+    }
+    ut_barrier();
+    while (!all_told(&own[0]) || !all_told(&own[1])) {
+        bool progress = false;
+
+        for (int i = 0; i < PER_PROC; i++) {
+            int n = scripts[own[i].number].num_ops;
+            for (int burst = (int)ut_random_below(12); burst > 0 && own[i].submitted < n; burst--)
+                submit(&own[i].end, own[i].number, own[i].submitted++);
+            if (own[i].submitted == n) /* what DELAY_START held back */
+                CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
+            while (take_tcq(&own[i]) || take_mrq(&own[i]))
+                progress = true;
+        }
+        if (!progress)
+            ut_relax();
+    }
+    for (int i = 0; i < PER_PROC; i++)
+        for (int v = 0; v < NUM_VCQS; v++)
+            ut_flush(&own[i].end, &peers[v]);
+}
+
+static void check_words(const struct own *own)
+{
+    for (int origin = 0; origin < NUM_VCQS; origin++)
+        for (size_t w = 0; w < WORDS; w++) {
+            uint64_t got;
+
+            memcpy(&got, own->end.mem + ((size_t)origin * WORDS + w) * 8, 8);
+            CHECK(got == model[origin][own->number][w],
+                  "VCQ %d, word %zu of VCQ %d: 0x%llx, not 0x%llx", own->number, w, origin,
+                  (unsigned long long)got,
+                  (unsigned long long)model[origin][own->number][w]);
+        }
+}
+
+static void choose_paths(void)
+{
+    struct ut_rng rng = ut_rng_start(ut_seed() + (uint64_t)ut_rank);
+
+    for (int i = 0; i < PER_PROC; i++)
+        for (int v = 0; v < NUM_VCQS; v++) {
+            uint8_t path[3] = {(uint8_t)ut_rng_below(&rng, 2), (uint8_t)ut_rng_below(&rng, 3), 0};
+            utofu_path_id_t id;
+
+            CHECK_OK(utofu_get_path_id(peers[v].id, path, &id));
+            path_flag[ut_rank * PER_PROC + i][v] = UTOFU_ONESIDED_FLAG_PATH(id);
+        }
+}
+
+static void mix(void *arg)
+{
+    uint64_t epochs = ut_env_number("UT_ORDER_EPOCHS", 60);
+    struct own own[PER_PROC];
+    struct ut_peer mine[PER_PROC];
+
+    (void)arg;
+    memset(own, 0, sizeof(own));
+    for (int i = 0; i < PER_PROC; i++) {
+        own[i].number = ut_rank * PER_PROC + i;
+        ut_end_open(&own[i].end, (utofu_tni_id_t)i, i ? UTOFU_VCQ_FLAG_THREAD_SAFE : 0, SIZE);
+        mine[i] = ut_end_peer(&own[i].end);
+    }
+    ut_allgather(mine, peers, sizeof(mine));
+    choose_paths();
+    for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+        ut_step("epoch %llu", (unsigned long long)epoch);
+        make_scripts(epoch);
+        run_epoch(own);
+        ut_barrier();
+        for (int i = 0; i < PER_PROC; i++)
+            check_words(&own[i]);
+        ut_barrier();
+    }
+    ut_barrier();
+    for (int i = 0; i < PER_PROC; i++)
+        ut_end_close(&own[i].end);
+}
+
+static void run(int n, int nodes, ut_body_fn *body)
+{
+    static char env[64];
+    const char *mode = getenv("UT_ARMW_MODE");
+
+    snprintf(env, sizeof(env), "UTOFU_ARMW=%s", mode ? mode : "cpu");
+    ut_run(&(struct ut_run_opts){.n = n, .nodes = nodes, .env = {env}}, body, NULL);
+}
+
+Test(order, random_mixes_of_put_get_and_armw_follow_the_model_and_tell_in_order)
+{
+    run(PROCS, 1, mix);
+    run(PROCS, 3, mix);
+}
+
+/* STRONG_ORDER behind an ARMW, without anything else that would make progress but polling */
+
+static void strong_behind_armw(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer all[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, all);
+    for (uint64_t round = 0; round < 200; round++) {
+        const struct ut_peer *to = &all[!ut_rank];
+        struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = to->id,
+                                 .rmt_stadd = to->stadd, .operand = 5, .flags = UT_LCL};
+        struct ut_comm put = {.kind = round % 2 ? UT_PUT : UT_PIGGYBACK8, .vcq = end.vcq,
+                              .rmt = to->id, .lcl_stadd = end.stadd + 64, .data = &round,
+                              .rmt_stadd = to->stadd, .length = 8, .flags = UT_LCL | UT_STRONG};
+        struct utofu_mrq_notice notice;
+
+        memcpy(end.mem + 64, &round, 8);
+        word_submit(&armw);
+        ut_submit(&put);
+        CHECK_EQ(word_await(&armw), round ? round - 1 : 0);
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
+    }
+    ut_barrier();
+    CHECK_EQ(*(uint64_t *)(void *)end.mem, 199); /* the put came last */
+    ut_close_all(&end);
+}
+
+Test(order, strong_put_comes_after_the_armw_before_it)
+{
+    run(2, 1, strong_behind_armw);
+}
+
+/* 6.1.3.1: the last byte of a put or a get with STRONG_ORDER is written last */
+
+static void last_byte(void *arg)
+{
+    enum { ROOM = 1 << 18, ROUNDS = 300 };
+    struct ut_end end;
+    struct ut_peer all[2];
+    bool get = arg != NULL;
+
+    ut_open_all(&end, 2 * ROOM, all);
+    for (int round = 1; round <= ROUNDS; round++) {
+        struct ut_rng rng = ut_rng_start(ut_seed() * 31 + (uint64_t)round);
+        size_t length = 1 + ut_rng_below(&rng, round % 2 ? ROOM / 2 : 1000);
+        size_t src = ut_rng_below(&rng, ROOM - length + 1);
+        size_t dst = ROOM + ut_rng_below(&rng, ROOM - length + 1);
+        uint8_t value = (uint8_t)(1 + round % 255);
+        bool reader = ut_rank == round % 2;
+
+        ut_step("round %d: %zu bytes from %zu to %zu", round, length, src, dst);
+        memset(end.mem + (reader ? dst : src), reader ? 0 : value, length);
+        ut_barrier();
+        if (reader == get) {
+            const struct ut_peer *to = &all[!ut_rank];
+            struct ut_comm comm = {.kind = get ? UT_GET : UT_PUT, .vcq = end.vcq, .rmt = to->id,
+                                   .lcl_stadd = end.stadd + (get ? dst : src),
+                                   .rmt_stadd = to->stadd + (get ? src : dst), .length = length,
+                                   .flags = UT_STRONG};
+            ut_submit(&comm);
+        }
+        if (reader) {
+            ut_await_byte(end.mem + dst + length - 1, value);
+            for (size_t i = 0; i < length; i++)
+                CHECK(end.mem[dst + i] == value, "byte %zu of %zu", i, length);
+        }
+        ut_barrier();
+    }
+    for (int i = 0; i < 2; i++)
+        ut_flush(&end, &all[i]);
+    ut_close_all(&end);
+}
+
+static void last_byte_of_get(void *arg)
+{
+    (void)arg;
+    last_byte(&(int){1});
+}
+
+Test(order, last_byte_of_a_strong_put_is_written_last)
+{
+    run(2, 1, last_byte);
+}
+
+Test(order, last_byte_of_a_strong_get_is_written_last)
+{
+    run(2, 1, last_byte_of_get);
+}
