@@ -177,15 +177,16 @@ static size_t record_offset(unsigned int bank, uint32_t from)
     return ((size_t)bank * party.size + from) * sizeof(struct record);
 }
 
-/* The control VCQ of a rank: on its first CQ, which it has published. */
-static void find_control(const struct ut_process *process, uint32_t rank)
+utofu_vcq_id_t party_vcq_id(uint32_t rank, utofu_tni_id_t tni, utofu_cmp_id_t cmp)
 {
     union {
         struct ut_blob blob;
         uint8_t bytes[UT_JOB_BLOB_MAX];
     } u;
+    const struct ut_process *process;
     struct ut_coords coords;
     uint64_t deadline = now_ms() + timeout * 1000ull;
+    utofu_vcq_id_t id;
     size_t size;
     int rc;
 
@@ -195,12 +196,12 @@ static void find_control(const struct ut_process *process, uint32_t rank)
     } while (rc == -EAGAIN && now_ms() < deadline);
     if (rc != 0)
         party_fail(1, "no address of rank %u: %s", rank, strerror(-rc));
-    if (size < sizeof(u.blob) || !ut_coords_of_node(&process->shape, u.blob.node, &coords))
+    if (ut_process_get(&process) != 0 || size < sizeof(u.blob) ||
+        !ut_coords_of_node(&process->shape, u.blob.node, &coords))
         party_fail(1, "the address of rank %u makes no sense", rank);
-    uint16_t cq = u.blob.cq_first;
-    party_check(utofu_construct_vcq_id(coords.at, CONTROL_TNI, cq, CONTROL_CMP, &ids[rank]),
+    party_check(utofu_construct_vcq_id(coords.at, tni, u.blob.cq_first, cmp, &id),
                 "utofu_construct_vcq_id");
-    party_check(utofu_query_stadd(ids[rank], CONTROL_STAG, &stadds[rank]), "utofu_query_stadd");
+    return id;
 }
 
 /* Only errors of control puts are found here, until the last barrier asks for notices. */
@@ -234,33 +235,31 @@ static void put_word(uint32_t to, size_t offset, uint64_t value, unsigned long f
     party_check(rc, "utofu_put_piggyback8");
 }
 
-/* The other process may not have come so far: try until its memory is there. */
-static void greet(uint32_t to)
+void party_put_word(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t to, utofu_stadd_t stadd, uint64_t value)
 {
-    size_t offset = record_offset(0, party.rank) + offsetof(struct record, greeting);
     uint64_t deadline = now_ms() + timeout * 1000ull;
     struct utofu_mrq_notice notice;
-    struct timespec pause = {.tv_nsec = 1000000};
     int rc;
 
     for (;;) {
-        put_word(to, offset, party.rank + 1ull, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
+        party_check(utofu_put_piggyback8(vcq_hdl, to, value, stadd, sizeof(value), 0,
+                                         UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                    "utofu_put_piggyback8");
         uint32_t spins = 0;
-        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+        while ((rc = utofu_poll_mrq(vcq_hdl, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
             party_idle(&spins, "another process");
         if (rc == UTOFU_SUCCESS)
             return;
         if (now_ms() > deadline)
-            party_fail(1, "cannot reach rank %u: %s", to, party_rc_name(rc));
-        nanosleep(&pause, NULL);
+            party_fail(1, "cannot reach another process: %s", party_rc_name(rc));
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
 
-void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
+void party_find(const char *program, uint32_t min_size, unsigned int timeout_s)
 {
     const struct ut_process *process;
     const struct ut_job_info *job;
-    size_t size;
 
     program_name = program;
     timeout = timeout_s;
@@ -269,13 +268,19 @@ void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
     party = (struct party){.rank = job->rank, .size = job->size, .launcher = job->launcher};
     if (party.size < min_size)
         party_fail(PARTY_USAGE,
-                   "this takes %u processes, and there is %u; start it with utofurun, "
-                   "mpirun or srun, as in: utofurun -n %u %s ...",
+                   "this takes %u processes, and there is %u; start it with utofurun, mpirun or "
+                   "srun, as in: utofurun -n %u %s ...",
                    min_size, party.size, min_size, program);
     if (ut_process_get(&process) != 0)
         party_fail(1, "the library cannot start");
+}
 
-    size = BANKS * (size_t)party.size * sizeof(struct record);
+void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
+{
+    size_t offset = offsetof(struct record, greeting);
+
+    party_find(program, min_size, timeout_s);
+    size_t size = BANKS * (size_t)party.size * sizeof(struct record);
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                   -1, 0);
     ids = calloc(party.size, sizeof(*ids));
@@ -286,10 +291,14 @@ void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
                 "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, size, CONTROL_STAG, 0, &own_stadd),
                 "utofu_reg_mem_with_stag");
-    for (uint32_t r = 0; r < party.size; r++)
-        find_control(process, r);
-    for (uint32_t r = 1; r < party.size; r++)
-        greet((party.rank + r) % party.size);
+    for (uint32_t r = 0; r < party.size; r++) {
+        ids[r] = party_vcq_id(r, CONTROL_TNI, CONTROL_CMP);
+        party_check(utofu_query_stadd(ids[r], CONTROL_STAG, &stadds[r]), "utofu_query_stadd");
+    }
+    for (uint32_t i = 1; i < party.size; i++) {
+        uint32_t to = (party.rank + i) % party.size;
+        party_put_word(vcq, ids[to], stadds[to] + record_offset(0, party.rank) + offset, 1);
+    }
     party_barrier();
 }
 

@@ -29,6 +29,14 @@ extern struct party party;
 /* Finds the job. Leaves with PARTY_USAGE if it has fewer than min_size processes. timeout_s: a
  * wait that sees nothing arrive for so long fails. */
 void party_open(const char *program, uint32_t min_size, unsigned int timeout_s);
+/* The first half of it, that reaches no other process: the job, and what it says of the others. */
+void party_find(const char *program, uint32_t min_size, unsigned int timeout_s);
+/* The id of a VCQ that a rank makes, or will make, with utofu_create_vcq_with_cmp_id(). */
+utofu_vcq_id_t party_vcq_id(uint32_t rank, utofu_tni_id_t tni, utofu_cmp_id_t cmp);
+/* Puts a word where a process may not have registered memory yet: tries until it has. Nothing else
+ * of the VCQ may be under way. */
+void party_put_word(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t to, utofu_stadd_t stadd,
+                    uint64_t value);
 /* Waits for all, then frees what party_open() made. */
 void party_close(void);
 
