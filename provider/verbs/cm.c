@@ -279,6 +279,22 @@ static void over(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_unlock(&prov->lock);
 }
 
+static unsigned int first_patience(const struct vp_prov *prov)
+{
+    return prov->config.peer_timeout_ms / 4;
+}
+
+/* Storms: as many handshakes in flight as get through well within the time of an attempt. */
+static void adapt_window_locked(struct vp_prov *prov, uint64_t started)
+{
+    uint64_t took = vp_now_ms() - started;
+
+    if (took < first_patience(prov) / 4 && prov->window < prov->tuning.max_connecting)
+        prov->window++;
+    else if (took > first_patience(prov) / 2 && prov->window > 1)
+        prov->window--;
+}
+
 static void is_up(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -292,8 +308,8 @@ static void is_up(struct vp_conn *conn)
     } else {
         conn->phase = VP_UP; /* so that it is disconnected */
     }
-    if (prov->window < prov->tuning.max_connecting)
-        prov->window++;
+    if (conn->active)
+        adapt_window_locked(prov, conn->hs_started);
     pthread_mutex_unlock(&prov->lock);
 }
 
@@ -333,6 +349,7 @@ static void step_start(struct vp_conn *conn)
     uint64_t now = vp_now_ms();
 
     conn->attempt++;
+    conn->hs_started = now;
     if (!conn->hs_first)
         conn->hs_first = now;
     if (conn->ep->port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
@@ -394,7 +411,7 @@ static void step_request(struct vp_conn *conn)
         .qp_num = conn->qp->qp_num,
     };
 
-    timeout = conn->attempt == 1 ? timeout / 4 : timeout / 8 * 3;
+    timeout = conn->attempt == 1 ? first_patience(conn->ep->prov) : timeout / 8 * 3;
     set_phase(conn, VP_CONNECTING, vp_now_ms() + timeout);
     if (rdma_connect(conn->id.cm, &param)) {
         ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
@@ -612,11 +629,6 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
         if (!conn)
             return;
         vp_conn_destroy(conn);
-        pthread_mutex_lock(&prov->lock);
-        vp_list_remove(&conn->ep_link); /* now the endpoint's queues may go */
-        free(conn);
-        pthread_cond_broadcast(&prov->changed);
-        pthread_mutex_unlock(&prov->lock);
     }
 }
 
@@ -799,6 +811,18 @@ static bool next_event(struct vp_prov *prov, struct event *event, struct vp_conn
     return found;
 }
 
+static void listener_event(struct vp_prov *prov, const struct event *event)
+{
+    if (event->raw.event != RDMA_CM_EVENT_DEVICE_REMOVAL)
+        return;
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        if (prov->ports[i].listener != event->raw.id)
+            continue;
+        ut_warn(VP_CAT, "%s is being removed", prov->ports[i].name);
+        prov->ports[i].dev->gone = true;
+    }
+}
+
 void vp_cm_events(struct vp_prov *prov)
 {
     struct event event = {.ignore = false};
@@ -815,7 +839,7 @@ void vp_cm_events(struct vp_prov *prov)
         } else if (event.id->kind == VP_ID_PROBE) {
             vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event.raw);
         } else {
-            ut_warn(VP_CAT, "a listener: %s", rdma_event_str(event.raw.event));
+            listener_event(prov, &event);
         }
     }
 }

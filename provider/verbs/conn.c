@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The device owes every completion after an error at once; this is for devices that died. */
-enum { DRAIN_MS = 2000, LEAVE_MS = 1000 };
+enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LEAVE_MS = 1000 };
 
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
 {
@@ -177,7 +177,7 @@ static void wake_later(struct vp_ep *ep, uint64_t when)
 static void start_failing(struct vp_conn *conn)
 {
     conn->life = VP_FAILING;
-    conn->life_deadline = vp_now_ms() + DRAIN_MS;
+    conn->life_deadline = vp_now_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     tend(conn);
     wake_later(conn->ep, conn->life_deadline);
 }
@@ -346,8 +346,7 @@ static void finish(struct vp_conn *conn)
 
 static bool is_drained(const struct vp_conn *conn)
 {
-    return conn->completed_to == conn->posted_to || conn->tail == conn->posted_to ||
-           conn->ep->port->dev->gone;
+    return conn->completed_to == conn->posted_to || conn->tail == conn->posted_to || conn->stuck;
 }
 
 /* To progress(), which destroys it: nothing here knows it any more. */
@@ -386,7 +385,7 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     case VP_FAILING:
         if (late && !is_drained(conn)) {
             ut_warn(VP_CAT, "queue pair %u did not report its last requests", conn->qp->qp_num);
-            conn->completed_to = conn->posted_to;
+            conn->stuck = true;
         }
         if (is_drained(conn) && (conn->reason_known || conn->closed))
             finish(conn);
@@ -479,14 +478,30 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
         know_reason(conn, conn->peer_lives ? PROV_REASON_BROKEN : PROV_REASON_PEER_DEAD);
 }
 
-/* All but the structure itself; by progress() or ep_close(), when nobody else knows it any more. */
+void vp_conn_free(struct vp_conn *conn)
+{
+    vp_list_remove(&conn->ep_link);
+    free(conn->ops);
+    free(conn);
+}
+
+/* By progress() or ep_close(), when nobody else knows it any more. */
 void vp_conn_destroy(struct vp_conn *conn)
 {
+    struct vp_ep *ep = conn->ep;
+    struct vp_prov *prov = ep->prov;
+
     vp_cm_drop_id(conn);
     if (conn->qp) {
         int rc = ibv_destroy_qp(conn->qp);
         if (rc)
             ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
     }
-    free(conn->ops);
+    pthread_mutex_lock(&prov->lock);
+    if (conn->stuck)
+        vp_list_append(&ep->stuck, &conn->ep_link);
+    else
+        vp_conn_free(conn);
+    pthread_cond_broadcast(&prov->changed); /* the endpoint's queues may go now */
+    pthread_mutex_unlock(&prov->lock);
 }

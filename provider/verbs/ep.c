@@ -190,6 +190,8 @@ static void ep_free(struct vp_ep *ep)
         ibv_destroy_cq(ep->send_cq);
     if (ep->recv_cq)
         ibv_destroy_cq(ep->recv_cq);
+    while (!vp_list_empty(&ep->stuck))
+        vp_conn_free(vp_container_of(ep->stuck.next, struct vp_conn, ep_link));
     if (ep->recv_mr)
         ibv_dereg_mr(ep->recv_mr);
     if (ep->bounce_mr)
@@ -219,7 +221,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->owner = attr->owner;
     ep->cb = *attr->callbacks;
     struct vp_list *lists[] = {&ep->tending, &ep->link,  &ep->wake_link, &ep->conns,
-                               &ep->dying,   &ep->events};
+                               &ep->dying,   &ep->stuck,     &ep->events};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         vp_list_init(lists[i]);
     rc = queues_new(ep, attr->depth);

@@ -17,6 +17,8 @@ static void handle_send(const struct ibv_wc *wc)
     struct vp_conn *conn = op->conn;
     uint32_t seq = conn->tail + ((op->slot - conn->tail) & conn->sq_mask);
 
+    if (__builtin_expect(conn->tail == conn->head, 0))
+        return; /* of a device that we had given up */
     conn->completed_to = seq + 1;
     if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1))
         vp_retire(conn, seq + 1, PROV_OK);

@@ -50,7 +50,9 @@ static void read_tuning(struct vp_prov *prov)
         .timeout = ack_timeout(prov->config.peer_timeout_ms),
         .retry_count = RETRY_COUNT,
     };
-    prov->window = prov->tuning.max_connecting;
+    prov->window = VP_FIRST_WINDOW;
+    if (prov->window > prov->tuning.max_connecting)
+        prov->window = prov->tuning.max_connecting;
 }
 
 /* Children must not lose pages to us, or we to them: before anything is registered. */

@@ -32,6 +32,7 @@ enum {
     VP_SOLICIT_EVERY = 64,
     VP_BOUNCE_SLOTS = 256,
     VP_INLINE_MAX = 1024,
+    VP_FIRST_WINDOW = 8, /* handshakes in flight at first: see cm.c */
 };
 
 #define VP_CAT "verbs"
@@ -220,6 +221,7 @@ struct vp_conn {
     /* failing */
     bool has_error;        /* a request failed: err_seq, err_wc */
     bool reason_known;
+    bool stuck;            /* the device never reported all: completions may still come */
     bool probing;          /* the probe will tell the reason */
     uint8_t reason;        /* enum prov_reason */
     uint8_t err_status;    /* enum prov_status; of a dead peer: decided with the reason */
@@ -241,7 +243,9 @@ struct vp_conn {
     uint8_t events;
     uint8_t hs_reason;
     uint8_t attempt;
-    uint64_t hs_first, hs_deadline; /* ms: when the first attempt began; 0: not yet */
+    uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
+    uint64_t hs_started; /* when this attempt began */
+    uint64_t hs_deadline;
     struct vp_list hs_link; /* in prov->queue, shaking or reaping */
     struct vp_list ev_link; /* in ep->events */
     struct vp_list ep_link; /* in ep->conns or ep->dying */
@@ -303,6 +307,7 @@ struct vp_ep {
     /* under prov->lock */
     struct vp_list link, wake_link;
     struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, not destroyed yet */
+    struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
     struct vp_list events;       /* vp_conn.ev_link */
     bool closing;
     uint64_t wake_at;          /* wake the owner then, ms; 0: no */
@@ -410,6 +415,7 @@ void vp_tend_all(struct vp_ep *ep);
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
 void vp_conn_close(struct prov_conn *conn);
 void vp_conn_destroy(struct vp_conn *conn);
+void vp_conn_free(struct vp_conn *conn);
 void vp_conn_handle(struct vp_conn *conn, unsigned int events);
 enum { VP_REASON_ASK = -1 }; /* vp_conn_break(): the probe decides */
 

@@ -34,7 +34,7 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
     *(uint64_t *)(void *)mem = 0x1122334455667788;
     x.cookie = cookie++;
     int rc = vt_write(c, &x);
-    CHECK(rc >= 0 && (rc & PROV_SRC_FREE));
+    CHECK(rc >= 0 && (rc & PROV_SRC_FREE || node.caps.max_inline < 8));
     /* a large one, then back by a read, both without a signal before the last */
     for (unsigned int i = 0; i < 65536; i++)
         mem[1024 + i] = (uint8_t)(i * 7);
@@ -209,18 +209,18 @@ static void a_bad_key_breaks_one_connection_only(void)
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
     WAIT_FOR(&ep, c->up);
     struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey};
-    for (uint64_t i = 0; i < 30; i++) {
+    for (uint64_t i = 0; i < 12; i++) {
         x.cookie = i;
-        x.rkey = i == 10 ? s->rkey[1] ^ 0x5a5a00 : s->rkey[1];
+        x.rkey = i == 5 ? s->rkey[1] ^ 0x5a5a00 : s->rkey[1];
         CHECK(vt_write(c, &x) == 0);
     }
     WAIT_FOR(&ep, c->down);
-    CHECK(c->reason == PROV_REASON_BROKEN && c->done == 30 && c->ok == 10);
-    for (uint64_t i = 0; i < 30; i++) {
+    CHECK(c->reason == PROV_REASON_BROKEN && c->done == 12 && c->ok == 5);
+    for (uint64_t i = 0; i < 12; i++) {
         CHECK(c->log[i].cookie == i);
-        CHECK(c->log[i].status == (i < 10    ? PROV_OK
-                                   : i == 10 ? PROV_RMT_ACCESS
-                                             : PROV_FLUSHED));
+        CHECK(c->log[i].status == (i < 5    ? PROV_OK
+                                   : i == 5 ? PROV_RMT_ACCESS
+                                            : PROV_FLUSHED));
     }
     CHECK(vt_write(c, &x) == -ENOTCONN);
     vt_conn_close(c);

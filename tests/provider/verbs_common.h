@@ -33,7 +33,7 @@
         }                                                                                          \
     } while (0)
 
-enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 1 << 14 };
+enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 64 };
 
 /* Waits until `cond` holds, polling the endpoint. */
 #define WAIT_FOR(tep, cond)                                                                        \
