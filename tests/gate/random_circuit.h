@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random legal barrier circuits, and what they do. Drawn with a model at hand: every gate knows how
+ * often each participant's value reaches it, so the result of each participant follows.
+ */
+#ifndef UT_TEST_RANDOM_CIRCUIT_H
+#define UT_TEST_RANDOM_CIRCUIT_H
+
+#include "circuits.h"
+
+enum { MAX_PARTS = 16, MAX_RELAYS = 12, MAX_PART_GATES = 1 + MAX_RELAYS, MAX_PARTS_OF_PROC = 4 };
+
+/* A gate by participant and number; part < 0: none. */
+struct gate_name {
+    int part, number;
+};
+
+struct random_gate {
+    struct gate_name src_lcl, src_rmt, dst_lcl, dst_rmt;
+    uint64_t times[MAX_PARTS]; /* what comes out: how often each participant's value is in it */
+};
+
+/* A start/end gate with its relays: what one utofu_alloc_vbg() gives. */
+struct random_part {
+    int rank;
+    utofu_tni_id_t tni;
+    int num_relays;
+    struct random_gate gate[MAX_PART_GATES];
+    uint64_t result[MAX_PARTS]; /* what comes in at the end gate; all zero: it waits for nobody */
+};
+
+struct random_circuit {
+    int num_parts;
+    struct random_part part[MAX_PARTS];
+};
+
+/* Circuit for `processes`; the same for the same state of rng. */
+void random_circuit_draw(struct random_circuit *c, int processes, struct ut_rng *rng);
+
+/* Does the participant wait for anybody? */
+bool random_part_waits(const struct random_circuit *c, int part);
+
+/* Settings of a participant, with ids[part * MAX_PART_GATES + gate], in random order but for the
+ * first. */
+size_t random_part_wire(const struct random_circuit *c, int part, const utofu_vbg_id_t *ids,
+                        struct utofu_vbg_setting settings[MAX_PART_GATES], struct ut_rng *rng);
+
+#endif
