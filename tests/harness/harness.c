@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -152,11 +153,14 @@ static int64_t timeout_scale(void)
 
 void ut_step(const char *format, ...)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* between threads of a process */
     va_list args;
 
+    pthread_mutex_lock(&lock);
     va_start(args, format);
     vsnprintf(sh->proc[ut_rank].step, sizeof(sh->proc[ut_rank].step), format, args);
     va_end(args);
+    pthread_mutex_unlock(&lock);
 }
 
 void ut_fail(const char *file, int line, const char *what, const char *format, ...)
