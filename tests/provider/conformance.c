@@ -460,8 +460,7 @@ static void bad_keys_ranges_and_rights_are_refused(void)
     memory_publish(&wo, 2);
     memory_publish(&gone, 3);
     uint32_t gone_lkey = gone.mr->lkey;
-    ops->dereg(prov, gone.mr);
-    gone.mr = NULL;
+    memory_withdraw(&gone);
     struct link *link = pair_up(end);
     if (rank == 0) {
         struct remote r = memory_of(1, 0), rro = memory_of(1, 1), rwo = memory_of(1, 2),

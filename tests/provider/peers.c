@@ -301,22 +301,39 @@ void link_close(struct link *link)
  * Memory
  */
 
+static struct memory memories[MAX_MEMORIES];
+
 struct memory memory_new(size_t bytes, unsigned int access)
 {
     struct memory m = {.size = bytes};
+    int i = 0;
 
     CHECK(posix_memalign((void **)&m.bytes, 4096, bytes) == 0);
     memset(m.bytes, 0, bytes);
     CHECK(ops->reg(prov, ops->device(prov, 0), m.bytes, bytes, access, &m.mr) == 0);
+    while (memories[i].bytes)
+        CHECK(++i < MAX_MEMORIES);
+    memories[i] = m;
     return m;
 }
 
-void memory_free(struct memory *m)
+void memory_withdraw(struct memory *m)
 {
-    if (m->mr)
-        ops->dereg(prov, m->mr);
-    free(m->bytes);
-    *m = (struct memory){0};
+    for (int i = 0; i < MAX_MEMORIES; i++) {
+        if (memories[i].mr == m->mr)
+            memories[i].mr = NULL;
+    }
+    ops->dereg(prov, m->mr);
+    m->mr = NULL;
+}
+
+static void memory_free_all(void)
+{
+    for (int i = 0; i < MAX_MEMORIES; i++) {
+        if (memories[i].mr)
+            ops->dereg(prov, memories[i].mr);
+        free(memories[i].bytes);
+    }
 }
 
 void memory_publish(const struct memory *m, int number)
@@ -456,6 +473,7 @@ static void close_provider(void)
 {
     while (num_ends > 0)
         end_close(ends[0]);
+    memory_free_all();
     CHECK(write(stop_pipe[1], "", 1) == 1);
     pthread_join(thread, NULL);
     ops->close(prov);
@@ -518,6 +536,13 @@ static bool reap(const struct test *t)
     return ok;
 }
 
+static unsigned int deadline_s(void)
+{
+    const char *scale = getenv("UT_TEST_TIMEOUT_SCALE");
+
+    return 60 * (unsigned int)(scale && atoi(scale) > 0 ? atoi(scale) : 1);
+}
+
 static bool run_one(const struct test *t)
 {
     memset(world, 0, sizeof(*world));
@@ -529,7 +554,7 @@ static bool run_one(const struct test *t)
         CHECK(pid > 0, "fork: %s", strerror(errno));
         world->pids[i] = pid;
     }
-    alarm(120);
+    alarm(deadline_s());
     bool ok = reap(t);
     alarm(0);
     return ok;

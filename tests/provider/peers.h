@@ -20,7 +20,7 @@
 
 #include "provider.h"
 
-enum { MAX_RANKS = 8, MAX_ENDS = 16, MAX_LINKS = 512, MAX_CELLS = 64, MAX_LOG = 65536 };
+enum { MAX_RANKS = 8, MAX_ENDS = 16, MAX_LINKS = 512, MAX_CELLS = 64, MAX_MEMORIES = 16 };
 
 #define CHECK(cond, ...)                                                                           \
     do {                                                                                           \
@@ -146,7 +146,8 @@ struct link *link_find(struct end *end, uint64_t peer_id);
 void link_close(struct link *link);
 
 struct memory memory_new(size_t size, unsigned int access);
-void memory_free(struct memory *m);
+/* Deregisters it before the end of the test, which does that for all. */
+void memory_withdraw(struct memory *m);
 /* Tells everybody about it, under a number. */
 void memory_publish(const struct memory *m, int number);
 struct remote memory_of(int whose, int number);
