@@ -141,6 +141,8 @@ static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
         rounds[n++] = (struct round){r ^ bit, r ^ bit};
     if (extra)
         rounds[n++] = (struct round){r + power, NOBODY};
+    if (n == 1) /* an end gate combines what comes in, not what it sent: a relay gate has to */
+        rounds[n++] = (struct round){NOBODY, NOBODY};
     return n;
 }
 

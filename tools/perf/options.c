@@ -249,7 +249,9 @@ void perf_read_options(int argc, char **argv)
         case ':':
             wrong("%s takes a value", argv[optind - 1]);
         default:
-            if (optopt && optopt < STRIDE)
+            if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
+                wrong("%.*s takes no value", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
+            if (optopt)
                 wrong("there is no option -%c", optopt);
             wrong("there is no option %s", argv[optind - 1]);
         }

@@ -88,6 +88,10 @@ const char *party_rc_name(int rc)
     return "an error";
 }
 
+/* All processes of a job see the same wrong usage, and the launcher ends the others when the first
+ * one leaves. Should only another one see it, it is told all the same, after a while. */
+enum { OTHERS_WAIT_S = 3 };
+
 void party_fail(int status, const char *fmt, ...)
 {
     char text[512];
@@ -96,6 +100,8 @@ void party_fail(int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    if (status == PARTY_USAGE && party.rank > 0)
+        sleep(OTHERS_WAIT_S);
     if (party.size > 1 && status != PARTY_USAGE)
         fprintf(stderr, "%s: [rank %u] %s\n", program_name, party.rank, text);
     else
@@ -122,10 +128,8 @@ void party_usage_error(const char *program, const char *fmt, ...)
 {
     va_list ap;
 
-    /* All processes of a job see the same mistake, and the launcher ends the others when the first
-     * one leaves. Should only this one see it, it is told all the same. */
     if (rank_by_environment() > 0)
-        sleep(1);
+        sleep(OTHERS_WAIT_S);
     fprintf(stderr, "%s: ", program);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -268,8 +272,8 @@ void party_find(const char *program, uint32_t min_size, unsigned int timeout_s)
     party = (struct party){.rank = job->rank, .size = job->size, .launcher = job->launcher};
     if (party.size < min_size)
         party_fail(PARTY_USAGE,
-                   "this takes %u processes, and there is %u; start it with utofurun, mpirun or "
-                   "srun, as in: utofurun -n %u %s ...",
+                   "needs %u processes and has %u; start it with utofurun, mpirun or srun, as in: "
+                   "utofurun -n %u %s ...",
                    min_size, party.size, min_size, program);
     if (ut_process_get(&process) != 0)
         party_fail(1, "the library cannot start");
