@@ -438,14 +438,13 @@ static void step_response(struct vp_conn *conn, const struct event *event)
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
     rc = vp_conn_ready_qp(conn);
     if (!rc && rdma_establish(conn->id.cm))
-        rc = -errno;
-    if (rc) {
-        ut_error(VP_CAT, "completing a connection of %s: %s", conn->ep->port->name,
-                 strerror(-rc));
+        rc = -ECONNABORTED;
+    if (!rc)
+        is_up(conn);
+    else if (rc == -ECONNABORTED && vp_conn_reset_qp(conn) == 0)
+        retry(conn, false);
+    else
         over(conn, PROV_REASON_LOCAL);
-        return;
-    }
-    is_up(conn);
 }
 
 static void step_accept(struct vp_conn *conn)
@@ -472,7 +471,7 @@ static void step_accept(struct vp_conn *conn)
         rc = vp_conn_ready_qp(conn);
     if (rc) {
         refuse(conn->id.cm, VP_REFUSED_BUSY);
-        over(conn, PROV_REASON_LOCAL);
+        over(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
         return;
     }
     if (timeout < ACCEPTED_LEAST_MS)

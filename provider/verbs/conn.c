@@ -85,7 +85,8 @@ int vp_conn_create_qp(struct vp_conn *conn)
 }
 
 /* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
- * librdmacm would leave 655 ms between retries of a receiver that was not ready. */
+ * librdmacm would leave 655 ms between retries of a receiver that was not ready. -ECONNABORTED: the
+ * peer has given the handshake up meanwhile. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
@@ -95,7 +96,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         struct ibv_qp_attr attr = {.qp_state = states[i]};
         int mask = 0;
         if (rdma_init_qp_attr(conn->id.cm, &attr, &mask))
-            return -errno;
+            return -ECONNABORTED;
         attr.qp_access_flags =
             IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
         attr.min_rnr_timer = 12; /* 0.64 ms */
@@ -103,10 +104,21 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         attr.retry_cnt = tuning->retry_count;
         attr.rnr_retry = 7; /* for ever */
         int rc = ibv_modify_qp(conn->qp, &attr, mask);
-        if (rc)
+        if (rc) {
+            ut_error(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
+                     strerror(rc));
             return -rc;
+        }
     }
     return 0;
+}
+
+/* For another attempt. */
+int vp_conn_reset_qp(struct vp_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+    return -ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
 /* Connected: requests may be posted. */

@@ -69,7 +69,7 @@ static bool is_wanted(const char *device, unsigned int port)
 }
 
 /* RoCE: the address that a GID stands for, and how much we like it. */
-static bool gid_candidate(const struct ibv_gid_entry *entry, struct candidate *out)
+static void gid_candidate(const struct ibv_gid_entry *entry, struct candidate *out)
 {
     const uint8_t *raw = entry->gid.raw;
     static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -91,7 +91,6 @@ static bool gid_candidate(const struct ibv_gid_entry *entry, struct candidate *o
     }
     if (entry->gid_type == IBV_GID_TYPE_ROCE_V1)
         out->rank -= 4; /* works only where RoCE v2 is missing */
-    return true;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -118,8 +117,7 @@ static int gid_candidates(const struct vp_device *dev, unsigned int port, struct
         if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && wanted != 65535 &&
             wanted != table[i].gid_index)
             continue;
-        if (gid_candidate(&table[i], &out[count]))
-            count++;
+        gid_candidate(&table[i], &out[count++]);
     }
     free(table);
     qsort(out, (size_t)count, sizeof(*out), by_rank);
@@ -380,6 +378,31 @@ static void list_devices(struct ibv_device **list, char *buf, size_t size)
         snprintf(buf, size, "none");
 }
 
+/* "rxe0:1 0 fe80::1, rxe0:1 1 10.0.0.1": every GID of every device. */
+static void list_gids(struct ibv_device **list, char *buf, size_t size)
+{
+    struct ibv_gid_entry *table = calloc(MAX_GIDS, sizeof(*table));
+    char text[INET6_ADDRSTRLEN];
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (struct ibv_device **d = list; table && d && *d; d++) {
+        struct ibv_context *context = ibv_open_device(*d);
+        ssize_t n = context ? ibv_query_gid_table(context, table, MAX_GIDS, 0) : 0;
+        for (ssize_t i = 0; i < n && used < size - 1; i++) {
+            struct candidate c;
+            gid_candidate(&table[i], &c);
+            int wrote = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
+                                 ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
+                                 addr_text(&c.addr, text, sizeof(text)));
+            used += wrote > 0 ? (size_t)wrote : 0;
+        }
+        if (context)
+            ibv_close_device(context);
+    }
+    free(table);
+}
+
 /* Says what was looked for and what is there; an error if the user asked for something. */
 static int nothing_found(struct ibv_device **list)
 {
@@ -396,9 +419,10 @@ static int nothing_found(struct ibv_device **list)
         return -EINVAL;
     }
     if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && gid != 65535 && list && *list) {
+        list_gids(list, there, sizeof(there));
         ut_error(VP_CAT,
-                 "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of any active port (see "
-                 "/sys/class/infiniband/*/ports/*/gids); RDMA devices here: %s",
+                 "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of an active port; there are "
+                 "(device:port, index, GID): %s",
                  (unsigned long long)gid, there);
         return -EINVAL;
     }

@@ -107,9 +107,8 @@ static int buffers_new(struct vp_ep *ep)
     ep->recv_wrs = calloc(ep->srq_depth, sizeof(*ep->recv_wrs));
     ep->recv_sges = calloc(ep->srq_depth, sizeof(*ep->recv_sges));
     ep->table = calloc(TABLE_FIRST, sizeof(*ep->table));
-    ep->chain = ep->port->dev->has_wr_api ? NULL : calloc(VP_BATCH_MAX, sizeof(*ep->chain));
-    if (!ep->bounce_free || !ep->recv_wrs || !ep->recv_sges || !ep->table ||
-        (!ep->chain && !ep->port->dev->has_wr_api))
+    ep->chain = calloc(VP_BATCH_MAX, sizeof(*ep->chain));
+    if (!ep->bounce_free || !ep->recv_wrs || !ep->recv_sges || !ep->table || !ep->chain)
         return -ENOMEM;
     ep->table_mask = TABLE_FIRST - 1;
     for (uint16_t i = 0; i < VP_BOUNCE_SLOTS; i++)

@@ -10,40 +10,6 @@
 #include <endian.h>
 #include <string.h>
 
-/* Hands the open batch, if there is one, to the device. */
-static void batch_close(struct vp_ep *ep)
-{
-    struct vp_conn *conn = ep->batch;
-    uint32_t first = conn->batch_first, failed = first;
-    int rc;
-
-    ep->batch = NULL;
-    if (conn->qpx) {
-        rc = ibv_wr_complete(conn->qpx);
-    } else {
-        struct ibv_send_wr *bad = NULL;
-        ep->chain[ep->batch_length - 1].wr.next = NULL;
-        rc = ibv_post_send(conn->qp, &ep->chain[0].wr, &bad);
-        for (struct ibv_send_wr *wr = &ep->chain[0].wr; rc && wr && wr != bad; wr = wr->next)
-            failed++;
-    }
-    if (rc) {
-        ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
-        vp_conn_failed(conn, failed, PROV_FAILED);
-    }
-}
-
-void vp_flush(struct vp_ep *ep)
-{
-    if (ep->batch)
-        batch_close(ep);
-}
-
-void vp_ep_flush(struct prov_ep *ep)
-{
-    vp_flush(vp_ep(ep));
-}
-
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
@@ -80,10 +46,54 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 }
 
-/* The batch outlives the caller's variables, and inline data is promised to be copied now. */
-static void emit_chained(struct vp_ep *ep, const struct ibv_send_wr *wr)
+/* One doorbell for the list whose first request is number `seq`. */
+static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
-    struct vp_chained *link = &ep->chain[ep->batch_length];
+    int rc;
+
+    if (conn->qpx) {
+        ibv_wr_start(conn->qpx);
+        for (const struct ibv_send_wr *wr = list; wr; wr = wr->next)
+            emit_wr_api(conn->qpx, wr);
+        rc = ibv_wr_complete(conn->qpx); /* all or nothing */
+    } else {
+        struct ibv_send_wr *bad = NULL;
+        rc = ibv_post_send(conn->qp, list, &bad);
+        for (struct ibv_send_wr *wr = list; rc && wr && wr != bad; wr = wr->next)
+            seq++;
+    }
+    if (__builtin_expect(rc, 0)) {
+        ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
+        vp_conn_failed(conn, seq, PROV_FAILED);
+    }
+}
+
+/* Hands the open batch to the device. */
+static void batch_close(struct vp_ep *ep)
+{
+    struct vp_conn *conn = ep->batch;
+
+    ep->batch = NULL;
+    ep->chain[ep->batch_length - 1].wr.next = NULL;
+    ring(conn, &ep->chain[0].wr, conn->batch_first);
+}
+
+void vp_flush(struct vp_ep *ep)
+{
+    if (ep->batch)
+        batch_close(ep);
+}
+
+void vp_ep_flush(struct prov_ep *ep)
+{
+    vp_flush(vp_ep(ep));
+}
+
+/* Keeps a request for later: it outlives the caller's variables, and inline data is promised to be
+ * copied now. */
+static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
+{
+    struct vp_chained *link = &ep->chain[ep->batch_length++];
 
     link->wr = *wr;
     if (wr->num_sge) {
@@ -94,28 +104,27 @@ static void emit_chained(struct vp_ep *ep, const struct ibv_send_wr *wr)
             link->sge.addr = (uintptr_t)link->data;
         }
     }
-    if (ep->batch_length)
-        ep->chain[ep->batch_length - 1].wr.next = &link->wr;
+    if (link > ep->chain)
+        link[-1].wr.next = &link->wr;
 }
 
 static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (ep->batch != conn) {
-        if (ep->batch)
-            batch_close(ep);
+    if (__builtin_expect(ep->batch && ep->batch != conn, 0))
+        batch_close(ep);
+    if (!ep->batch) {
+        if (!more) {
+            ring(conn, wr, conn->head - 1);
+            return;
+        }
         ep->batch = conn;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
-        if (conn->qpx)
-            ibv_wr_start(conn->qpx);
     }
-    if (conn->qpx)
-        emit_wr_api(conn->qpx, wr);
-    else
-        emit_chained(ep, wr);
-    if (++ep->batch_length == VP_BATCH_MAX || !more)
+    chain_up(ep, wr);
+    if (ep->batch_length == VP_BATCH_MAX || !more)
         batch_close(ep);
 }
 

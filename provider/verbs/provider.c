@@ -65,6 +65,34 @@ static void survive_fork(void)
         ut_info(VP_CAT, "ibv_fork_init: %s; processes that fork may lose data", strerror(rc));
 }
 
+/*
+ * A forked child has our descriptors. It can do nothing with them, but while it lives the kernel
+ * would not notice this process's death, and its peers neither. So the child lets go of the
+ * connections; the numbers stay taken, lest one of its own files is mistaken for ours.
+ */
+static struct vp_prov *opened; /* of this process */
+
+static void let_go_in_child(void)
+{
+    int null = opened ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+
+    if (null < 0)
+        return;
+    if (opened->channel)
+        dup3(null, opened->channel->fd, O_CLOEXEC);
+    for (unsigned int i = 0; i < opened->num_devices; i++) {
+        dup3(null, opened->devices[i].context->cmd_fd, O_CLOEXEC);
+        dup3(null, opened->devices[i].context->async_fd, O_CLOEXEC);
+        dup3(null, opened->devices[i].channel->fd, O_CLOEXEC);
+    }
+    close(null);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, let_go_in_child);
+}
+
 static int open_descriptors(struct vp_prov *prov)
 {
     prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -98,6 +126,7 @@ static void release(struct vp_prov *prov)
 
 static int vp_open(const struct prov_config *config, struct prov **out)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct vp_prov *prov = calloc(1, sizeof(*prov));
     int rc;
 
@@ -124,6 +153,8 @@ static int vp_open(const struct prov_config *config, struct prov **out)
         rc = vp_devices_open(prov);
     if (rc)
         goto fail;
+    opened = prov;
+    pthread_once(&once, watch_forks);
     *out = &prov->base;
     return 0;
 
@@ -138,6 +169,7 @@ static void vp_close(struct prov *base)
 
     vp_cm_reap(prov, NULL);
     vp_probe_run(prov, UINT64_MAX);
+    opened = NULL;
     release(prov);
 }
 

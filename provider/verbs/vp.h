@@ -261,7 +261,7 @@ struct vp_slot {
     struct vp_conn *conn; /* NULL: free */
 };
 
-/* A request that waits in an open batch (devices without the ibv_wr interface). */
+/* A request that waits in an open batch. */
 struct vp_chained {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
@@ -281,7 +281,7 @@ struct vp_ep {
     uint32_t max_inline;
     struct vp_conn *batch;     /* has an open batch */
     uint32_t batch_length;
-    struct vp_chained *chain;  /* the batch, without the ibv_wr interface */
+    struct vp_chained *chain;
     struct vp_slot *table;     /* qp_num to connection; open addressing */
     uint32_t table_mask, table_used;
     struct vp_slot last;       /* the one found last */
@@ -406,6 +406,7 @@ void vp_poll_quietly(struct vp_ep *ep);
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
 int vp_conn_create_qp(struct vp_conn *conn);
 int vp_conn_ready_qp(struct vp_conn *conn);
+int vp_conn_reset_qp(struct vp_conn *conn);
 void vp_conn_up(struct vp_conn *conn);
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
