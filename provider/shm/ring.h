@@ -66,7 +66,8 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
             }
         } else if (s < vacant) {
             return NULL; /* not consumed since the last lap */
-        } else if (s >> SP_LAP_SHIFT == vacant >> SP_LAP_SHIFT) {
+        } else {
+            /* claimed, or even consumed, by now: whoever claimed it may not live to say so */
             sp_ring_help(ring, tail);
         }
     }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring of the shm provider in the states that a killed producer can leave, made by hand. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../provider/shm/ring.h"
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static struct sp_ring *ring;
+
+static void put(uint32_t claimer, uint64_t expected)
+{
+    uint64_t pos;
+    struct sp_slot *slot = sp_ring_claim(ring, claimer, &pos);
+
+    CHECK(slot == sp_ring_slot(ring, pos) && pos == expected);
+    sp_ring_publish(slot, pos, claimer);
+}
+
+static void take(uint64_t pos, uint32_t claimer, unsigned int phase)
+{
+    CHECK(sp_ring_slot(ring, pos)->state == sp_state(pos, claimer, phase));
+    sp_ring_free(sp_ring_slot(ring, pos), pos);
+}
+
+static void fills_and_empties_over_many_laps(void)
+{
+    uint64_t pos;
+
+    for (uint64_t lap = 0; lap < 5; lap++) {
+        for (uint64_t i = 0; i < SP_SLOTS; i++)
+            put(7, lap * SP_SLOTS + i);
+        CHECK(!sp_ring_has_room(ring) && !sp_ring_claim(ring, 7, &pos));
+        for (uint64_t i = 0; i < SP_SLOTS; i++)
+            take(lap * SP_SLOTS + i, 7, SP_PHASE_READY);
+        CHECK(sp_ring_has_room(ring));
+    }
+    ring->tail = 0;
+    memset(ring->slots, 0, sizeof(ring->slots));
+}
+
+/* Killed right after its compare-and-swap, before it moved the tail. */
+static void claim_without_tail_is_stepped_over(void)
+{
+    ring->slots[0].state = sp_state(0, 3, SP_PHASE_CLAIMED);
+    put(4, 1);
+    take(0, 3, SP_PHASE_CLAIMED);
+    take(1, 4, SP_PHASE_READY);
+    /* the same, but the consumer was first */
+    ring->slots[2].state = sp_state(2, 3, SP_PHASE_CLAIMED);
+    take(2, 3, SP_PHASE_CLAIMED);
+    CHECK(ring->tail == 2 && sp_ring_has_room(ring));
+    put(4, 3);
+    take(3, 4, SP_PHASE_READY);
+}
+
+static void busy_means_more_than_half(void)
+{
+    uint64_t pos = ring->tail;
+
+    for (int i = 0; i < SP_SLOTS / 2; i++)
+        put(5, pos + (uint64_t)i);
+    CHECK(!sp_ring_is_busy(ring, pos + SP_SLOTS / 2 - 1));
+    put(5, pos + SP_SLOTS / 2);
+    CHECK(sp_ring_is_busy(ring, pos + SP_SLOTS / 2));
+}
+
+int main(void)
+{
+    ring = aligned_alloc(4096, sizeof(*ring));
+    CHECK(ring);
+    memset(ring, 0, sizeof(*ring));
+    fills_and_empties_over_many_laps();
+    claim_without_tail_is_stepped_over();
+    busy_means_more_than_half();
+    free(ring);
+    return 0;
+}
