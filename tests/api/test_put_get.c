@@ -687,8 +687,10 @@ static void strong_order(void *arg)
         if (lane.origin != NULL) {
             data.vcq = flag.vcq = lane.origin->vcq;
             memset(lane.origin->mem, (int)(round & 0xff), HALF / 2);
+            data.flags = UT_TCQ;
             ut_submit(&data);
             ut_submit(&flag);
+            ut_expect_tcq(data.vcq, UTOFU_SUCCESS, NULL); /* the source may change */
             ut_await_word((uint64_t *)(void *)(lane.origin->mem + HALF), round); /* answer */
         } else {
             const uint8_t *at = lane.target->mem + HALF;
