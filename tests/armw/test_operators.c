@@ -185,6 +185,7 @@ static void notices(void *arg)
             word_expect_remote(end.vcq, &armw, peers[0].id);
         ut_barrier();
         ut_expect_nothing(end.vcq); /* what was not asked for does not come */
+        ut_barrier();
     }
     ut_close_all(&end);
 }
