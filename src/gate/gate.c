@@ -592,8 +592,8 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
                 ut_gate_name(start->id));
     for (size_t i = 0; i < count; i++) {
         struct ut_gate *g = &t->gate[start->members[i]];
-        /* whoever waits for it need not wait longer; not worth a new connection */
-        if (g->set && (!g->dst_link || g->dst_link->state == UT_LINK_UP))
+        /* whoever waits for it need not wait longer; one that has closed its connection does not */
+        if (g->set && (!g->dst_link || g->dst_link->state == UT_LINK_UP || !g->dst_link->was_up))
             end_outputs(g, g->id);
     }
     for (size_t i = count; i-- > 0;)

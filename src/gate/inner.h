@@ -40,6 +40,7 @@ struct ut_gate_input {
     utofu_vbg_id_t culprit;     /* failed: the gate that is gone */
 
     bool asked;                 /* the source's answer is due */
+    bool waited;                /* asked while a barrier communication waited for it */
     uint8_t answer;             /* the last one: enum ut_gate_answer */
 };
 
@@ -131,8 +132,9 @@ void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel)
 /* net.c: packets and messages */
 void ut_gate_find_links(struct ut_gate *g);
 void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last);
-/* Asks the packet source in another process for its epoch and state, unless an answer is due. */
-void ut_gate_ask(struct ut_gate *g);
+/* Asks the packet source in another process for its epoch and state, unless an answer is due.
+ * waited: a barrier communication waits for it. */
+void ut_gate_ask(struct ut_gate *g, bool waited);
 /* The same where the epoch is not known yet. */
 void ut_gate_ask_first(struct ut_gate *g);
 enum ut_gate_answer {

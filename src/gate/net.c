@@ -89,15 +89,17 @@ void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool l
     }
 }
 
-void ut_gate_ask(struct ut_gate *g)
+void ut_gate_ask(struct ut_gate *g, bool waited)
 {
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
 
     if (!g->src_link || in->asked || in->failed)
         return;
     struct ut_msg_gate m = {
-        .head = {.flags = UT_GATE_QUERY}, .src = in->src, .dst = g->id, .serial = g->serial};
+        .head = {.flags = UT_GATE_QUERY}, .src = in->src, .dst = g->id, .serial = g->serial,
+        .last = waited};
     in->asked = true;
+    in->waited = waited;
     if (g->src_link->state != UT_LINK_DEAD)
         send_message(g->src_link, &m, NULL);
     if (g->src_link->state == UT_LINK_DEAD)
@@ -107,7 +109,7 @@ void ut_gate_ask(struct ut_gate *g)
 void ut_gate_ask_first(struct ut_gate *g)
 {
     if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
-        ut_gate_ask(g);
+        ut_gate_ask(g, false);
 }
 
 /*
@@ -149,7 +151,8 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
     return (uint8_t)bits;
 }
 
-/* Somebody waits for this gate, or will: answers, and makes sure of those that it waits for itself. */
+/* Somebody waits for this gate, or will: answers, and if somebody does, makes sure of those that it
+ * waits for itself. */
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
     struct ut_msg_gate reply = {.head = {.flags = UT_GATE_ANSWER, .slot = g->epoch},
@@ -161,7 +164,8 @@ static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_
     if (reply.answer & UT_ANSWER_SENDS_HERE)
         reply.number = g->out_packets;
     send_message(link, &reply, NULL);
-    ut_gate_trace(g, false);
+    if (m->last)
+        ut_gate_trace(g, false);
 }
 
 static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
@@ -171,13 +175,19 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
 
     if (!g->set || in->src != m->src || g->serial != m->serial)
         return;
+    bool sent_here = in->answer & UT_ANSWER_SENDS_HERE;
     in->asked = false;
     in->answer = m->answer;
     ut_gate_confirm(g, epoch);
     if (epoch == in->last_epoch && m->number > in->last_number && !in->failed) {
         ut_error("gate", "%s: packets of %s were lost", ut_gate_name(g->id), ut_gate_name(m->src));
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
+        return;
     }
+    /* set anew, or freed; a gate that never was allocated may be late */
+    if ((sent_here && !(m->answer & UT_ANSWER_SENDS_HERE)) ||
+        (in->waited && epoch > 0 && !(m->answer & UT_ANSWER_ALLOCATED)))
+        ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
 }
 
 void ut_gate_on_message(struct ut_link *link, const void *data, size_t size)

@@ -123,7 +123,7 @@ static void trace_packet(struct ut_gate *g, bool report)
         if (report)
             ut_warn("gate", "%s waits for a packet of %s, %s", ut_gate_name(g->id),
                     ut_gate_name(in->src), state_of_remote(in));
-        ut_gate_ask(g);
+        ut_gate_ask(g, true);
     } else if (src.tni == g->tni) {
         trace_local(g, UT_INPUT_PACKET, &ut_gates[g->tni].gate[src.gate], report);
     } else {

@@ -95,7 +95,7 @@ struct ut_msg_gate {
     utofu_vbg_id_t src, dst;
     uint64_t number;         /* PACKET: its own, ANSWER: of the last one sent to dst */
     uint32_t serial;         /* QUERY, ANSWER: of the setting of dst */
-    uint8_t last;            /* PACKET: none comes after it */
+    uint8_t last;            /* PACKET: none comes after it; QUERY: a barrier waits for src */
     uint8_t answer;          /* ANSWER: enum ut_gate_answer */
     uint8_t zero[2];
 };
