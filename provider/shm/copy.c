@@ -59,12 +59,17 @@ static int go_on(pid_t pid, void *lcl, uint64_t rmt, size_t length, bool write)
 int sp_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
 {
     struct iovec l[3], r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
-    size_t line, word;
+    unsigned int n;
 
-    cut(rmt, length, &line, &word);
-    unsigned int n = add(l, 0, lcl, 0, line);
-    n = add(l, n, lcl, line, word);
-    n = add(l, n, lcl, word, length);
+    if (length <= WORD && (rmt & (length - 1)) == 0) { /* nothing to cut from a word */
+        n = add(l, 0, lcl, 0, length);
+    } else {
+        size_t line, word;
+        cut(rmt, length, &line, &word);
+        n = add(l, 0, lcl, 0, line);
+        n = add(l, n, lcl, line, word);
+        n = add(l, n, lcl, word, length);
+    }
     ssize_t done = process_vm_writev(pid, l, n, &r, 1, 0);
     if (__builtin_expect(done == (ssize_t)length, 1))
         return 0;
