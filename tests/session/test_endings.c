@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Session mode when things end: VCQs with descriptors that wait, relays that die. */
+#include "relay.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <string.h>
+
+TestSuite(endings);
+
+/* Freed with descriptors that wait, with and without puts on their way. */
+static void freed_waiting(void *arg)
+{
+    struct ut_end sink;
+    struct ut_peer to_sink;
+
+    (void)arg;
+    ut_end_open(&sink, 0, 0, 4096);
+    to_sink = ut_end_peer(&sink);
+    for (int round = 0; round < 30; round++) {
+        struct ut_end relay;
+        struct ut_peer to_relay;
+        struct utofu_mrq_notice notice;
+
+        ut_step("round %d", round);
+        ut_end_open(&relay, 0, UTOFU_VCQ_FLAG_SESSION_MODE, 4096);
+        to_relay = ut_end_peer(&relay);
+        for (int i = 0; i < 100; i++) {
+            struct ut_comm put = relay_put(&relay, &to_sink, 0, 64, UT_RMT | UT_LCL | UT_TCQ);
+            ut_submit(&put);
+            CHECK_OK(utofu_nop(relay.vcq, UT_TCQ, NULL));
+        }
+        uint64_t start = ut_random_below(16);
+        if (round % 2) {
+            struct ut_comm put = relay_put(&sink, &to_relay, 128, 8, UT_LCL | UT_SPS(start));
+            ut_submit(&put);
+        } else {
+            start = 0;
+        }
+        if (round % 3 == 0)
+            ut_random_delay(1000);
+        int told = 0;
+        if (round % 2) /* the put has come before the VCQ goes */
+            while (told == 0) {
+                CHECK_OK(ut_await_mrq(sink.vcq, &notice));
+                told = notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT;
+            }
+        ut_end_close(&relay);
+        /* nothing that waited went off when it was freed */
+        uint64_t arrived = 0;
+        while (utofu_poll_mrq(sink.vcq, 0, &notice) == UTOFU_SUCCESS)
+            arrived++;
+        CHECK(arrived <= (start + 1) / 2, "%llu of %llu", (unsigned long long)arrived,
+              (unsigned long long)start);
+    }
+    ut_end_close(&sink);
+}
+
+Test(endings, vcq_with_descriptors_that_wait_can_be_freed)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, freed_waiting, NULL);
+}
+
+/* One that is freed and made anew does not know of the steps of the old one. */
+static void made_anew(void *arg)
+{
+    struct ut_end origin, relay;
+    struct ut_peer to_relay, to_origin;
+
+    (void)arg;
+    ut_end_open(&origin, 0, 0, 4096);
+    to_origin = ut_end_peer(&origin);
+    for (int round = 0; round < 5; round++) {
+        ut_end_open(&relay, 0, UTOFU_VCQ_FLAG_SESSION_MODE, 4096);
+        to_relay = ut_end_peer(&relay);
+        struct ut_comm put = relay_put(&relay, &to_origin, 0, 8, UT_LCL);
+        ut_submit(&put);
+        for (int i = 0; i < 50; i++)
+            ut_expect_nothing(relay.vcq); /* 15 steps were left last time */
+        put = relay_put(&origin, &to_relay, 64, 8, UT_LCL | UT_SPS(15));
+        ut_submit(&put);
+        relay_expect(origin.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+        relay_expect(relay.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+        ut_end_close(&relay);
+    }
+    ut_end_close(&origin);
+}
+
+Test(endings, vcq_made_anew_starts_without_steps)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, made_anew, NULL);
+}
+
+/* In an exit with descriptors that wait, nothing hangs. */
+static void exit_waiting(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    relay_open_all(&end, true, 4096, peers);
+    struct ut_comm put = relay_put(&end, &peers[!ut_rank], 0, 64, UT_TCQ | UT_LCL | UT_SPS(1));
+    for (int i = 0; i < 10; i++)
+        ut_submit(&put);
+}
+
+Test(endings, exit_with_descriptors_that_wait)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PEER_TIMEOUT=1"}}, exit_waiting, NULL);
+}
+
+/* A chain of four whose second relay dies: who put to it is told, the others are not disturbed. */
+static void relay_dies(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[4];
+    bool relay = ut_rank == 1 || ut_rank == 2;
+    bool before = arg == NULL; /* the rest of the chain was in use before */
+
+    relay_open_all(&end, relay, 4096, peers);
+    for (int round = 0; round < 2; round++) {
+        if (relay && !(round == 1 && ut_rank == 2)) {
+            struct ut_comm next = relay_put(&end, &peers[ut_rank + 1], 0, 64,
+                                            UT_LCL | UT_RMT | UT_SPS(ut_rank == 1));
+            next.edata = (uint64_t)round;
+            ut_submit(&next);
+        }
+        ut_barrier();
+        if (round == 1 && ut_rank == 2)
+            raise(SIGKILL);
+        if (round == 1 && ut_rank == 0)
+            while (kill(ut_pid_of(2), 0) == 0 && *ut_cell(4) == 0)
+                ut_relax();
+        if (ut_rank == 0 && (round == 1 || before)) {
+            struct ut_comm first = relay_put(&end, &peers[1], 0, 64, UT_LCL | UT_SPS(1));
+            ut_submit(&first);
+            relay_expect(end.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+        }
+        if (round == 0 && before) {
+            if (ut_rank == 3)
+                relay_expect(end.vcq, UTOFU_MRQ_TYPE_RMT_PUT, 0);
+            else if (relay)
+                for (int i = 0; i < 1 + (ut_rank == 2); i++) {
+                    struct utofu_mrq_notice notice;
+                    CHECK_OK(ut_await_mrq(end.vcq, &notice));
+                }
+        }
+        if (round == 0)
+            ut_barrier();
+    }
+    if (ut_rank == 1) { /* its descriptors were started by the first put, and fail */
+        for (int i = before ? 1 : 0; i < 1; i++) {
+            struct utofu_mrq_notice notice;
+            int rc = ut_await_mrq(end.vcq, &notice);
+            CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER ||
+                  rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s", ut_rc_name(rc));
+        }
+        if (before) {
+            struct utofu_mrq_notice notice;
+            int rc = ut_await_mrq(end.vcq, &notice);
+            CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s",
+                  ut_rc_name(rc));
+        }
+        *ut_cell(5) = 1;
+    } else if (ut_rank == 3) {
+        while (*ut_cell(5) == 0) {
+            ut_expect_nothing(end.vcq);
+            ut_relax();
+        }
+    } else {
+        while (*ut_cell(5) == 0)
+            ut_relax();
+    }
+    /* what is left works on */
+    ut_barrier();
+    if (ut_rank == 0) {
+        struct ut_comm put = relay_put(&end, &peers[3], 0, 64, UT_LCL);
+        ut_submit(&put);
+        relay_expect(end.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+    }
+    ut_barrier();
+    ut_end_close(&end);
+}
+
+static void fresh_relay_dies(void *arg)
+{
+    (void)arg;
+    relay_dies(&(int){1});
+}
+
+Test(endings, death_of_a_relay_is_an_error_for_who_puts_to_it)
+{
+    ut_run(&(struct ut_run_opts){.n = 4, .may_die = 1 << 2, .env = {"UTOFU_PEER_TIMEOUT=1"}},
+           relay_dies, NULL);
+}
+
+Test(endings, death_of_a_relay_before_it_was_ever_put_to_is_an_error)
+{
+    ut_run(&(struct ut_run_opts){.n = 4, .may_die = 1 << 2, .env = {"UTOFU_PEER_TIMEOUT=1"}},
+           fresh_relay_dies, NULL);
+}
+
+/* A ring whose put goes round for ever, until one of it dies: everybody else comes to an end. */
+static void ring_dies(void *arg)
+{
+    struct ut_end end, start;
+    struct ut_peer peers[4];
+    bool over = false;
+
+    (void)arg;
+    relay_open_all(&end, true, 4096, peers);
+    ut_end_open(&start, 1, 0, 4096);
+    ut_barrier();
+    if (ut_rank == 0) {
+        struct ut_comm first = {.kind = UT_PUT, .vcq = start.vcq, .rmt = end.id,
+                                .lcl_stadd = start.stadd, .rmt_stadd = end.stadd + 128,
+                                .length = 8, .flags = UT_SPS(1) | UT_LCL};
+        ut_submit(&first);
+        relay_expect(start.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+    }
+    for (uint64_t seen = 0; !over && *ut_cell(0) == 0;) {
+        struct ut_comm hop = relay_put(&end, &peers[(ut_rank + 1) % 4], 0, 64, UT_RMT | UT_SPS(1));
+        struct utofu_mrq_notice notice;
+        void *cbdata;
+        int rc = ut_start(&hop);
+
+        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_BUSY, "%s", ut_rc_name(rc));
+        (void)utofu_poll_tcq(end.vcq, 0, &cbdata);
+        while ((rc = utofu_poll_mrq(end.vcq, 0, &notice)) == UTOFU_SUCCESS)
+            seen++;
+        if (rc != UTOFU_ERR_NOT_FOUND) { /* who puts to the dead one tells the others */
+            CHECK(ut_rank == 1, "%s", ut_rc_name(rc));
+            CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s",
+                  ut_rc_name(rc));
+            *ut_cell(0) = 1;
+            over = true;
+        }
+        if (ut_rank == 2 && seen >= 200)
+            raise(SIGKILL);
+        if (rc == UTOFU_ERR_NOT_FOUND)
+            ut_relax();
+    }
+    ut_barrier();
+    ut_end_close(&start);
+    ut_end_close(&end);
+}
+
+Test(endings, death_in_a_ring_ends_it_for_all)
+{
+    ut_run(&(struct ut_run_opts){.n = 4, .may_die = 1 << 2, .env = {"UTOFU_PEER_TIMEOUT=1"}},
+           ring_dies, NULL);
+}
