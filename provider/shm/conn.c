@@ -318,8 +318,9 @@ static int check_address(const struct sp_prov *prov, const void *bytes, size_t s
         return -EINVAL;
     }
     if (addr->host != prov->addr.host) {
-        ut_error(SP_LOG, "process %u is on another host or in another container (its process or "
-                         "network namespace is not ours): shared memory does not reach it",
+        ut_error(SP_LOG,
+                 "process %u is on another host or in another container (its process or "
+                 "network namespace is not ours): shared memory does not reach it",
                  addr->pid);
         return -EHOSTUNREACH;
     }
@@ -440,7 +441,8 @@ void sp_reject(struct prov_conn *conn)
     sp_conn_close(conn);
 }
 
-/* Our answer came too late for the one who asked: it must not wait for a connection that is none. */
+/* Our answer came too late for the one who asked: it must not wait for a connection that is none.
+ */
 static void close_stranger(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;

@@ -14,7 +14,8 @@
 
 enum { LINE = 256, WORD = 8 };
 
-/* Where the last line and the last word of [addr, addr + length) begin, as offsets: line <= word. */
+/* Where the last line and the last word of [addr, addr + length) begin, as offsets: line <= word.
+ */
 static inline void cut(uint64_t addr, size_t length, size_t *line, size_t *word)
 {
     uint64_t end = addr + length;

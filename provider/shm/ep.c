@@ -301,7 +301,8 @@ int sp_ep_poll(struct prov_ep *base)
 
     if (__builtin_expect(__atomic_load_n(&ep->next_slot->state, __ATOMIC_ACQUIRE) == ep->vacant &&
                              ep->num_active == 0 &&
-                             !__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE), 1))
+                             !__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE),
+                         1))
         return 0;
     return poll_more(ep);
 }

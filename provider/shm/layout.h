@@ -22,9 +22,9 @@ enum {
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
-    SP_INLINE = 40,             /* bytes in a slot itself */
-    SP_INLINE_CHUNK = 32,       /* of which a chunk of data may use so many */
-    SP_PAYLOAD = PROV_MSG_MAX,  /* bytes of a slot's share of the payload array */
+    SP_INLINE = 40,            /* bytes in a slot itself */
+    SP_INLINE_CHUNK = 32,      /* of which a chunk of data may use so many */
+    SP_PAYLOAD = PROV_MSG_MAX, /* bytes of a slot's share of the payload array */
     SP_CONN_BITS = 14,
     SP_MAX_CONNS = 1 << SP_CONN_BITS, /* of one endpoint */
     SP_MR_BITS = 20,
@@ -60,16 +60,16 @@ struct sp_seg_table {
 };
 
 enum sp_kind {
-    SP_KIND_MESSAGE,   /* size bytes */
-    SP_KIND_NOTIFY,    /* imm */
-    SP_KIND_WRITE,     /* a chunk of a write that the receiver copies */
-    SP_KIND_READ,      /* asks for data */
-    SP_KIND_DATA,      /* a chunk of what a read asked for */
-    SP_KIND_REQUEST,   /* connection control: */
+    SP_KIND_MESSAGE, /* size bytes */
+    SP_KIND_NOTIFY,  /* imm */
+    SP_KIND_WRITE,   /* a chunk of a write that the receiver copies */
+    SP_KIND_READ,    /* asks for data */
+    SP_KIND_DATA,    /* a chunk of what a read asked for */
+    SP_KIND_REQUEST, /* connection control: */
     SP_KIND_ACCEPT,
     SP_KIND_REJECT,
     SP_KIND_CLOSE,
-    SP_KIND_ERROR,     /* an operation failed at the receiver: the connection is broken */
+    SP_KIND_ERROR, /* an operation failed at the receiver: the connection is broken */
 };
 
 enum sp_slot_flags {
@@ -104,7 +104,7 @@ struct sp_slot {
         struct {
             uint64_t addr;
             uint32_t length;
-        } read;  /* extra = rkey */
+        } read; /* extra = rkey */
         struct {
             uint32_t status;
         } error; /* extra = sequence number */
@@ -116,7 +116,7 @@ struct sp_ring {
     uint32_t armed; /* the owner sleeps: ring the bell */
     uint32_t rung;  /* somebody rang */
     uint8_t pad0[120];
-    uint64_t tail;  /* at most the position of the first slot that is not claimed */
+    uint64_t tail; /* at most the position of the first slot that is not claimed */
     uint8_t pad1[4096 - 136];
     struct sp_slot slots[SP_SLOTS];
     uint8_t payload[SP_SLOTS][SP_PAYLOAD];
@@ -157,7 +157,7 @@ struct sp_dgram {
     uint64_t target_key; /* HELLO: proves that the sender was given the address */
     uint64_t key;        /* of the sender */
     uint32_t pid;
-    uint32_t claimer;    /* how the receiver signs its claims in the sender's rings */
+    uint32_t claimer; /* how the receiver signs its claims in the sender's rings */
     uint64_t probe_addr;
     uint64_t probe;
 };

@@ -15,8 +15,8 @@
 #include "util/log.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
+#    define MADV_POPULATE_READ  22
+#    define MADV_POPULATE_WRITE 23
 #endif
 
 /* Places that were given up wait in a queue so long that an old key is not soon good again. */

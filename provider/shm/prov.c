@@ -106,8 +106,8 @@ static int make_address(struct sp_prov *prov)
         ut_error(SP_LOG, "no random numbers: %s", strerror(errno));
         return -EIO;
     }
-    prov->addr = (struct sp_address){.version = SP_VERSION, .pid = (uint32_t)getpid(),
-                                     .key = random[0], .name = random[1]};
+    prov->addr = (struct sp_address){
+        .version = SP_VERSION, .pid = (uint32_t)getpid(), .key = random[0], .name = random[1]};
     int rc = sp_host_identity(&prov->addr.host);
     if (rc != 0)
         ut_error(SP_LOG, "cannot tell this host from others: no boot_id below /proc");
@@ -212,9 +212,8 @@ static size_t sp_address(struct prov *base, void *buf)
 static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
 {
     (void)tni;
-    *caps = (struct prov_caps){.max_inline = PROV_MSG_MAX,
-                               .max_message = PROV_MSG_MAX,
-                               .max_xfer = UINT32_MAX};
+    *caps = (struct prov_caps){
+        .max_inline = PROV_MSG_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
 }

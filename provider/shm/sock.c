@@ -39,7 +39,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
 int sp_host_identity(uint64_t *host)
 {
     static const char *const namespaces[] = {"/proc/self/ns/pid", "/proc/self/ns/net"};
-    char boot[64];
+    char boot[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot));
     uint64_t hash = 0xcbf29ce484222325ull;
@@ -146,7 +146,9 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, int *seg_fd)
         struct cmsghdr align;
         char buf[CMSG_SPACE(sizeof(int))];
     } control;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.buf,
                          .msg_controllen = sizeof(control.buf)};
     ssize_t n;
 
@@ -225,8 +227,8 @@ void sp_greet(struct sp_peer *peer)
     }
     struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
     d.target_key = peer->addr.key;
-    int rc = check_credentials(peer->fd, &peer->pid) ? send_dgram(prov, peer->fd, &d, true)
-                                                     : -EPERM;
+    int rc =
+        check_credentials(peer->fd, &peer->pid) ? send_dgram(prov, peer->fd, &d, true) : -EPERM;
     if (rc == -EAGAIN || rc == -ETOOMANYREFS || rc == -ENOBUFS) {
         greet_later(peer);
     } else if (rc != 0 || watch(prov, peer->fd, peer) != 0) {
@@ -240,8 +242,10 @@ void sp_greet(struct sp_peer *peer)
 static void pause_listening(struct sp_prov *prov)
 {
     if (!prov->told_no_socket)
-        ut_error(SP_LOG, "cannot accept another peer: %s; is the limit of open files (ulimit -n) "
-                         "too low?", strerror(errno));
+        ut_error(SP_LOG,
+                 "cannot accept another peer: %s; is the limit of open files (ulimit -n) "
+                 "too low?",
+                 strerror(errno));
     prov->told_no_socket = true;
     prov->listen_paused = true;
     epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->listen_fd, NULL);
@@ -294,8 +298,10 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
         peer->cma = n == (ssize_t)sizeof(value) && value == d->probe;
     }
     if (!peer->cma && __atomic_exchange_n(&prov->told_no_cma, 1, __ATOMIC_RELAXED) == 0)
-        ut_info(SP_LOG, "no cross-memory attach to process %ld (%s): data is copied through the "
-                        "rings", (long)peer->pid, why);
+        ut_info(SP_LOG,
+                "no cross-memory attach to process %ld (%s): data is copied through the "
+                "rings",
+                (long)peer->pid, why);
 }
 
 static bool take_segment(struct sp_peer *peer, const struct sp_dgram *d, int *seg_fd)
@@ -335,8 +341,10 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     struct sp_prov *prov = peer->prov;
 
     if (d->version != SP_VERSION || d->target_key != prov->addr.key) {
-        ut_info(SP_LOG, "turned away process %ld, which does not know our key or speaks another "
-                        "version", (long)peer->pid);
+        ut_info(SP_LOG,
+                "turned away process %ld, which does not know our key or speaks another "
+                "version",
+                (long)peer->pid);
         sp_peer_die(peer);
         return NULL;
     }
@@ -379,8 +387,8 @@ static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram 
 
 static void look_for_closings(struct sp_peer *peer)
 {
-    uint64_t n = peer->seg ? __atomic_load_n(&peer->seg->table.header.closings, __ATOMIC_SEQ_CST)
-                           : 0;
+    uint64_t n =
+        peer->seg ? __atomic_load_n(&peer->seg->table.header.closings, __ATOMIC_SEQ_CST) : 0;
 
     if (n != peer->closings_seen)
         sp_attention(peer->prov);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects of the shm provider and what its files do for each other. Uses provider.h, util, libc.
+ * The objects of the shm provider and what its files do for each other. Uses provider.h, util,
+ * libc.
  *
  *   prov.c     a process: open, close, descriptors, progress, fork
  *   segment.c  shared memory: making one's own, mapping a peer's
@@ -46,9 +47,9 @@ enum sp_peer_state {
 struct sp_peer {
     struct sp_peer *next;
     struct sp_prov *prov;
-    uint32_t refs;          /* connections, and the table */
-    uint32_t state;         /* atomic; changed with prov->lock held */
-    uint32_t cma;           /* atomic: 0: its memory cannot be reached, use the rings */
+    uint32_t refs;  /* connections, and the table */
+    uint32_t state; /* atomic; changed with prov->lock held */
+    uint32_t cma;   /* atomic: 0: its memory cannot be reached, use the rings */
     bool is_self;
     pid_t pid;
     int fd;
@@ -73,15 +74,15 @@ struct sp_prov {
     struct sp_peer self;
     struct sp_peer *peers; /* all but dead ones */
     uint32_t next_claimer;
-    uint32_t deaths;       /* atomic */
+    uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
-    uint32_t num_eps;      /* places of the directory that were ever used */
+    uint32_t num_eps; /* places of the directory that were ever used */
     struct {
-        uint64_t head;            /* the ring goes on where the last owner stopped */
+        uint64_t head; /* the ring goes on where the last owner stopped */
         uint32_t conn_generation;
     } places[SP_MAX_EPS];
-    uint32_t timer_on;     /* atomic */
-    uint32_t num_mrs;      /* places of the table that were ever used */
+    uint32_t timer_on; /* atomic */
+    uint32_t num_mrs;  /* places of the table that were ever used */
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
 };
@@ -89,8 +90,8 @@ struct sp_prov {
 struct sp_ep {
     /* looked at by every poll */
     const struct sp_slot *next_slot;
-    uint64_t vacant;        /* the state of next_slot when nothing is there */
-    uint32_t attention;     /* atomic: something happened to a process or in the directory */
+    uint64_t vacant;    /* the state of next_slot when nothing is there */
+    uint32_t attention; /* atomic: something happened to a process or in the directory */
     uint32_t num_active;
     struct sp_ring *ring;
     uint64_t head;
@@ -98,14 +99,14 @@ struct sp_ep {
     void *owner;
     const struct prov_callbacks *callbacks;
     uint64_t id;
-    uint32_t index;         /* in the directory */
-    uint32_t blocked;       /* atomic: the timer shall wake the owner */
+    uint32_t index;   /* in the directory */
+    uint32_t blocked; /* atomic: the timer shall wake the owner */
     bool in_poll;
     struct sp_conn **active; /* connections that have something to do */
     struct sp_conn **conns;  /* by the low bits of their name */
     uint32_t max_conns, num_conns, next_conn;
     uint32_t max_active, num_live; /* connections that exist, closed ones too */
-    struct sp_conn *graveyard; /* closed during a poll */
+    struct sp_conn *graveyard;     /* closed during a poll */
 };
 
 enum sp_conn_state {
@@ -131,24 +132,24 @@ struct sp_stream;
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
-    struct sp_ring *ring;   /* of the peer's endpoint */
+    struct sp_ring *ring;     /* of the peer's endpoint */
     struct sp_stream *stream; /* once something could not be done at once */
     void *ctx;
-    uint32_t rmt_name;      /* the peer's name for the connection */
+    uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;
     uint8_t state;
-    uint8_t ctl;            /* enum sp_ctl: to be sent */
-    bool closed;            /* by the owner: nothing but ctl is left */
+    uint8_t ctl; /* enum sp_ctl: to be sent */
+    bool closed; /* by the owner: nothing but ctl is left */
     bool up_due;
     bool down_due;
-    uint8_t reason;         /* of down() */
+    uint8_t reason; /* of down() */
     uint8_t hello_size, rmt_hello_size;
-    uint32_t rmt_index;     /* of the peer's endpoint in its directory */
-    uint32_t rmt_state;     /* of that directory entry when the connection was made */
-    uint32_t active_index;  /* in ep->active, plus 1 */
+    uint32_t rmt_index;    /* of the peer's endpoint in its directory */
+    uint32_t rmt_state;    /* of that directory entry when the connection was made */
+    uint32_t active_index; /* in ep->active, plus 1 */
     uint32_t error_seq, error_status;
     uint64_t rmt_id;
-    uint64_t executed;      /* operations of the peer that were executed here */
+    uint64_t executed; /* operations of the peer that were executed here */
     struct sp_conn *next_grave;
     uint8_t hello[PROV_HELLO_MAX], rmt_hello[PROV_HELLO_MAX];
 };

@@ -25,9 +25,9 @@ struct op {
     uint8_t *lcl;
     uint32_t rkey, lkey, imm, flags;
     uint32_t length, moved;
-    uint32_t seq;    /* among those that the target counts */
+    uint32_t seq; /* among those that the target counts */
     uint8_t kind;
-    uint8_t status;  /* how it failed */
+    uint8_t status; /* how it failed */
 };
 
 struct answer {
@@ -284,8 +284,8 @@ static void count_executed(struct sp_conn *conn)
 
     conn->executed++;
     while (old >> 48 == mine &&
-           !__atomic_compare_exchange_n(word, &old, mine << 48 | (conn->executed << 16 >> 16), false,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+           !__atomic_compare_exchange_n(word, &old, mine << 48 | (conn->executed << 16 >> 16),
+                                        false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
 }
 
@@ -299,8 +299,8 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
         return fail(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
     if (n > 0 && !sp_mr_allows(mrs, slot->extra, addr, n, PROV_ACCESS_WRITE))
         return fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
-    sp_copy_ordered((void *)(uintptr_t)addr, slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes,
-                    n);
+    sp_copy_ordered((void *)(uintptr_t)addr,
+                    slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     if (!(slot->flags & SP_SLOT_LAST))
         return 0;
     count_executed(conn);

@@ -32,9 +32,8 @@ static inline int check_keys(const struct sp_conn *conn, const struct prov_xfer 
 {
     if (x->length == 0)
         return 0;
-    if (!(x->flags & PROV_COPY) &&
-        !sp_mr_allows(conn->ep->prov->seg->table.mrs, x->lkey, (uintptr_t)x->lcl, x->length,
-                      lcl_access))
+    if (!(x->flags & PROV_COPY) && !sp_mr_allows(conn->ep->prov->seg->table.mrs, x->lkey,
+                                                 (uintptr_t)x->lcl, x->length, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
         return -EACCES;
@@ -114,8 +113,10 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     case -EPERM:
     case -ENOSYS:
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
-        ut_info(SP_LOG, "cross-memory attach to process %ld is forbidden now (%s): data is copied "
-                        "through the rings", (long)conn->peer->pid, strerror(-rc));
+        ut_info(SP_LOG,
+                "cross-memory attach to process %ld is forbidden now (%s): data is copied "
+                "through the rings",
+                (long)conn->peer->pid, strerror(-rc));
         return -EXDEV;
     default:
         ut_error(SP_LOG, "%s %u bytes at %#llx of process %ld: %s", write ? "writing" : "reading",

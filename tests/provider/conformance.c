@@ -156,8 +156,9 @@ static void many_connections_between_many_endpoints(void)
  * Data
  */
 
-static const uint32_t sizes[] = {0,   1,   2,    4,    7,    8,    9,     63,     64,      65,      255,
-                                 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 1 << 20, (16 << 20) - 1};
+static const uint32_t sizes[] = {0,    1,    2,    4,    7,    8,       9,
+                                 63,   64,   65,   255,  256,  257,     1023,
+                                 1024, 1025, 4095, 4096, 4097, 1 << 20, (16 << 20) - 1};
 enum { NUM_SIZES = sizeof(sizes) / sizeof(sizes[0]), SLACK = 64 };
 
 static void writes_of_all_sizes_arrive(void)
@@ -200,8 +201,11 @@ static void copied_writes_need_no_registration(void)
     struct remote r = memory_of(!rank, 0);
     for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 0; n++) {
         uint8_t source[PROV_COPY_MAX];
-        struct prov_xfer x = {.lcl = source, .rmt = r.addr + n * PROV_COPY_MAX, .rkey = r.rkey,
-                              .length = n, .flags = PROV_COPY | PROV_SIGNAL};
+        struct prov_xfer x = {.lcl = source,
+                              .rmt = r.addr + n * PROV_COPY_MAX,
+                              .rkey = r.rkey,
+                              .length = n,
+                              .flags = PROV_COPY | PROV_SIGNAL};
         fill(source, n, n);
         int rc = post_xfer(link, true, &x);
         CHECK(rc >= 0 && (rc & PROV_SRC_FREE), "%d", rc);
@@ -465,8 +469,8 @@ static void bad_keys_ranges_and_rights_are_refused(void)
     if (rank == 0) {
         struct remote r = memory_of(1, 0), rro = memory_of(1, 1), rwo = memory_of(1, 2),
                       rgone = memory_of(1, 3);
-        struct prov_xfer good = {.lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey,
-                                 .length = 64};
+        struct prov_xfer good = {
+            .lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey, .length = 64};
         struct prov_xfer x = good;
         x.rkey = ~r.rkey;
         link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
@@ -531,8 +535,8 @@ static void thousands_of_regions_are_told_apart(void)
     static struct prov_mr *mrs[COUNT];
     struct end *end = end_open(id_of(rank, 0));
     struct memory m = memory_new(4096, RW), keys = memory_new(COUNT * 4, RW);
-    uint8_t *area = mmap(NULL, COUNT * 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                         0);
+    uint8_t *area =
+        mmap(NULL, COUNT * 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     CHECK(area != MAP_FAILED);
     for (int i = 0; i < COUNT && rank == 1; i++) {
@@ -550,8 +554,12 @@ static void thousands_of_regions_are_told_apart(void)
             uint32_t rkey;
             memcpy(&rkey, keys.bytes + 4 * i, 4);
             memcpy(m.bytes, &i, 4);
-            struct prov_xfer x = {.lcl = m.bytes, .lkey = m.mr->lkey, .length = 4, .rkey = rkey,
-                                  .rmt = cell(2) + 64 * i, .flags = PROV_COPY};
+            struct prov_xfer x = {.lcl = m.bytes,
+                                  .lkey = m.mr->lkey,
+                                  .length = 4,
+                                  .rkey = rkey,
+                                  .rmt = cell(2) + 64 * i,
+                                  .flags = PROV_COPY};
             CHECK(post_xfer(link, true, &x) >= 0);
         }
         settle(link);
@@ -600,8 +608,8 @@ static void killed_peer_takes_its_connections_down(void)
     }
     clock_gettime(CLOCK_MONOTONIC, &t1);
     CHECK(link->reason == PROV_REASON_PEER_DEAD, "reason %d", (int)link->reason);
-    printf("     down %.1f ms after the kill\n", (double)(t1.tv_sec - t0.tv_sec) * 1e3 +
-                                                     (double)(t1.tv_nsec - t0.tv_nsec) * 1e-6);
+    printf("     down %.1f ms after the kill\n",
+           (double)(t1.tv_sec - t0.tv_sec) * 1e3 + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-6);
     link = link_ask(end, 1, id_of(1, 0));
     pump_until(link->down);
     CHECK(link->reason == PROV_REASON_PEER_DEAD && !link->up, "reason %d", (int)link->reason);
@@ -938,7 +946,10 @@ static void random_traffic_keeps_its_data(void)
 }
 
 static const struct test tests[] = {
-#define TEST(name, ranks, ...) {#name, ranks, name, __VA_ARGS__}
+#define TEST(name, ranks, ...)                                                                     \
+    {                                                                                              \
+#        name, ranks, name, __VA_ARGS__                                                            \
+    }
     TEST(connection_carries_hellos_and_closes_in_order, 2, 0),
     TEST(missing_endpoint_is_said_and_found_later, 2, 0),
     TEST(rejection_is_said, 2, 0),

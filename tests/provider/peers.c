@@ -281,7 +281,7 @@ struct link *link_to(struct end *end, int to, uint64_t peer_id)
         if (link->up && !link->down)
             return link;
         CHECK(link->reason == PROV_REASON_NO_ENDPOINT || link->reason == PROV_REASON_REJECTED ||
-              link->reason == PROV_REASON_CLOSED || link->reason == PROV_REASON_BROKEN,
+                  link->reason == PROV_REASON_CLOSED || link->reason == PROV_REASON_BROKEN,
               "reason %d", (int)link->reason);
         /* the peer's own request may be on its way */
         for (int i = 0; i < 1000 && !(link = link_find(end, peer_id)); i++)
@@ -396,16 +396,25 @@ int post_xfer(struct link *link, bool write, struct prov_xfer *x)
 int post_write(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
                uint32_t length, uint32_t flags, uint32_t imm)
 {
-    struct prov_xfer x = {.lcl = m->bytes + at, .lkey = m->mr->lkey, .rmt = rmt, .rkey = rkey,
-                          .length = length, .flags = flags, .imm = imm};
+    struct prov_xfer x = {.lcl = m->bytes + at,
+                          .lkey = m->mr->lkey,
+                          .rmt = rmt,
+                          .rkey = rkey,
+                          .length = length,
+                          .flags = flags,
+                          .imm = imm};
     return post_xfer(link, true, &x);
 }
 
 int post_read(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
               uint32_t length, uint32_t flags)
 {
-    struct prov_xfer x = {.lcl = m->bytes + at, .lkey = m->mr->lkey, .rmt = rmt, .rkey = rkey,
-                          .length = length, .flags = flags};
+    struct prov_xfer x = {.lcl = m->bytes + at,
+                          .lkey = m->mr->lkey,
+                          .rmt = rmt,
+                          .rkey = rkey,
+                          .length = length,
+                          .flags = flags};
     return post_xfer(link, false, &x);
 }
 
@@ -575,7 +584,7 @@ static bool is_wanted(int argc, char **argv, const char *name)
 }
 
 #ifndef TEST_PROVIDERS
-#define TEST_PROVIDERS &shm_provider
+#    define TEST_PROVIDERS &shm_provider
 #endif
 
 static const struct prov_ops *find_provider(const char *name)

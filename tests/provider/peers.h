@@ -40,9 +40,9 @@ struct link {
     enum prov_reason reason;
     uint8_t hello[PROV_HELLO_MAX];
     size_t hello_size;
-    uint64_t posted;        /* cookie of the last operation */
-    uint64_t outstanding;   /* operations that will still be reported */
-    uint64_t last_cookie;   /* of done() */
+    uint64_t posted;      /* cookie of the last operation */
+    uint64_t outstanding; /* operations that will still be reported */
+    uint64_t last_cookie; /* of done() */
     uint64_t num_failed;
     enum prov_status failure; /* of the first that failed */
     uint64_t num_messages, num_notices;
@@ -86,7 +86,7 @@ struct world {
     uint8_t addr[MAX_RANKS][PROV_ADDR_MAX];
     uint64_t addr_size[MAX_RANKS];
     int64_t pids[MAX_RANKS];
-    uint64_t arrived[MAX_RANKS];   /* barriers that a process has come to */
+    uint64_t arrived[MAX_RANKS]; /* barriers that a process has come to */
     uint64_t cells[MAX_CELLS];
     struct remote remotes[MAX_RANKS][MAX_CELLS];
 };

@@ -55,15 +55,15 @@ static void vanished_memory_is_a_fault_of_its_owner(void)
     struct link *link = pair_up(end);
     if (rank == 0 && uses_cma()) {
         struct remote r = memory_of(1, 0), good = memory_of(1, 1);
-        struct prov_xfer x = {.lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey,
-                              .length = 4 * 4096};
+        struct prov_xfer x = {
+            .lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey, .length = 4 * 4096};
         CHECK(post_xfer(link, true, &x) == -EFAULT);
         CHECK(post_xfer(link, false, &x) == -EFAULT);
         x.rmt += 3 * 4096;
         x.length = 8;
         CHECK(post_xfer(link, true, &x) == -EFAULT);
-        x = (struct prov_xfer){.lcl = p, .lkey = mr->lkey, .rmt = good.addr, .rkey = good.rkey,
-                               .length = 4 * 4096};
+        x = (struct prov_xfer){
+            .lcl = p, .lkey = mr->lkey, .rmt = good.addr, .rkey = good.rkey, .length = 4 * 4096};
         CHECK(post_xfer(link, true, &x) == -EPERM);
         CHECK(post_xfer(link, false, &x) == -EPERM);
         x.length = 4096;
@@ -116,8 +116,10 @@ static void nonsense_on_the_socket_does_no_harm(void)
         int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
         socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
         CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&sun, len) == 0);
-        struct sp_dgram d = {.type = SP_DGRAM_HELLO + (uint32_t)i % 8, .version = SP_VERSION,
-                             .target_key = i % 2 ? addr.key : 0, .key = (uint64_t)i};
+        struct sp_dgram d = {.type = SP_DGRAM_HELLO + (uint32_t)i % 8,
+                             .version = SP_VERSION,
+                             .target_key = i % 2 ? addr.key : 0,
+                             .key = (uint64_t)i};
         if (i % 3)
             CHECK(send(fd, &d, sizeof(d), 0) == sizeof(d));
         else
