@@ -11,8 +11,6 @@
 
 TestSuite(bad_input);
 
-#define NUM(array) (sizeof(array) / sizeof((array)[0]))
-
 /* Bits that no UTOFU_ONESIDED_FLAG_ value has. */
 static const unsigned long int undefined_flags =
     ~(UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_PACKET_RESPONSE |

@@ -12,8 +12,6 @@
 
 TestSuite(client);
 
-#define NUM(array) (sizeof(array) / sizeof((array)[0]))
-
 static void run(int n, int nodes, ut_body_fn *body)
 {
     ut_run(&(struct ut_run_opts){.n = n, .nodes = nodes}, body, NULL);
@@ -519,22 +517,16 @@ static void piled_up(void *arg)
     struct ut_end end;
     struct ut_peer peers[2];
     struct utofu_mrq_notice notice;
-    void *cbdata;
 
     (void)arg;
     ut_open_all(&end, 4096, peers);
     for (uint64_t i = 0; ut_rank == 0 && i < COUNT; i++) {
         struct ut_comm comm = put8(&end, &peers[1], 0);
-        int rc;
 
         comm.kind = UT_PIGGYBACK8;
         comm.edata = i % 256;
         comm.flags = UT_LCL;
-        while ((rc = ut_start(&comm)) == UTOFU_ERR_BUSY) {
-            CHECK_RC(utofu_poll_tcq(end.vcq, 0, &cbdata), UTOFU_ERR_NOT_FOUND);
-            ut_relax();
-        }
-        CHECK_OK(rc);
+        CHECK_EQ(ut_start_busy(&comm), 0);
     }
     for (uint64_t i = 0; ut_rank == 0 && i < COUNT; i++) {
         CHECK_OK(ut_await_mrq(end.vcq, &notice));

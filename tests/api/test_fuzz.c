@@ -244,7 +244,7 @@ static void choose_op(struct script *script, struct op *op)
     *op = (struct op){.target = (int)below(script, (uint64_t)num_vcqs)};
     comm->kind = (enum ut_kind)below(script, UT_NUM_KINDS);
     comm->edata = below(script, 256);
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+    for (size_t i = 0; i < NUM(flags); i++)
         comm->flags |= below(script, i < 4 ? 2 : 5) == 0 ? flags[i] : 0;
     if (comm->kind == UT_NOP) {
         op->target = -1;

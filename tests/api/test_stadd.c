@@ -8,8 +8,6 @@
 
 TestSuite(stadd);
 
-#define NUM(array) (sizeof(array) / sizeof((array)[0]))
-
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t id;
 

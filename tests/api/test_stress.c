@@ -12,24 +12,6 @@
 
 TestSuite(stress);
 
-/* Starts until there is room; counts the TCQ entries that come meanwhile. */
-static size_t start_busy(const struct ut_comm *comm)
-{
-    size_t entries = 0;
-    void *cbdata;
-    int rc;
-
-    while ((rc = ut_start(comm)) == UTOFU_ERR_BUSY) {
-        rc = utofu_poll_tcq(comm->vcq, 0, &cbdata);
-        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND, "%s", ut_rc_name(rc));
-        entries += rc == UTOFU_SUCCESS;
-        if (rc == UTOFU_ERR_NOT_FOUND)
-            ut_relax();
-    }
-    CHECK_OK(rc);
-    return entries;
-}
-
 /* Everybody to everybody */
 
 static void all_to_all(void *arg)
@@ -54,7 +36,7 @@ static void all_to_all(void *arg)
                                    .edata = (uint64_t)ut_rank,
                                    .flags = UT_LCL | UT_RMT};
 
-            start_busy(&comm);
+            ut_start_busy(&comm);
         }
         for (int due = 2 * ut_size; due > 0; due--) {
             struct utofu_mrq_notice notice;
@@ -105,7 +87,7 @@ static void million(void *arg)
             comm.rmt_stadd = peers[1].stadd + 8 * WORDS;
         }
         due += comm.flags & UT_TCQ ? 1 : 0;
-        told += start_busy(&comm);
+        told += ut_start_busy(&comm);
     }
     for (; told < due; told++)
         ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
@@ -205,7 +187,7 @@ static void many_vcqs(void *arg)
                                    .edata = i,
                                    .flags = UT_RMT};
 
-            start_busy(&comm);
+            ut_start_busy(&comm);
         }
     }
     for (size_t k = 0; k < VCQS; k++) {
@@ -287,7 +269,7 @@ static uint64_t talk_until_dead(const struct ut_end *end, const struct ut_peer *
         while (!dead && started - done < WINDOW) {
             struct ut_comm comm = to_victim(end, victim, started++);
 
-            start_busy(&comm);
+            ut_start_busy(&comm);
         }
         ut_step("talking: %llu of %llu done", (unsigned long long)done,
                 (unsigned long long)started);
@@ -325,7 +307,7 @@ static void one_is_killed(void *arg)
         struct ut_comm comm = to_victim(&end, &peers[VICTIM], i);
 
         ut_step("communication %llu with the dead process", (unsigned long long)i);
-        start_busy(&comm);
+        ut_start_busy(&comm);
         CHECK_RC(result_of(&end, &peers[VICTIM], i), UTOFU_ERR_MRQ_PEER);
     }
     ut_step("talking to the living");
@@ -361,7 +343,7 @@ static void dead_in_folder(void *arg)
     for (uint64_t i = 0; i < 2; i++) {
         struct ut_comm comm = to_victim(&end, &peers[VICTIM], i);
 
-        start_busy(&comm);
+        ut_start_busy(&comm);
         CHECK_RC(result_of(&end, &peers[VICTIM], i), UTOFU_ERR_MRQ_PEER);
     }
     for (int to = 0; to < VICTIM; to++)
@@ -397,7 +379,7 @@ static void pile_up(void *arg)
                                .edata = i % 256,
                                .flags = UT_RMT};
 
-        start_busy(&comm);
+        ut_start_busy(&comm);
     }
     if (ut_rank == 1) {
         struct ut_comm last = {.kind = UT_PIGGYBACK8,
@@ -408,7 +390,7 @@ static void pile_up(void *arg)
                                .length = 8,
                                .flags = UT_STRONG};
 
-        start_busy(&last);
+        ut_start_busy(&last);
         ut_barrier();
     } else {
         const uint64_t *last = (const uint64_t *)(const void *)(end.mem + 8);
@@ -482,7 +464,7 @@ static void own_pile(void *arg)
                                .length = 8,
                                .flags = UT_LCL};
 
-        start_busy(&comm);
+        ut_start_busy(&comm);
         ut_relax();
     }
 }

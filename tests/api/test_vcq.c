@@ -8,8 +8,6 @@
 
 TestSuite(vcq);
 
-#define NUM(array) (sizeof(array) / sizeof((array)[0]))
-
 static void run_one(ut_body_fn *body, const char *env)
 {
     ut_run(&(struct ut_run_opts){.n = 1, .env = {env}}, body, NULL);

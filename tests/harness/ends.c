@@ -63,7 +63,7 @@ const char *ut_rc_name(int rc)
 #undef NAME
     };
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < NUM(names); i++)
         if (names[i].rc == rc)
             return names[i].name;
     return "a code that does not exist";
@@ -265,6 +265,23 @@ void ut_submit(const struct ut_comm *comm)
 
     CHECK(rc == UTOFU_SUCCESS, "%s%s of %zu bytes gave %s", comm->prepared ? "prepared " : "",
           ut_kind_name(comm->kind), comm->length, ut_rc_name(rc));
+}
+
+size_t ut_start_busy(const struct ut_comm *comm)
+{
+    size_t entries = 0;
+    void *cbdata;
+    int rc;
+
+    while ((rc = ut_start(comm)) == UTOFU_ERR_BUSY) {
+        rc = utofu_poll_tcq(comm->vcq, 0, &cbdata);
+        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND, "poll_tcq gave %s", ut_rc_name(rc));
+        entries += rc == UTOFU_SUCCESS;
+        if (rc == UTOFU_ERR_NOT_FOUND)
+            ut_relax();
+    }
+    CHECK(rc == UTOFU_SUCCESS, "%s gave %s", ut_kind_name(comm->kind), ut_rc_name(rc));
+    return entries;
 }
 
 /* Waiting */

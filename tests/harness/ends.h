@@ -18,6 +18,8 @@ enum { UT_TNIS = 6, UT_CQS = 9, UT_VCQS_PER_CQ = 8, UT_PATHS = 12, UT_DESC = 64 
 #define UT_RMT    UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
 #define UT_STRONG UTOFU_ONESIDED_FLAG_STRONG_ORDER
 
+#define NUM(array) (sizeof(array) / sizeof((array)[0]))
+
 /* Return codes */
 
 const char *ut_rc_name(int rc);
@@ -108,6 +110,8 @@ int ut_start(const struct ut_comm *comm);
 int ut_prepare(const struct ut_comm *comm, void *desc, size_t *desc_size);
 /* Has to succeed at once. */
 void ut_submit(const struct ut_comm *comm);
+/* Has to succeed in the end; polls the TCQ while it is busy. Returns how many entries that took. */
+size_t ut_start_busy(const struct ut_comm *comm);
 
 /* Waiting. All have the deadline of the run. */
 int ut_await_tcq(utofu_vcq_hdl_t vcq, void **cbdata);
