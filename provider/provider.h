@@ -157,7 +157,8 @@ struct prov_ep_attr {
 };
 
 struct prov_config {
-    /* Some endpoint of `owner` needs ep_poll(): called from progress(), without any lock. */
+    /* Some endpoint of `owner` needs ep_poll(): called from progress(), without any lock. May come
+     * once more for an endpoint that is being closed: what `owner` points to outlives it. */
     void (*wake)(void *owner);
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is dead after this */
@@ -210,6 +211,7 @@ struct prov_ops {
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                    uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                    struct prov_conn **conn);
+    /* From here on operations may be posted; they get -EAGAIN as long as they cannot go. */
     int (*accept)(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
     void (*reject)(struct prov_conn *conn); /* and closes it */
     /* Takes the connection down in order and forgets it; no callback for it afterwards. */
