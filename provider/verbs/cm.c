@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes through librdmacm, driven by progress(): nothing here blocks the owner. Queue pairs are
- * not librdmacm's, so that the request can be repeated with the same one and its timers are ours.
+ * Handshakes through librdmacm, driven by progress(): nothing here blocks the owner. Queue pairs
+ * are not librdmacm's, so that the request can be repeated with the same one and its timers are
+ * ours.
  *
  *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> UP, or BACKOFF -> QUEUED, or OVER
  *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
@@ -18,6 +19,7 @@ enum {
     BACKOFF_FIRST_MS = 20,
     BACKOFF_MOST_MS = 500,
     ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
+    LEAST_ATTEMPTS = 3,        /* this process may have been the one that stood still */
     BUSY_PATIENCE = 8,         /* peer timeouts that a busy peer is given: it is alive */
     /* of IB CM rejections (enum ib_cm_rej_reason), by the kernel of the peer */
     REJ_NO_QP = 1,
@@ -121,8 +123,8 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     memcpy(&address, addr, addr_size);
     if (address.version != ADDRESS_VERSION || !address.num_ports ||
         address.num_ports > VP_MAX_PORTS ||
-        addr_size < offsetof(struct address, ports) +
-                        address.num_ports * sizeof(struct port_entry)) {
+        addr_size <
+            offsetof(struct address, ports) + address.num_ports * sizeof(struct port_entry)) {
         ut_error(VP_CAT, "a peer's address is garbled (%zu bytes, version %u)", addr_size,
                  address.version);
         return -EINVAL;
@@ -168,7 +170,8 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     if (conn->phase == VP_REQUESTED) {
         conn->phase = VP_ACCEPTING;
         vp_list_append(prov->queue.next, &conn->hs_link); /* in front: its origin waits */
-    } else { /* the origin gave up meanwhile */
+    } else {
+        /* the origin gave up meanwhile */
         vp_post_event_locked(conn, VP_EV_OVER);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -291,7 +294,7 @@ static void adapt_window_locked(struct vp_prov *prov, uint64_t started)
 
     if (took < first_patience(prov) / 4 && prov->window < prov->tuning.max_connecting)
         prov->window++;
-    else if (took > first_patience(prov) / 2 && prov->window > 1)
+    else if (took > first_patience(prov) / 2 && prov->window > VP_FIRST_WINDOW)
         prov->window--;
 }
 
@@ -327,7 +330,7 @@ static void retry(struct vp_conn *conn, bool silent)
         backoff = BACKOFF_MOST_MS;
     if (!silent)
         patience *= BUSY_PATIENCE;
-    if (now + backoff >= conn->hs_first + patience) {
+    if (now + backoff >= conn->hs_first + patience && conn->attempt >= LEAST_ATTEMPTS) {
         ut_info(VP_CAT, "no connection after %u attempts in %llu ms: the peer counts as dead",
                 conn->attempt, (unsigned long long)(now - conn->hs_first));
         over(conn, PROV_REASON_PEER_DEAD);
@@ -337,7 +340,8 @@ static void retry(struct vp_conn *conn, bool silent)
              (unsigned long long)backoff);
     pthread_mutex_lock(&prov->lock);
     uncount_locked(conn);
-    prov->window = prov->window > 1 ? prov->window / 2 : 1;
+    if (prov->window > VP_FIRST_WINDOW)
+        prov->window--;
     pthread_mutex_unlock(&prov->lock);
     /* not all at the same time again */
     set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
@@ -359,8 +363,7 @@ static void step_start(struct vp_conn *conn)
     set_phase(conn, VP_RESOLVING, now + prov->config.peer_timeout_ms);
     int rc = vp_cm_resolve(prov, &conn->id, conn->ep->port, &conn->peer);
     if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
-        ut_error(VP_CAT, "starting a connection from %s: %s", conn->ep->port->name,
-                 strerror(-rc));
+        ut_error(VP_CAT, "starting a connection from %s: %s", conn->ep->port->name, strerror(-rc));
         over(conn, PROV_REASON_LOCAL);
     } else if (rc) {
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", conn->ep->port->name,

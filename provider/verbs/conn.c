@@ -34,7 +34,7 @@ static int ring_alloc(struct vp_conn *conn)
 {
     uint32_t size = 1;
 
-    while (size < conn->ep->prov->tuning.sq_depth)
+    while (size < conn->ep->sq_depth)
         size *= 2;
     conn->ops = calloc(size, sizeof(*conn->ops));
     if (!conn->ops)
@@ -56,12 +56,10 @@ int vp_conn_create_qp(struct vp_conn *conn)
         .send_cq = ep->send_cq,
         .recv_cq = ep->recv_cq,
         .srq = ep->srq,
-        .cap = {.max_send_wr = ep->prov->tuning.sq_depth, .max_send_sge = 1,
-                .max_inline_data = ep->max_inline},
+        .cap = {.max_send_wr = ep->sq_depth, .max_send_sge = 1, .max_inline_data = ep->max_inline},
         .qp_type = IBV_QPT_RC,
         .pd = dev->pd,
-        .comp_mask =
-            IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
         .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                           IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
                           IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
@@ -125,7 +123,7 @@ int vp_conn_reset_qp(struct vp_conn *conn)
 void vp_conn_up(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
-    uint32_t depth = ep->prov->tuning.sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
+    uint32_t depth = ep->sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
 
     if (conn->closed || conn->life != VP_YOUNG)
         return;
@@ -248,6 +246,19 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         suspect(conn);
 }
 
+/* Remembers the first request that failed. What happens to a part happens to its transfer. */
+static bool note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    while (conn->ops[seq & conn->sq_mask].quiet == VP_QUIET_PART)
+        seq++;
+    if (conn->has_error && (int32_t)(seq - conn->err_seq) >= 0)
+        return false;
+    conn->has_error = true;
+    conn->err_seq = seq;
+    conn->err_status = (uint8_t)status;
+    return true;
+}
+
 /* Request number `seq` and all later ones were not taken by the device. */
 void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
@@ -255,11 +266,7 @@ void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
         return;
     conn->postable = false;
     conn->posted_to = seq;
-    if (!conn->has_error) {
-        conn->has_error = true;
-        conn->err_seq = seq;
-        conn->err_status = (uint8_t)status;
-    }
+    note_error(conn, seq, status);
     know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
     qp_to_error(conn);
     start_failing(conn);
@@ -292,12 +299,8 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
     enum prov_status status = status_of(wc);
 
-    if (!conn->has_error || (int32_t)(seq - conn->err_seq) < 0) {
-        conn->has_error = true;
-        conn->err_seq = seq;
-        conn->err_status = (uint8_t)status;
-        vp_retire(conn, seq, PROV_OK);
-    }
+    if (note_error(conn, seq, status))
+        vp_retire(conn, conn->err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)
         return; /* the usual drain */
     if (status == PROV_FAILED)

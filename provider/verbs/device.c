@@ -195,7 +195,10 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     struct ibv_qp_init_attr_ex attr = {
         .send_cq = cq,
         .recv_cq = cq,
-        .cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1,
+        .cap = {.max_send_wr = 16,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
                 .max_inline_data = size},
         .qp_type = IBV_QPT_RC,
         .pd = dev->pd,
@@ -370,8 +373,8 @@ static void list_devices(struct ibv_device **list, char *buf, size_t size)
 
     buf[0] = '\0';
     for (struct ibv_device **d = list; d && *d && used < size - 1; d++) {
-        int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
-                         ibv_get_device_name(*d));
+        int n =
+            snprintf(buf + used, size - used, "%s%s", used ? ", " : "", ibv_get_device_name(*d));
         used += n > 0 ? (size_t)n : 0;
     }
     if (!used)

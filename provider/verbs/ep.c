@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 enum {
-    CQ_EXTRA = 4096,     /* entries beyond the owner's depth: messages, connections' last requests */
+    CQ_EXTRA = 4096, /* entries beyond the owner's depth: messages, connections' last requests */
     TABLE_FIRST = 64,
-    CLOSE_MS = 1000,     /* ep_close() waits this long for goodbyes to arrive */
+    DRAIN_TICK_MS = 10,
+    CLOSE_MS = 1000, /* ep_close() waits this long for goodbyes to arrive */
 };
 
 static uint32_t hash_of(uint32_t qp_num)
@@ -99,8 +100,7 @@ static int buffers_new(struct vp_ep *ep)
     int rc = slab_new(ep, (size_t)ep->srq_depth * PROV_MSG_MAX, &ep->recv_slab, &ep->recv_mr);
 
     if (!rc)
-        rc = slab_new(ep, (size_t)VP_BOUNCE_SLOTS * PROV_MSG_MAX, &ep->bounce_slab,
-                      &ep->bounce_mr);
+        rc = slab_new(ep, (size_t)VP_BOUNCE_SLOTS * PROV_MSG_MAX, &ep->bounce_slab, &ep->bounce_mr);
     if (rc)
         return rc;
     ep->bounce_free = calloc(VP_BOUNCE_SLOTS, sizeof(*ep->bounce_free));
@@ -175,7 +175,8 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->room_app = cq_size / 8;
     ep->room_signal = cq_size / 2;
     ep->max_inline = dev->max_inline;
-    ep->signal_every = tuning->sq_depth / 4;
+    ep->sq_depth = at_most(tuning->sq_depth, dev->attr.max_qp_wr);
+    ep->signal_every = ep->sq_depth / 4;
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
     return 0;
@@ -220,7 +221,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->owner = attr->owner;
     ep->cb = *attr->callbacks;
     struct vp_list *lists[] = {&ep->tending, &ep->link,  &ep->wake_link, &ep->conns,
-                               &ep->dying,   &ep->stuck,     &ep->events};
+                               &ep->dying,   &ep->stuck, &ep->events};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         vp_list_init(lists[i]);
     rc = queues_new(ep, attr->depth);
@@ -258,8 +259,7 @@ static void close_conns(struct vp_ep *ep)
     while (!vp_list_empty(&ep->tending)) {
         if (vp_now_ms() >= deadline) {
             for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next)
-                vp_conn_break(vp_container_of(l, struct vp_conn, tend_link),
-                              PROV_REASON_CLOSED);
+                vp_conn_break(vp_container_of(l, struct vp_conn, tend_link), PROV_REASON_CLOSED);
             deadline = UINT64_MAX; /* draining has its own limit */
         }
         vp_poll_quietly(ep);
@@ -293,22 +293,26 @@ void vp_ep_close(struct prov_ep *base)
     ep_free(ep);
 }
 
-/* Soft-RoCE raises no event for a failed send. While something is outstanding the owner is woken
- * now and then; once nothing was posted for two peer timeouts, all has ended one way or other. */
+/* Soft-RoCE raises no event for a failed or flushed request. While something is outstanding the
+ * owner is woken now and then; once nothing was posted for two peer timeouts, all has ended one way
+ * or other. Connections that drain are looked at sooner: it takes microseconds. */
 static void arm_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
     unsigned int timeout = prov->config.peer_timeout_ms;
     uint64_t now = vp_now_ms(), when = now + timeout / 4 + 1;
+    bool draining = !vp_list_empty(&ep->tending);
 
     if (ep->posts != ep->posts_seen) {
         ep->posts_seen = ep->posts;
         ep->posts_seen_at = now;
     }
-    if (!ep->posts || now - ep->posts_seen_at > 2 * (uint64_t)timeout)
+    if (draining)
+        when = now + DRAIN_TICK_MS;
+    else if (!ep->posts || now - ep->posts_seen_at > 2 * (uint64_t)timeout)
         return;
     pthread_mutex_lock(&prov->lock);
-    if (!ep->wake_at) {
+    if (!ep->wake_at || when < ep->wake_at) {
         ep->wake_at = when;
         if (!prov->sleeps_until || when < prov->sleeps_until)
             vp_kick(prov);

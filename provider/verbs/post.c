@@ -13,7 +13,7 @@
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
-    qpx->wr_flags = wr->send_flags; /* with IBV_SEND_INLINE: rxe wants to be told, others ignore it */
+    qpx->wr_flags = wr->send_flags; /* IBV_SEND_INLINE too: rxe wants to be told */
     switch (wr->opcode) {
     case IBV_WR_RDMA_WRITE:
         ibv_wr_rdma_write(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
@@ -130,14 +130,14 @@ static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
 
 /* Takes the next place in the ring and decides whether this request is signalled. */
 static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
-                 uint16_t bounce)
+                 uint16_t bounce, uint8_t quiet)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
 
     op->cookie = cookie;
     op->bounce = bounce;
-    op->quiet = 0;
+    op->quiet = quiet;
     wr->wr_id = (uintptr_t)op;
     wr->next = NULL;
     conn->head++;
@@ -193,6 +193,42 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
     return true;
 }
 
+/* A transfer that is longer than the device's messages: several requests behind one doorbell, of
+ * which the last one is reported. */
+static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
+                      const struct prov_xfer *xfer)
+{
+    struct vp_ep *ep = conn->ep;
+    uint32_t most = ep->port->max_msg, parts = (xfer->length - 1) / most + 1, done = 0;
+
+    if (parts > VP_PARTS_MAX) {
+        ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", xfer->length,
+                 ep->port->name);
+        return -EIO;
+    }
+    int rc = check_room(conn, conn->sq_app - parts + 1, ep->room_app + parts - 1);
+    if (rc)
+        return rc;
+    vp_flush(ep);
+    for (uint32_t i = 0; i < parts; i++, done += most) {
+        bool last = i == parts - 1;
+        struct ibv_send_wr wr = *whole;
+        struct ibv_sge sge = *whole->sg_list;
+        sge.addr += done;
+        sge.length = last ? xfer->length - done : most;
+        wr.sg_list = &sge;
+        wr.wr.rdma.remote_addr += done;
+        if (!last && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+            wr.opcode = IBV_WR_RDMA_WRITE;
+        if (last)
+            post(conn, &wr, xfer->flags & ~(unsigned int)PROV_FENCE, xfer->cookie, VP_NO_BOUNCE, 0);
+        else
+            post(conn, &wr, (i ? 0 : xfer->flags & PROV_FENCE) | PROV_MORE, 0, VP_NO_BOUNCE,
+                 VP_QUIET_PART);
+    }
+    return 0;
+}
+
 int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct vp_conn *conn = vp_conn(base);
@@ -202,10 +238,9 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
 
     if (__builtin_expect(rc, 0))
         return rc;
-    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length,
-                          .lkey = xfer->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = xfer->length != 0,
-                             .opcode = IBV_WR_RDMA_WRITE};
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
     if (xfer->length <= ep->max_inline) {
@@ -217,17 +252,15 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
         if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &bounce))
             return -EAGAIN;
         posted = PROV_SRC_FREE;
-    } else if (__builtin_expect(xfer->length > ep->port->max_msg, 0)) {
-        ut_error(VP_CAT, "a write of %u bytes is more than %s takes", xfer->length,
-                 ep->port->name);
-        return -EIO;
     }
     if (xfer->flags & PROV_NOTIFY) {
         wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         wr.imm_data = htobe32(xfer->imm);
         wr.send_flags |= solicit(conn, xfer->flags);
     }
-    post(conn, &wr, xfer->flags, xfer->cookie, bounce);
+    if (__builtin_expect(xfer->length > ep->port->max_msg, 0))
+        return post_parts(conn, &wr, xfer);
+    post(conn, &wr, xfer->flags, xfer->cookie, bounce, 0);
     return posted;
 }
 
@@ -238,18 +271,14 @@ int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
 
     if (__builtin_expect(rc, 0))
         return rc;
-    if (__builtin_expect(xfer->length > conn->ep->port->max_msg, 0)) {
-        ut_error(VP_CAT, "a read of %u bytes is more than %s takes", xfer->length,
-                 conn->ep->port->name);
-        return -EIO;
-    }
-    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length,
-                          .lkey = xfer->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = xfer->length != 0,
-                             .opcode = IBV_WR_RDMA_READ};
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_READ};
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
-    post(conn, &wr, xfer->flags, xfer->cookie, VP_NO_BOUNCE);
+    if (__builtin_expect(xfer->length > conn->ep->port->max_msg, 0))
+        return post_parts(conn, &wr, xfer);
+    post(conn, &wr, xfer->flags, xfer->cookie, VP_NO_BOUNCE, 0);
     return 0;
 }
 
@@ -275,7 +304,7 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     else if (size && !bounce_copy(ep, &sge, data, size, &bounce))
         return -EAGAIN;
     wr.send_flags |= solicit(conn, flags);
-    post(conn, &wr, flags, cookie, bounce);
+    post(conn, &wr, flags, cookie, bounce, 0);
     return PROV_SRC_FREE;
 }
 
@@ -302,7 +331,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
         wr.wr.atomic.compare_add = atomic->compare;
         wr.wr.atomic.swap = atomic->operand;
     }
-    post(conn, &wr, atomic->flags, atomic->cookie, VP_NO_BOUNCE);
+    post(conn, &wr, atomic->flags, atomic->cookie, VP_NO_BOUNCE, 0);
     return 0;
 }
 
@@ -325,7 +354,7 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
         wr.send_flags |= IBV_SEND_SOLICITED;
     }
     op->bounce = VP_NO_BOUNCE;
-    op->quiet = 1;
+    op->quiet = VP_QUIET_OURS;
     wr.wr_id = (uintptr_t)op;
     conn->head++;
     conn->unsignalled = 0;

@@ -72,7 +72,7 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
     union vp_sockaddr peer;
     uint32_t qp_num;
 
-    probe->deadline = now + prov->config.peer_timeout_ms / 4 + 1;
+    probe->deadline = now + prov->config.peer_timeout_ms / 2 + 1;
     if (!whose(prov, probe, &port, &peer, &qp_num)) {
         probe->done = true;
         return;
@@ -89,8 +89,8 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
 static int ask(struct vp_prov *prov, struct vp_probe *probe)
 {
     struct vp_hello_req req = {.kind = VP_REQ_PROBE};
-    struct rdma_conn_param param = {.private_data = &req, .private_data_len = sizeof(req),
-                                    .rnr_retry_count = 7, .srq = 1};
+    struct rdma_conn_param param = {
+        .private_data = &req, .private_data_len = sizeof(req), .rnr_retry_count = 7, .srq = 1};
     struct vp_port *port;
     union vp_sockaddr peer;
 
@@ -101,8 +101,7 @@ static int ask(struct vp_prov *prov, struct vp_probe *probe)
     return rdma_connect(probe->id.cm, &param);
 }
 
-void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe,
-                    const struct rdma_cm_event *event)
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct rdma_cm_event *event)
 {
     int rc = 0;
 
@@ -110,7 +109,7 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe,
         return;
     switch (event->event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        rc = rdma_resolve_route(probe->id.cm, (int)prov->config.peer_timeout_ms / 4 + 1);
+        rc = rdma_resolve_route(probe->id.cm, (int)prov->config.peer_timeout_ms / 2);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         rc = ask(prov, probe);

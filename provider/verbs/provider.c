@@ -182,7 +182,9 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     memset(caps, 0, sizeof(*caps));
     caps->max_inline = dev->max_inline;
     caps->max_message = PROV_MSG_MAX;
-    caps->max_xfer = port->max_msg;
+    caps->max_xfer = (uint64_t)port->max_msg * VP_PARTS_MAX;
+    if (caps->max_xfer > UINT32_MAX)
+        caps->max_xfer = UINT32_MAX;
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;

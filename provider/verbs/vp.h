@@ -24,10 +24,11 @@
 
 enum {
     VP_MAX_DEVICES = 16,
-    VP_MAX_PORTS = 6,    /* as many as an address has room for */
-    VP_KEY_BYTES = 5,    /* what fits beside the rest into the 56 bytes of a request */
-    VP_POLL_BATCH = 16,  /* completions taken at once */
-    VP_BATCH_MAX = 16,   /* requests behind one doorbell */
+    VP_MAX_PORTS = 6,   /* as many as an address has room for */
+    VP_KEY_BYTES = 5,   /* what fits beside the rest into the 56 bytes of a request */
+    VP_POLL_BATCH = 16, /* completions taken at once */
+    VP_BATCH_MAX = 16,  /* requests behind one doorbell */
+    VP_PARTS_MAX = 8,   /* requests that make one transfer */
     VP_SIGNAL_EVERY = 64,
     VP_SOLICIT_EVERY = 64,
     VP_BOUNCE_SLOTS = 256,
@@ -37,7 +38,7 @@ enum {
 
 #define VP_CAT "verbs"
 
-#define vp_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define vp_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 struct vp_prov;
 struct vp_ep;
@@ -119,19 +120,19 @@ struct vp_prov {
     int epoll_fd, kick_fd;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;   /* some connection is not busy any more, some wake-up is over */
-    struct vp_list eps;       /* vp_ep.link */
-    struct vp_list queue;     /* vp_conn.hs_link: wants its next handshake step */
-    struct vp_list shaking;   /* vp_conn.hs_link: waits for the peer, or for a time */
-    struct vp_list reaping;   /* vp_conn.hs_link: to be destroyed */
-    struct vp_list probes;    /* vp_probe.link */
-    struct vp_list wakes;     /* vp_ep.wake_link: owners to wake */
-    struct vp_ep *waking;     /* whose owner is being woken right now */
-    unsigned int connecting;  /* handshakes in flight */
-    unsigned int window;      /* how many may be */
-    uint64_t next_deadline;   /* earliest in `shaking` and `probes`, ms; 0: none */
-    uint64_t sleeps_until;    /* when progress() wants to run next, ms; 0: no such time */
-    uint64_t strangers;       /* requests with a wrong key */
+    pthread_cond_t changed;  /* some connection is not busy any more, some wake-up is over */
+    struct vp_list eps;      /* vp_ep.link */
+    struct vp_list queue;    /* vp_conn.hs_link: wants its next handshake step */
+    struct vp_list shaking;  /* vp_conn.hs_link: waits for the peer, or for a time */
+    struct vp_list reaping;  /* vp_conn.hs_link: to be destroyed */
+    struct vp_list probes;   /* vp_probe.link */
+    struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */
+    struct vp_ep *waking;    /* whose owner is being woken right now */
+    unsigned int connecting; /* handshakes in flight */
+    unsigned int window;     /* how many may be */
+    uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
+    uint64_t sleeps_until;   /* when progress() wants to run next, ms; 0: no such time */
+    uint64_t strangers;      /* requests with a wrong key */
 };
 
 /* What an rdma_cm_id's context points to. */
@@ -147,10 +148,11 @@ struct vp_op {
     struct vp_conn *conn;
     uint16_t slot;   /* its place in the ring */
     uint16_t bounce; /* VP_NO_BOUNCE, or the bounce buffer to give back */
-    uint8_t quiet;   /* the provider's own: no done() */
+    uint8_t quiet;   /* no done(): VP_QUIET_* */
     uint8_t pad[3];
 };
 enum { VP_NO_BOUNCE = 0xffff };
+enum { VP_QUIET_OURS = 1, VP_QUIET_PART = 2 }; /* the provider's own; not the last of a transfer */
 
 /* How far a connection is. Changed under prov->lock. */
 enum vp_phase {
@@ -168,7 +170,7 @@ enum vp_phase {
 
 /* Of a connection that is or was up; only under the endpoint's lock. */
 enum vp_life {
-    VP_YOUNG,   /* not up yet */
+    VP_YOUNG, /* not up yet */
     VP_ALIVE,
     VP_LEAVING, /* the peer said goodbye: waits for what is outstanding */
     VP_FAILING, /* drains; then down() */
@@ -205,26 +207,26 @@ struct vp_conn {
     struct ibv_qp_ex *qpx; /* NULL: post with ibv_post_send() */
     struct vp_op *ops;     /* ring of posted requests, sq_mask + 1 */
     uint32_t sq_mask;
-    uint32_t head, tail;   /* next to post, first not reported */
-    uint32_t sq_app;       /* most requests for writes, reads and atomics */
-    uint32_t sq_cap;       /* most requests at all but the last one, see vp_conn_beacon() */
-    uint32_t unsignalled;  /* posted since the last signalled one */
-    uint32_t unsolicited;  /* receives taken at the peer since the last solicited one */
-    uint32_t batch_first;  /* first request of the open batch */
+    uint32_t head, tail;  /* next to post, first not reported */
+    uint32_t sq_app;      /* most requests for writes, reads and atomics */
+    uint32_t sq_cap;      /* most requests at all but the last one, see vp_conn_beacon() */
+    uint32_t unsignalled; /* posted since the last signalled one */
+    uint32_t unsolicited; /* receives taken at the peer since the last solicited one */
+    uint32_t batch_first; /* first request of the open batch */
     bool postable;
-    uint8_t life;          /* enum vp_life */
-    bool closed;           /* conn_close() was called: no callbacks */
-    bool in_table;         /* in ep->table */
-    bool has_credit;       /* one completion-queue entry is kept for the last request */
-    bool last_posted;      /* that last request is out */
+    uint8_t life;     /* enum vp_life */
+    bool closed;      /* conn_close() was called: no callbacks */
+    bool in_table;    /* in ep->table */
+    bool has_credit;  /* one completion-queue entry is kept for the last request */
+    bool last_posted; /* that last request is out */
 
     /* failing */
-    bool has_error;        /* a request failed: err_seq, err_wc */
+    bool has_error; /* a request failed: err_seq, err_wc */
     bool reason_known;
-    bool stuck;            /* the device never reported all: completions may still come */
-    bool probing;          /* the probe will tell the reason */
-    uint8_t reason;        /* enum prov_reason */
-    uint8_t err_status;    /* enum prov_status; of a dead peer: decided with the reason */
+    bool stuck;         /* the device never reported all: completions may still come */
+    bool probing;       /* the probe will tell the reason */
+    uint8_t reason;     /* enum prov_reason */
+    uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
     uint32_t err_seq;
     uint32_t posted_to;    /* requests from here on never reached the device */
     uint32_t completed_to; /* the device has reported everything before this */
@@ -246,11 +248,11 @@ struct vp_conn {
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
     uint64_t hs_started; /* when this attempt began */
     uint64_t hs_deadline;
-    struct vp_list hs_link; /* in prov->queue, shaking or reaping */
-    struct vp_list ev_link; /* in ep->events */
-    struct vp_list ep_link; /* in ep->conns or ep->dying */
-    union vp_sockaddr peer; /* where the peer listens */
-    struct vp_hello_req req; /* ours (active), or what came (passive) */
+    struct vp_list hs_link;            /* in prov->queue, shaking or reaping */
+    struct vp_list ev_link;            /* in ep->events */
+    struct vp_list ep_link;            /* in ep->conns or ep->dying */
+    union vp_sockaddr peer;            /* where the peer listens */
+    struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
@@ -279,28 +281,29 @@ struct vp_ep {
     uint32_t room_signal; /* below this everything is signalled */
     uint32_t signal_every;
     uint32_t max_inline;
-    struct vp_conn *batch;     /* has an open batch */
+    uint32_t sq_depth;
+    struct vp_conn *batch; /* has an open batch */
     uint32_t batch_length;
     struct vp_chained *chain;
-    struct vp_slot *table;     /* qp_num to connection; open addressing */
+    struct vp_slot *table; /* qp_num to connection; open addressing */
     uint32_t table_mask, table_used;
-    struct vp_slot last;       /* the one found last */
+    struct vp_slot last; /* the one found last */
     uint8_t *recv_slab, *bounce_slab;
     struct ibv_mr *recv_mr, *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
     uint32_t srq_depth;
-    uint32_t to_post;          /* receive buffers taken out and not given back */
+    uint32_t to_post;             /* receive buffers taken out and not given back */
     struct ibv_recv_wr *recv_wrs; /* one per buffer, with its sge */
     struct ibv_sge *recv_sges;
     struct ibv_recv_wr *refill_first, *refill_last;
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
-    int stash_recv, stash_send; /* how many; send ones first */
+    int stash_recv, stash_send;         /* how many; send ones first */
     bool polling;
-    int made;                  /* callbacks of this ep_poll() */
-    struct vp_list tending;    /* connections that close, drain or wait */
-    uint32_t pending;          /* atomic: VP_PEND_*: something for ep_poll()'s slow part */
-    uint32_t posts;            /* posted ever, for the tick below */
+    int made;               /* callbacks of this ep_poll() */
+    struct vp_list tending; /* connections that close, drain or wait */
+    uint32_t pending;       /* atomic: VP_PEND_*: something for ep_poll()'s slow part */
+    uint32_t posts;         /* posted ever, for the tick below */
     uint32_t posts_seen;
     uint64_t posts_seen_at;
 
@@ -310,7 +313,7 @@ struct vp_ep {
     struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
     struct vp_list events;       /* vp_conn.ev_link */
     bool closing;
-    uint64_t wake_at;          /* wake the owner then, ms; 0: no */
+    uint64_t wake_at; /* wake the owner then, ms; 0: no */
 
     /* constant */
     struct vp_port *port;
@@ -339,7 +342,7 @@ enum vp_refusal {
     VP_REFUSED_NO_ENDPOINT = 1, /* this one and the next three: said by the peer's provider */
     VP_REFUSED_BY_CORE,
     VP_REFUSED_STRANGER,
-    VP_REFUSED_BUSY, /* also what the kernel says for it when it is overrun */
+    VP_REFUSED_BUSY,  /* also what the kernel says for it when it is overrun */
     VP_REFUSED_ALIVE, /* the answer to a probe */
     VP_REFUSED_DEAD,  /* nobody listens there */
 };

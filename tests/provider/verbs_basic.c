@@ -38,19 +38,30 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
     /* a large one, then back by a read, both without a signal before the last */
     for (unsigned int i = 0; i < 65536; i++)
         mem[1024 + i] = (uint8_t)(i * 7);
-    x = (struct prov_xfer){.lcl = mem + 1024, .rmt = rmt + 1024, .length = 65536,
-                           .lkey = mr->lkey, .rkey = rkey, .cookie = cookie++};
+    x = (struct prov_xfer){.lcl = mem + 1024,
+                           .rmt = rmt + 1024,
+                           .length = 65536,
+                           .lkey = mr->lkey,
+                           .rkey = rkey,
+                           .cookie = cookie++};
     CHECK(vt_write(c, &x) == 0);
-    x = (struct prov_xfer){.lcl = mem + 131072, .rmt = rmt + 1024, .length = 65536,
-                           .lkey = mr->lkey, .rkey = rkey, .cookie = cookie++};
+    x = (struct prov_xfer){.lcl = mem + 131072,
+                           .rmt = rmt + 1024,
+                           .length = 65536,
+                           .lkey = mr->lkey,
+                           .rkey = rkey,
+                           .cookie = cookie++};
     CHECK(vt_read(c, &x) == 0);
     /* behind the read, from memory that nobody registered, in one go with a notice and a message */
     uint64_t local = 42;
-    x = (struct prov_xfer){.lcl = &local, .rmt = rmt + 512, .length = 8, .rkey = rkey,
-                           .flags = PROV_COPY | PROV_FENCE | PROV_MORE, .cookie = cookie++};
-    CHECK(vt_write(c, &x) & PROV_SRC_FREE);
-    x = (struct prov_xfer){.flags = PROV_NOTIFY | PROV_MORE, .imm = 0xdeadbeef,
+    x = (struct prov_xfer){.lcl = &local,
+                           .rmt = rmt + 512,
+                           .length = 8,
+                           .rkey = rkey,
+                           .flags = PROV_COPY | PROV_FENCE | PROV_MORE,
                            .cookie = cookie++};
+    CHECK(vt_write(c, &x) & PROV_SRC_FREE);
+    x = (struct prov_xfer){.flags = PROV_NOTIFY | PROV_MORE, .imm = 0xdeadbeef, .cookie = cookie++};
     CHECK(vt_write(c, &x) >= 0);
     char big[1000];
     memset(big, 'x', sizeof(big));
@@ -63,9 +74,14 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
     }
     CHECK(memcmp(mem + 1024, mem + 131072, 65536) == 0);
     uint64_t *result = (uint64_t *)(void *)(mem + 64);
-    struct prov_atomic a = {.op = PROV_ATOMIC_FADD, .rmt = rmt + 512, .operand = 8,
-                            .result = result, .lkey = mr->lkey, .rkey = rkey,
-                            .flags = PROV_SIGNAL, .cookie = cookie++};
+    struct prov_atomic a = {.op = PROV_ATOMIC_FADD,
+                            .rmt = rmt + 512,
+                            .operand = 8,
+                            .result = result,
+                            .lkey = mr->lkey,
+                            .rkey = rkey,
+                            .flags = PROV_SIGNAL,
+                            .cookie = cookie++};
     CHECK(vt_atomic(c, &a) == 0);
     WAIT_FOR(&ep, c->done == cookie);
     CHECK(*result == 42);
@@ -159,7 +175,7 @@ static void two_processes_talk(void)
         serve(s, 2, 4000);
         vt_stage(s, 1, 2, &ep);
         struct vt_conn *b = ep.accepted[0];
-        CHECK(b->messages == 2 && b->notifies == 1);
+        WAIT_FOR(&ep, b->messages == 2 && b->notifies == 1);
         exercise(b, s->mem[0], s->rkey[0]);
         vt_stage(s, 1, 3, &ep);
         tear_down();
@@ -218,9 +234,7 @@ static void a_bad_key_breaks_one_connection_only(void)
     CHECK(c->reason == PROV_REASON_BROKEN && c->done == 12 && c->ok == 5);
     for (uint64_t i = 0; i < 12; i++) {
         CHECK(c->log[i].cookie == i);
-        CHECK(c->log[i].status == (i < 5    ? PROV_OK
-                                   : i == 5 ? PROV_RMT_ACCESS
-                                            : PROV_FLUSHED));
+        CHECK(c->log[i].status == (i < 5 ? PROV_OK : i == 5 ? PROV_RMT_ACCESS : PROV_FLUSHED));
     }
     CHECK(vt_write(c, &x) == -ENOTCONN);
     vt_conn_close(c);
@@ -264,8 +278,12 @@ static void a_killed_peer_is_dead(bool outstanding)
     double start = vt_now();
     CHECK(vt_reap(child) == 128 + SIGKILL);
     if (outstanding) {
-        struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey,
-                              .rkey = s->rkey[1], .cookie = 1};
+        struct prov_xfer x = {.lcl = mem,
+                              .rmt = s->mem[1],
+                              .length = 4096,
+                              .lkey = mr->lkey,
+                              .rkey = s->rkey[1],
+                              .cookie = 1};
         int rc = vt_write(c, &x);
         CHECK(rc == 0 || rc == -ENOTCONN);
     }

@@ -70,7 +70,10 @@ static void raw_open(void)
     struct ibv_srq_init_attr srq = {.attr = {.max_wr = RECVS, .max_sge = 1}};
     raw.srq = ibv_create_srq(raw.pd, &srq);
     struct ibv_qp_init_attr init = {
-        .send_cq = raw.send_cq, .recv_cq = raw.recv_cq, .srq = raw.srq, .qp_type = IBV_QPT_RC,
+        .send_cq = raw.send_cq,
+        .recv_cq = raw.recv_cq,
+        .srq = raw.srq,
+        .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 256, .max_send_sge = 1, .max_inline_data = 64}};
     raw.qp = ibv_create_qp(raw.pd, &init);
     raw.mr = ibv_reg_mr(raw.pd, mem, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -85,33 +88,42 @@ static void raw_open(void)
 static void raw_connect(void)
 {
     const struct raw_card *peer = &raw_cards[!me];
-    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1,
-                            .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-    CHECK(ibv_modify_qp(raw.qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                        IBV_QP_ACCESS_FLAGS) == 0);
+    CHECK(ibv_modify_qp(raw.qp, &a,
+                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
     a = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = peer->qp_num,
-        .max_dest_rd_atomic = 16, .min_rnr_timer = 12,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .hop_limit = 64,
-                                            .sgid_index = (uint8_t)raw.gid_index}}};
-    CHECK(ibv_modify_qp(raw.qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                        IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
-    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 6,
-                             .rnr_retry = 7, .max_rd_atomic = 16};
-    CHECK(ibv_modify_qp(raw.qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                        IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                        IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_4096,
+        .dest_qp_num = peer->qp_num,
+        .max_dest_rd_atomic = 16,
+        .min_rnr_timer = 12,
+        .ah_attr = {
+            .is_global = 1,
+            .port_num = 1,
+            .grh = {.dgid = peer->gid, .hop_limit = 64, .sgid_index = (uint8_t)raw.gid_index}}};
+    CHECK(ibv_modify_qp(raw.qp, &a,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                             .timeout = 16,
+                             .retry_cnt = 6,
+                             .rnr_retry = 7,
+                             .max_rd_atomic = 16};
+    CHECK(ibv_modify_qp(raw.qp, &a,
+                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
 }
 
 static void raw_write(uint64_t value, bool imm)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = 8};
-    struct ibv_send_wr *bad, wr = {
-        .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_INLINE,
-        .opcode = imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-        .imm_data = htobe32((uint32_t)value)};
+    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+                                   .num_sge = 1,
+                                   .send_flags = IBV_SEND_INLINE,
+                                   .opcode = imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                                   .imm_data = htobe32((uint32_t)value)};
     struct ibv_wc wc;
 
     wr.wr.rdma.remote_addr = shared->mem[!me];
@@ -145,8 +157,11 @@ static struct vt_conn *conn;
 
 static void prov_write(uint64_t value, bool imm)
 {
-    struct prov_xfer x = {.lcl = &value, .rmt = shared->mem[!me], .length = 8,
-                          .rkey = shared->rkey[!me], .imm = (uint32_t)value,
+    struct prov_xfer x = {.lcl = &value,
+                          .rmt = shared->mem[!me],
+                          .length = 8,
+                          .rkey = shared->rkey[!me],
+                          .imm = (uint32_t)value,
                           .flags = PROV_COPY | (imm ? PROV_NOTIFY : 0)};
 
     while (verbs_provider.write(conn->conn, &x) < 0)

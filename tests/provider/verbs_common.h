@@ -70,11 +70,11 @@ struct vt_conn {
     enum prov_reason reason;
     uint8_t hello[PROV_HELLO_MAX];
     size_t hello_size;
-    uint64_t done, ok;                     /* how many ended; how many with PROV_OK */
+    uint64_t done, ok; /* how many ended; how many with PROV_OK */
     struct {
         uint64_t cookie;
         enum prov_status status;
-    } log[VT_LOG];                         /* how the first ones ended */
+    } log[VT_LOG]; /* how the first ones ended */
     uint64_t messages, notifies;
     uint64_t last_imm;
     uint8_t last[PROV_MSG_MAX];
@@ -99,8 +99,8 @@ struct vt_ep {
     int woken;
     struct vt_conn *accepted[1024]; /* in order of request */
     int num_accepted;
-    bool refuse;                 /* rejects every request */
-    uint64_t peer_id;            /* of the last request */
+    bool refuse;      /* rejects every request */
+    uint64_t peer_id; /* of the last request */
 };
 
 static void vt_done(void *ctx, uint64_t cookie, enum prov_status status)
@@ -176,8 +176,12 @@ static void vt_down(void *ctx, enum prov_reason reason)
 }
 
 static const struct prov_callbacks vt_callbacks = {
-    .done = vt_done, .message = vt_message, .notify = vt_notify,
-    .request = vt_request, .up = vt_up, .down = vt_down,
+    .done = vt_done,
+    .message = vt_message,
+    .notify = vt_notify,
+    .request = vt_request,
+    .up = vt_up,
+    .down = vt_down,
 };
 
 static inline int vt_poll(struct vt_ep *ep)
@@ -229,8 +233,8 @@ static void *vt_thread(void *arg)
 /* Opens the provider; ends the program as skipped where there is no device. */
 static inline void vt_open(struct vt_node *node, unsigned int peer_timeout_ms)
 {
-    struct prov_config config = {.wake = vt_wake, .num_tnis = 6,
-                                 .peer_timeout_ms = peer_timeout_ms};
+    struct prov_config config = {
+        .wake = vt_wake, .num_tnis = 6, .peer_timeout_ms = peer_timeout_ms};
 
     memset(node, 0, sizeof(*node));
     pthread_mutex_init(&node->lock, NULL);
@@ -254,8 +258,8 @@ static inline void vt_close(struct vt_node *node)
 
 static inline void vt_ep_open(struct vt_node *node, struct vt_ep *ep, unsigned int tni, uint64_t id)
 {
-    struct prov_ep_attr attr = {.tni = tni, .id = id, .owner = ep, .callbacks = &vt_callbacks,
-                                .depth = 2048};
+    struct prov_ep_attr attr = {
+        .tni = tni, .id = id, .owner = ep, .callbacks = &vt_callbacks, .depth = 2048};
 
     memset(ep, 0, sizeof(*ep));
     ep->node = node;

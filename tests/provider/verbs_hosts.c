@@ -102,9 +102,13 @@ static void exchange(int rounds)
         for (int turn = 0; turn < 2; turn++) {
             if (turn == me) {
                 words[0] = words[511] = r * 2 + (uint64_t)me;
-                struct prov_xfer x = {.lcl = mem, .rmt = cards[!me].mem + 4096, .length = 4096,
-                                      .lkey = mr->lkey, .rkey = cards[!me].rkey,
-                                      .imm = (uint32_t)r, .flags = PROV_NOTIFY | PROV_SIGNAL};
+                struct prov_xfer x = {.lcl = mem,
+                                      .rmt = cards[!me].mem + 4096,
+                                      .length = 4096,
+                                      .lkey = mr->lkey,
+                                      .rkey = cards[!me].rkey,
+                                      .imm = (uint32_t)r,
+                                      .flags = PROV_NOTIFY | PROV_SIGNAL};
                 uint64_t done = c->done;
                 CHECK(vt_write(c, &x) >= 0);
                 WAIT_FOR(&ep, c->done > done || c->down);
@@ -151,8 +155,8 @@ static void a_host_goes_away(void)
     sleep(2);
     CHECK(!c->down);
     double start = vt_now();
-    struct prov_xfer x = {.lcl = mem, .rmt = cards[1].mem, .length = 8, .lkey = mr->lkey,
-                          .rkey = cards[1].rkey};
+    struct prov_xfer x = {
+        .lcl = mem, .rmt = cards[1].mem, .length = 8, .lkey = mr->lkey, .rkey = cards[1].rkey};
     for (uint64_t i = 0; i < 5; i++) {
         x.cookie = i;
         CHECK(vt_write(c, &x) >= 0);
@@ -182,8 +186,8 @@ int main(int argc, char **argv)
         return 0;
     vt_open(&node, TIMEOUT_MS);
     mem = mmap(NULL, MEM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(node.prov->ops->reg(node.prov, 0, mem, MEM, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
-                              &mr) == 0);
+    CHECK(node.prov->ops->reg(node.prov, 0, mem, MEM, PROV_ACCESS_READ | PROV_ACCESS_WRITE, &mr) ==
+          0);
     vt_ep_open(&node, &ep, 0, 1 + (uint64_t)me);
     struct card mine = {.mem = (uintptr_t)mem, .rkey = mr->rkey};
     mine.addr_size = node.prov->ops->address(node.prov, mine.addr);

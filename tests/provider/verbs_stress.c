@@ -15,8 +15,8 @@ static void set_up(uint64_t id, unsigned int timeout_ms)
 {
     vt_open(&node, timeout_ms);
     mem = mmap(NULL, MEM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(node.prov->ops->reg(node.prov, 0, mem, MEM, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
-                              &mr) == 0);
+    CHECK(node.prov->ops->reg(node.prov, 0, mem, MEM, PROV_ACCESS_READ | PROV_ACCESS_WRITE, &mr) ==
+          0);
     vt_ep_open(&node, &ep, 0, id);
 }
 
@@ -135,10 +135,15 @@ static void a_flood_does_not_need_a_polling_target(void)
     vt_stage(s, 0, 2, &ep);
     double start = vt_now();
     for (uint32_t i = 0; i < FLOOD; i++) {
-        struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 8, .lkey = mr->lkey,
-                              .rkey = s->rkey[1], .imm = i, .cookie = i,
-                              .flags = PROV_NOTIFY | (i == FLOOD - 1 ? PROV_SIGNAL |
-                                                                       PROV_SOLICITED : 0)};
+        struct prov_xfer x = {.lcl = mem,
+                              .rmt = s->mem[1],
+                              .length = 8,
+                              .lkey = mr->lkey,
+                              .rkey = s->rkey[1],
+                              .imm = i,
+                              .cookie = i,
+                              .flags = PROV_NOTIFY |
+                                       (i == FLOOD - 1 ? PROV_SIGNAL | PROV_SOLICITED : 0)};
         CHECK(vt_write(c, &x) >= 0);
     }
     WAIT_FOR(&ep, c->done == FLOOD);
@@ -176,8 +181,8 @@ static void two_busy_sides_answer_each_other(void)
     /* asked + answered messages go out, as many come in: peer's questions and answers */
     while (asked < ROUNDS || mine->messages < 2 * ROUNDS || answered < ROUNDS) {
         pthread_mutex_lock(&ep.lock);
-        struct prov_xfer x = {.lcl = mem, .rmt = s->mem[!me], .length = 512, .lkey = mr->lkey,
-                              .rkey = s->rkey[!me]};
+        struct prov_xfer x = {
+            .lcl = mem, .rmt = s->mem[!me], .length = 512, .lkey = mr->lkey, .rkey = s->rkey[!me]};
         int burst = 0;
         while (burst++ < 64 && ops->write(mine->conn, &x) >= 0) /* as much as there is room for */
             writes++;
@@ -287,8 +292,11 @@ static void a_removed_device_takes_its_connections_down(void)
     WAIT_FOR(&ep, c->up && ep.num_accepted == 1 && ep.accepted[0]->up);
     double start = vt_now();
     pthread_mutex_lock(&ep.lock);
-    struct prov_xfer x = {.lcl = mem, .rmt = (uintptr_t)mem + MEM / 2, .length = 4096,
-                          .lkey = mr->lkey, .rkey = mr->rkey};
+    struct prov_xfer x = {.lcl = mem,
+                          .rmt = (uintptr_t)mem + MEM / 2,
+                          .length = 4096,
+                          .lkey = mr->lkey,
+                          .rkey = mr->rkey};
     for (int i = 0; i < 10; i++)
         CHECK(node.prov->ops->write(c->conn, &x) >= 0);
     CHECK(system("rdma link delete rxe0 &") == 0);
