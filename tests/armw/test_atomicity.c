@@ -246,11 +246,8 @@ static void lock_body(void *arg)
     printf("waited %llu times\n", (unsigned long long)waited);
     ut_barrier();
     if (ut_rank == 0) {
-        struct locked locked;
-
-        memcpy(&locked, end.mem, sizeof(locked));
-        CHECK_EQ(locked.lock, 0);
-        CHECK_EQ(locked.counter, rounds * PROCS);
+        CHECK_EQ(word_load(end.mem + offsetof(struct locked, lock), 8), 0);
+        CHECK_EQ(word_load(end.mem + offsetof(struct locked, counter), 8), rounds * PROCS);
     }
     ut_close_all(&end);
 }
@@ -283,7 +280,7 @@ static void one_winner(void *arg)
         CHECK_EQ(*ut_cell(0), round + 1);
         CHECK_EQ(old == 0 ? claim.operand : old, *ut_cell(1)); /* the losers see who won */
         if (ut_rank == 0)
-            CHECK_EQ(((uint32_t *)(void *)end.mem)[round], *ut_cell(1));
+            CHECK_EQ(word_load(end.mem + 4 * round, 4), *ut_cell(1));
     }
     ut_close_all(&end);
 }
@@ -323,7 +320,7 @@ static void asleep(void *arg)
                 CHECK(nanosleep(&left, &left) == 0, "a signal came");
             } while (*ut_cell(0) == 0);
         }
-        CHECK_EQ(*(uint64_t *)(void *)end.mem, ROUNDS);
+        CHECK_EQ(word_load(end.mem, 8), ROUNDS);
     } else {
         double worst = 0, start = seconds();
         for (uint64_t i = 0; i < ROUNDS; i++) {

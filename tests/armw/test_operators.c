@@ -21,14 +21,6 @@ static void run(int n, int nodes, ut_body_fn *body)
     ut_run(&(struct ut_run_opts){.n = n, .nodes = nodes, .env = {env}}, body, NULL);
 }
 
-static uint64_t load(const uint8_t *at, unsigned int size)
-{
-    uint64_t value = 0;
-
-    memcpy(&value, at, size);
-    return value;
-}
-
 static void random_operands(struct word_armw *armw, uint64_t now)
 {
     static const uint64_t corners[] = {0, 1, UINT64_MAX, 1ull << 63, 1ull << 31, UINT32_MAX,
@@ -67,13 +59,13 @@ static void against_model(const struct ut_end *end, const struct ut_peer *peer, 
                 CHECK_EQ(word_await(&armw), now);
                 now = word_after(&armw, now);
                 if (seen)
-                    CHECK_EQ(load(seen + at, size), now);
+                    CHECK_EQ(word_load(seen + at, size), now);
             }
         }
     }
     if (seen) {
-        CHECK_EQ(load(seen + 56, 8), 0);
-        CHECK_EQ(load(seen + 72, 8), 0);
+        CHECK_EQ(word_load(seen + 56, 8), 0);
+        CHECK_EQ(word_load(seen + 72, 8), 0);
     }
 }
 
@@ -92,9 +84,9 @@ static void to_another_process(void *arg)
             ut_expect_nothing(end.vcq);
             ut_relax();
         }
-        CHECK_EQ(load(end.mem + 56, 8), 0); /* the neighbours */
-        CHECK_EQ(load(end.mem + 72, 8), 0);
-        CHECK_EQ(load(end.mem + 4096, 8), 0);
+        CHECK_EQ(word_load(end.mem + 56, 8), 0); /* the neighbours */
+        CHECK_EQ(word_load(end.mem + 72, 8), 0);
+        CHECK_EQ(word_load(end.mem + 4096, 8), 0);
     }
     ut_close_all(&end);
 }
@@ -169,8 +161,7 @@ static void notices(void *arg)
         ut_step("round %d", round);
         if (ut_rank == 1) {
             /* a value whose upper half does not shine through */
-            uint64_t start = 0x8765432187654321;
-            memcpy(end.mem + 8 * (size_t)round, &start, 8);
+            word_store(end.mem + 8 * (size_t)round, 8, 0x8765432187654321);
         }
         ut_barrier();
         if (ut_rank == 0) {
@@ -210,7 +201,7 @@ static void value_before_remote_notice(void *arg)
             word_submit(&armw);
         } else {
             word_expect_remote(end.vcq, &armw, peers[0].id);
-            CHECK(load(end.mem, 8) >= 3 * round);
+            CHECK(word_load(end.mem, 8) >= 3 * round);
         }
     }
     if (ut_rank == 0)
@@ -346,7 +337,7 @@ static void refused_by_the_call(void *arg)
     }
     ut_expect_nothing(end.vcq);
     for (int i = 0; i < 4096 / 8; i++)
-        CHECK_EQ(load(end.mem + 8 * i, 8), 0);
+        CHECK_EQ(word_load(end.mem + 8 * i, 8), 0);
     ut_end_close(&end);
 }
 
@@ -437,15 +428,15 @@ static void four_bytes_at_the_end(void *arg)
         four.rmt_stadd = stadd + at;
         word_submit(&four);
         CHECK_EQ(word_await(&four), 0);
-        CHECK_EQ(load(mem + 4 + at, 4), UINT32_MAX);
+        CHECK_EQ(word_load(mem + 4 + at, 4), UINT32_MAX);
     }
-    CHECK_EQ(load(mem, 4), 0);
-    CHECK_EQ(load(mem + 260, 4), 0);
+    CHECK_EQ(word_load(mem, 4), 0);
+    CHECK_EQ(word_load(mem + 260, 4), 0);
     struct word_armw eight = {.op = WORD_OR, .size = 8, .vcq = end.vcq, .rmt = end.id,
                               .operand = 1, .rmt_stadd = stadd + 252, .flags = UT_LCL};
     word_submit(&eight);
     ut_expect_error(end.vcq, UTOFU_ERR_MRQ_RMT_LENGTH, UTOFU_MRQ_TYPE_LCL_ARMW, end.id, 0);
-    CHECK_EQ(load(mem + 260, 4), 0);
+    CHECK_EQ(word_load(mem + 260, 4), 0);
     ut_end_close(&end);
 }
 

@@ -315,9 +315,7 @@ static void check_words(const struct own *own)
 {
     for (int origin = 0; origin < NUM_VCQS; origin++)
         for (size_t w = 0; w < WORDS; w++) {
-            uint64_t got;
-
-            memcpy(&got, own->end.mem + ((size_t)origin * WORDS + w) * 8, 8);
+            uint64_t got = word_load(own->end.mem + ((size_t)origin * WORDS + w) * 8, 8);
             CHECK(got == model[origin][own->number][w],
                   "VCQ %d, word %zu of VCQ %d: 0x%llx, not 0x%llx", own->number, w, origin,
                   (unsigned long long)got,
@@ -409,7 +407,7 @@ static void strong_behind_armw(void *arg)
         CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
     }
     ut_barrier();
-    CHECK_EQ(*(uint64_t *)(void *)end.mem, 199); /* the put came last */
+    CHECK_EQ(word_load(end.mem, 8), 199); /* the put came last */
     ut_close_all(&end);
 }
 
@@ -465,12 +463,21 @@ static void last_byte_of_get(void *arg)
     last_byte(&(int){1});
 }
 
+/* ThreadSanitizer takes memory that is polled in place of a queue for a data race. */
+#if !defined(__SANITIZE_THREAD__)
+enum { CAN_POLL_MEMORY = 1 };
+#else
+enum { CAN_POLL_MEMORY = 0 };
+#endif
+
 Test(order, last_byte_of_a_strong_put_is_written_last)
 {
-    run(2, 1, last_byte);
+    if (CAN_POLL_MEMORY)
+        run(2, 1, last_byte);
 }
 
 Test(order, last_byte_of_a_strong_get_is_written_last)
 {
-    run(2, 1, last_byte_of_get);
+    if (CAN_POLL_MEMORY)
+        run(2, 1, last_byte_of_get);
 }

@@ -98,11 +98,8 @@ static void forks(void *arg)
             join(pid);
         ping(&end, &peers[!ut_rank], count++);
         ut_barrier();
-        uint64_t word, copied;
-        memcpy(&word, end.mem, 8);
-        memcpy(&copied, end.mem + 128, 8);
-        CHECK_EQ(word, count);
-        CHECK_EQ(copied, count - 1);
+        CHECK_EQ(word_load(end.mem, 8), count);
+        CHECK_EQ(word_load(end.mem + 128, 8), count - 1);
         ut_barrier();
     }
     ut_close_all(&end);
@@ -132,9 +129,7 @@ static void commands(void *arg)
         CHECK(fgets(line, sizeof(line), out) != NULL && strcmp(line, "said\n") == 0);
         CHECK_EQ(pclose(out), 0);
         ut_barrier();
-        uint64_t word;
-        memcpy(&word, end.mem, 8);
-        CHECK_EQ(word, count);
+        CHECK_EQ(word_load(end.mem, 8), count);
         ut_barrier();
     }
     ut_close_all(&end);
@@ -246,7 +241,7 @@ static void swap_protect(void *arg)
                                  .rmt_stadd = peer.stadd + at, .operand = 5, .flags = UT_LCL};
         word_submit(&armw);
         CHECK_EQ(word_await(&armw), 0);
-        CHECK_EQ(large.mem[at], 5);
+        CHECK_EQ(word_load(large.mem + at, 8), 5);
     }
     ut_end_close(&large);
     ut_end_close(&small);

@@ -69,6 +69,20 @@ void word_submit(const struct word_armw *armw)
           ut_rc_name(rc));
 }
 
+uint64_t word_load(const void *at, unsigned int size)
+{
+    return size == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST)
+                     : __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
+}
+
+void word_store(void *at, unsigned int size, uint64_t value)
+{
+    if (size == 4)
+        __atomic_store_n((uint32_t *)at, (uint32_t)value, __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n((uint64_t *)at, value, __ATOMIC_SEQ_CST);
+}
+
 uint64_t word_old(const struct word_armw *armw, uint64_t before)
 {
     return armw->size == 4 ? (uint32_t)before : before;

@@ -31,6 +31,10 @@ int word_prepare(const struct word_armw *armw, void *desc, size_t *desc_size);
 /* Makes room by polling the TCQ; entries with this callback data are dropped, others fail. */
 void word_submit(const struct word_armw *armw);
 
+/* An aligned word of memory that others write too: of 4 or 8 bytes, by atomic instructions. */
+uint64_t word_load(const void *at, unsigned int size);
+void word_store(void *at, unsigned int size, uint64_t value);
+
 /* What the word holds afterwards, and what the local notice tells. */
 uint64_t word_after(const struct word_armw *armw, uint64_t before);
 uint64_t word_old(const struct word_armw *armw, uint64_t before);

@@ -444,6 +444,36 @@ Test(threads, creation_registration_and_queries_go_on_beside_traffic)
     run(2, "UTOFU_NUM_EXCLUSIVE_CQS=1", against_traffic);
 }
 
+/* A VCQ of one thread is not touched by another thread that frees its own at the same time. */
+static void *make_and_free(int t)
+{
+    for (unsigned int i = 0; i < 400; i++) {
+        utofu_vcq_hdl_t vcq;
+        utofu_vcq_id_t id;
+
+        CHECK_OK(utofu_create_vcq((utofu_tni_id_t)(i % 2), 0, &vcq));
+        CHECK_OK(utofu_query_vcq_id(vcq, &id));
+        for (unsigned int n = i % 5; n > 0; n--)
+            CHECK_OK(utofu_nop(vcq, 0, NULL));
+        CHECK_OK(utofu_query_vcq_id(vcq, &id));
+        CHECK_OK(utofu_free_vcq(vcq));
+        CHECK_RC(utofu_free_vcq(vcq), UTOFU_ERR_INVALID_VCQ_HDL);
+    }
+    (void)t;
+    return NULL;
+}
+
+static void many_make(void *arg)
+{
+    (void)arg;
+    in_threads(4, make_and_free);
+}
+
+Test(threads, vcqs_that_threads_make_and_free_at_once_stay_their_own)
+{
+    run(1, NULL, many_make);
+}
+
 /* A peer that puts to a VCQ with a chosen component id while it comes and goes. */
 static void coming_target(void *arg)
 {
