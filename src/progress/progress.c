@@ -84,12 +84,12 @@ static void visit(struct ut_vcq *vcq, void *arg)
 {
     int *timeout = arg;
     bool woken = __atomic_load_n(&vcq->wake_pending, __ATOMIC_ACQUIRE);
-    uint64_t now = ut_now_ms();
+    uint64_t now = ut_now_ms(), due = __atomic_load_n(&vcq->look_again_at, __ATOMIC_RELAXED);
 
-    if (!woken && vcq->look_again_at == 0)
+    if (!woken && due == 0)
         return;
-    if (!woken && now < vcq->look_again_at) {
-        sooner(timeout, (int64_t)(vcq->look_again_at - now));
+    if (!woken && now < due) {
+        sooner(timeout, (int64_t)(due - now));
         return;
     }
     if (!ut_trylock(&vcq->lock)) {
@@ -109,16 +109,17 @@ static void visit(struct ut_vcq *vcq, void *arg)
         vcq->look_interval = vcq->look_interval < FIRST_LOOK_MS ? FIRST_LOOK_MS
                              : vcq->look_interval < LAST_LOOK_MS ? vcq->look_interval * 2
                                                                  : LAST_LOOK_MS;
-        vcq->look_again_at = now + vcq->look_interval;
+        due = now + vcq->look_interval;
     } else {
         vcq->look_interval = 0;
         run(vcq);
-        vcq->look_again_at = vcq->waiting ? now + WAITING_MS : 0;
+        due = vcq->waiting ? now + WAITING_MS : 0;
         if (vcq->waiting) /* no need to be kicked meanwhile */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
     }
-    if (vcq->look_again_at)
-        sooner(timeout, (int64_t)(vcq->look_again_at - now));
+    __atomic_store_n(&vcq->look_again_at, due, __ATOMIC_RELAXED);
+    if (due)
+        sooner(timeout, (int64_t)(due - now));
     if (__atomic_load_n(&vcq->wake_pending, __ATOMIC_RELAXED))
         sooner(timeout, 0);
     ut_unlock(&vcq->lock);

@@ -228,7 +228,7 @@ static void clear(struct ut_vcq *v)
     memset((char *)v + from, 0, to - from);
     __atomic_store_n(&v->wake_pending, 0, __ATOMIC_RELAXED);
     v->seen_poll_count = 0;
-    v->look_again_at = 0;
+    __atomic_store_n(&v->look_again_at, 0, __ATOMIC_RELAXED);
     v->look_interval = 0;
 }
 
