@@ -13,6 +13,7 @@
 #include "words.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static struct script scripts[NUM_VCQS];
 static uint64_t model[NUM_VCQS][NUM_VCQS][WORDS]; /* [origin][target] */
 static struct ut_peer peers[NUM_VCQS];
 static unsigned long int path_flag[NUM_VCQS][NUM_VCQS];
+static bool threaded; /* each VCQ of a process in a thread of its own */
 
 /* A position of `count` words; without STRONG_ORDER only among untouched ones. False: no room. */
 static bool choose_words(struct ut_rng *rng, uint32_t *touched, struct op *op, bool strong)
@@ -159,7 +161,7 @@ static void submit(const struct ut_end *end, int origin, int number)
     static const enum ut_kind kinds[] = {UT_PUT, UT_PIGGYBACK, UT_GET};
     uint8_t *source = end->mem + SOURCES + slot;
     struct ut_comm comm = {.kind = kinds[op->what],
-                           .prepared = op->armw.prepared,
+                           .prepared = op->armw.prepared && !threaded,
                            .vcq = end->vcq,
                            .rmt = peers[op->target].id,
                            .lcl_stadd = end->stadd + SOURCES + slot,
@@ -179,6 +181,7 @@ static void submit(const struct ut_end *end, int origin, int number)
 /* What a process has of a VCQ of its own: which notices are due next. */
 struct own {
     struct ut_end end;
+    struct ut_rng rng;
     int number, submitted, tcq;
     int lcl[NUM_VCQS], rmt[NUM_VCQS]; /* per target, per origin */
 };
@@ -283,32 +286,57 @@ static bool all_told(const struct own *own)
     return true;
 }
 
+static void run_vcqs(struct own own[], int count)
+{
+    bool all = false;
+
+    while (!all) {
+        bool progress = false;
+
+        all = true;
+        for (int i = 0; i < count; i++) {
+            int n = scripts[own[i].number].num_ops;
+            for (uint64_t burst = ut_rng_below(&own[i].rng, 12);
+                 burst > 0 && own[i].submitted < n; burst--)
+                submit(&own[i].end, own[i].number, own[i].submitted++);
+            if (own[i].submitted == n) /* what DELAY_START held back */
+                CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
+            while (take_tcq(&own[i]) || take_mrq(&own[i]))
+                progress = true;
+            all = all && all_told(&own[i]);
+        }
+        if (!progress)
+            ut_relax();
+    }
+    for (int i = 0; i < count; i++)
+        for (int v = 0; v < NUM_VCQS; v++)
+            ut_flush(&own[i].end, &peers[v]);
+}
+
+static void *run_vcq(void *arg)
+{
+    run_vcqs(arg, 1);
+    return NULL;
+}
+
 static void run_epoch(struct own own[PER_PROC])
 {
+    pthread_t thread[PER_PROC];
+
     for (int i = 0; i < PER_PROC; i++) {
         own[i].submitted = own[i].tcq = 0;
         memset(own[i].lcl, 0, sizeof(own[i].lcl));
         memset(own[i].rmt, 0, sizeof(own[i].rmt));
     }
     ut_barrier();
-    while (!all_told(&own[0]) || !all_told(&own[1])) {
-        bool progress = false;
-
-        for (int i = 0; i < PER_PROC; i++) {
-            int n = scripts[own[i].number].num_ops;
-            for (int burst = (int)ut_random_below(12); burst > 0 && own[i].submitted < n; burst--)
-                submit(&own[i].end, own[i].number, own[i].submitted++);
-            if (own[i].submitted == n) /* what DELAY_START held back */
-                CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
-            while (take_tcq(&own[i]) || take_mrq(&own[i]))
-                progress = true;
-        }
-        if (!progress)
-            ut_relax();
+    if (!threaded) {
+        run_vcqs(own, PER_PROC);
+        return;
     }
     for (int i = 0; i < PER_PROC; i++)
-        for (int v = 0; v < NUM_VCQS; v++)
-            ut_flush(&own[i].end, &peers[v]);
+        CHECK_EQ(pthread_create(&thread[i], NULL, run_vcq, &own[i]), 0);
+    for (int i = 0; i < PER_PROC; i++)
+        CHECK_EQ(pthread_join(thread[i], NULL), 0);
 }
 
 static void check_words(const struct own *own)
@@ -347,6 +375,7 @@ static void mix(void *arg)
     memset(own, 0, sizeof(own));
     for (int i = 0; i < PER_PROC; i++) {
         own[i].number = ut_rank * PER_PROC + i;
+        own[i].rng = ut_rng_start(ut_random());
         ut_end_open(&own[i].end, (utofu_tni_id_t)i, i ? UTOFU_VCQ_FLAG_THREAD_SAFE : 0, SIZE);
         mine[i] = ut_end_peer(&own[i].end);
     }
@@ -379,6 +408,17 @@ Test(order, random_mixes_of_put_get_and_armw_follow_the_model_and_tell_in_order)
 {
     run(PROCS, 1, mix);
     run(PROCS, 3, mix);
+}
+
+static void threaded_mix(void *arg)
+{
+    threaded = true;
+    mix(arg);
+}
+
+Test(order, random_mixes_from_a_thread_for_each_vcq_follow_the_model_too)
+{
+    run(PROCS, 1, threaded_mix);
 }
 
 /* STRONG_ORDER behind an ARMW, without anything else that would make progress but polling */
