@@ -663,6 +663,41 @@ Test(put_get, last_byte_of_a_strong_order_put_is_last)
     run_layouts(last_byte_last, 1 << TWO_NODES | 1 << ONE_NODE);
 }
 
+static void last_byte_of_get(void *arg)
+{
+    enum { HALF = 1 << 16 };
+    struct lane lane = open_lane(*(enum layout *)arg, HALF);
+
+    if (lane.target != NULL)
+        memset(lane.target->mem, 0x7e, HALF);
+    ut_barrier();
+    for (int round = 0; lane.origin != NULL && round < 200; round++) {
+        size_t length = 1 + ut_random_below(HALF), at = ut_random_below(HALF - length + 1);
+        uint8_t *data = lane.origin->mem + HALF + at;
+        struct ut_comm comm = {.kind = UT_GET,
+                               .vcq = lane.origin->vcq,
+                               .rmt = lane.to.id,
+                               .lcl_stadd = lane.from.stadd + HALF + at,
+                               .rmt_stadd = lane.to.stadd,
+                               .length = length,
+                               .flags = UT_STRONG};
+        void *unused;
+
+        memset(data, 0, length);
+        ut_submit(&comm);
+        while (__atomic_load_n(data + length - 1, __ATOMIC_ACQUIRE) != 0x7e)
+            CHECK_RC(utofu_poll_tcq(comm.vcq, 0, &unused), UTOFU_ERR_NOT_FOUND);
+        for (size_t i = 0; i < length; i++)
+            CHECK_EQ(data[i], 0x7e);
+    }
+    close_lane();
+}
+
+Test(put_get, last_byte_of_a_strong_order_get_is_last)
+{
+    run_layouts(last_byte_of_get, 1 << TWO_NODES | 1 << ONE_NODE);
+}
+
 static void strong_order(void *arg)
 {
     enum { HALF = 1 << 16, PUTS = 8 };
