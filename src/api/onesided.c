@@ -33,59 +33,65 @@ struct request {
     uint64_t operand, compare;
 };
 
-static int __attribute__((noinline, cold)) refuse_flags(const struct request *r)
+static int __attribute__((noinline, cold)) refuse_flags(unsigned long flags)
 {
-    if (r->flags & ~KNOWN_FLAGS)
+    if (flags & ~KNOWN_FLAGS)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "one-sided flags %#lx are not defined",
-                         r->flags & ~KNOWN_FLAGS);
-    if (ut_flags_path(r->flags) >= UT_NUM_PATHS)
+                         flags & ~KNOWN_FLAGS);
+    if (ut_flags_path(flags) >= UT_NUM_PATHS)
         return UT_REFUSE(UTOFU_ERR_INVALID_PATH_ID, "path id %u: they are 0 to 11",
-                         ut_flags_path(r->flags));
+                         ut_flags_path(flags));
     return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "an SPS goes with a Put only (manual 2.2.8.1)");
 }
 
-static int __attribute__((noinline, cold)) refuse(const struct request *r)
+/* The values come one by one: were the request itself passed, it would have to be in memory. */
+static int __attribute__((noinline, cold)) refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length,
+                                                       size_t max_length, uint64_t edata)
 {
-    if (r->kind != UT_DESC_NOP && !ut_vcq_id_check(r->rmt_vcq_id))
+    if (!ut_vcq_id_check(rmt_vcq_id))
         return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
-                         (unsigned long long)r->rmt_vcq_id);
-    if (r->length > r->max_length)
-        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the most is %zu", r->length,
-                         r->max_length);
-    if (r->edata > UT_MAX_EDATA)
-        return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the most is %d",
-                         (unsigned long long)r->edata, UT_MAX_EDATA);
-    if (r->mtu > UT_MAX_MTU)
-        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "MTU %zu: the most is %d", r->mtu, UT_MAX_MTU);
-    if (r->gap > UT_MAX_GAP)
-        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the most is %d", r->gap, UT_MAX_GAP);
-    if (r->kind == UT_DESC_PIGGYBACK)
-        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "lcl_data is NULL");
-    if (r->op < UTOFU_ARMW_OP_SWAP || r->op > UT_ARMW_OP_CSWAP)
-        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%u is no ARMW operator", r->op);
+                         (unsigned long long)rmt_vcq_id);
+    if (length > max_length)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the most is %zu", length, max_length);
+    return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the most is %d",
+                     (unsigned long long)edata, UT_MAX_EDATA);
+}
+
+static int __attribute__((noinline, cold)) refuse_pace(size_t mtu, size_t gap)
+{
+    if (mtu > UT_MAX_MTU)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "MTU %zu: the most is %d", mtu, UT_MAX_MTU);
+    return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the most is %d", gap, UT_MAX_GAP);
+}
+
+static int __attribute__((noinline, cold)) refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd,
+                                                       size_t size)
+{
+    if (op < UTOFU_ARMW_OP_SWAP || op > UT_ARMW_OP_CSWAP)
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%u is no ARMW operator", op);
     return UT_REFUSE(UTOFU_ERR_INVALID_STADD, "STADD %016llx is not aligned to %zu bytes",
-                     (unsigned long long)r->rmt_stadd, r->length);
+                     (unsigned long long)rmt_stadd, size);
 }
 
 ALWAYS_INLINE int check(const struct request *r)
 {
     if (unlikely((r->flags & ~KNOWN_FLAGS) || ut_flags_path(r->flags) >= UT_NUM_PATHS ||
                  (r->kind != UT_DESC_PUT && ut_flags_sps(r->flags))))
-        return refuse_flags(r);
+        return refuse_flags(r->flags);
     if (r->kind == UT_DESC_NOP)
         return 0;
     if (unlikely(!ut_vcq_id_check(r->rmt_vcq_id) || r->length > r->max_length ||
                  r->edata > UT_MAX_EDATA))
-        return refuse(r);
+        return refuse_peer(r->rmt_vcq_id, r->length, r->max_length, r->edata);
     if ((r->kind == UT_DESC_PUT || r->kind == UT_DESC_GET) &&
         unlikely(r->mtu > UT_MAX_MTU || r->gap > UT_MAX_GAP))
-        return refuse(r);
+        return refuse_pace(r->mtu, r->gap);
     if (r->kind == UT_DESC_PIGGYBACK && unlikely(!r->data && r->length))
-        return refuse(r);
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "lcl_data is NULL");
     if (r->kind == UT_DESC_ARMW &&
         unlikely(r->op < UTOFU_ARMW_OP_SWAP || r->op > UT_ARMW_OP_CSWAP ||
                  (r->rmt_stadd & (r->length - 1))))
-        return refuse(r);
+        return refuse_armw(r->op, r->rmt_stadd, r->length);
     return 0;
 }
 
@@ -109,11 +115,12 @@ static bool kind_fits(const struct ut_vcq *vcq, unsigned int kind)
            kind == UT_DESC_NOP;
 }
 
-static int __attribute__((noinline, cold)) refuse_vcq(struct ut_vcq *vcq, const struct request *r)
+static int __attribute__((noinline, cold)) refuse_vcq(struct ut_vcq *vcq, unsigned int kind,
+                                                      size_t num_blocks)
 {
-    int rc = kind_fits(vcq, r->kind)
+    int rc = kind_fits(vcq, kind)
                  ? UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu blocks: the TOQ has %u entries",
-                             r->num_blocks, vcq->toq_mask + 1)
+                             num_blocks, vcq->toq_mask + 1)
                  : UT_REFUSE(UTOFU_ERR_NOT_SUPPORTED,
                              "a session-mode VCQ takes Put and NOP only (manual 2.2.8.1)");
     ut_vcq_leave(vcq);
@@ -130,7 +137,7 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
     if (unlikely(!vcq))
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (unlikely(!kind_fits(vcq, r->kind) || r->num_blocks > vcq->toq_mask + 1ul))
-        return refuse_vcq(vcq, r);
+        return refuse_vcq(vcq, r->kind, r->num_blocks);
     vcq->poll_count++;
     rc = ut_engine_reserve(vcq, (uint32_t)r->num_blocks);
     if (!unlikely(rc)) {
@@ -159,7 +166,7 @@ static int prepare(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *desc,
     if (!vcq)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (!kind_fits(vcq, r->kind) || r->num_blocks > vcq->toq_mask + 1ul)
-        return refuse_vcq(vcq, r);
+        return refuse_vcq(vcq, r->kind, r->num_blocks);
     uint64_t key = vcq->session_number;
     ut_vcq_leave(vcq);
     struct ut_desc *out = desc;

@@ -24,9 +24,9 @@ static bool fields_valid(const struct ut_desc *d)
                    UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
     struct ut_vcq_ident ident;
 
-    if ((d->flags & ~known) || d->path >= UT_NUM_PATHS)
+    if ((d->flags & ~known) || ut_desc_path(d) >= UT_NUM_PATHS)
         return false;
-    if (d->sps && d->kind != UT_DESC_PUT)
+    if (ut_desc_sps(d) && d->kind != UT_DESC_PUT)
         return false;
     if (d->kind != UT_DESC_NOP && !ut_vcq_id_unpack(d->rmt_vcq_id, &ident))
         return false;
@@ -34,12 +34,12 @@ static bool fields_valid(const struct ut_desc *d)
     case UT_DESC_NOP:
         return true;
     case UT_DESC_PIGGYBACK:
-        return d->length <= UT_MAX_PIGGYBACK;
+        return ut_desc_length(d) <= UT_MAX_PIGGYBACK;
     case UT_DESC_PUT:
     case UT_DESC_GET:
         return d->mtu >= 1 && d->mtu <= UT_MAX_MTU && d->gap <= UT_MAX_GAP;
     case UT_DESC_ARMW:
-        return (d->length == 4 || d->length == 8) && d->op >= UTOFU_ARMW_OP_SWAP &&
+        return (ut_desc_length(d) == 4 || ut_desc_length(d) == 8) && d->op >= UTOFU_ARMW_OP_SWAP &&
                d->op <= UT_ARMW_OP_CSWAP;
     default:
         return false;

@@ -37,9 +37,7 @@ struct ut_desc {
     uint8_t kind;
     uint8_t edata;
     uint16_t flags;       /* the low 16 bits of UTOFU_ONESIDED_FLAG_* */
-    uint32_t length : 24; /* put, get: bytes; ARMW: 4 or 8 */
-    uint32_t sps : 4;
-    uint32_t path : 4;
+    uint32_t word; /* length24 | sps4 | path4; length of an ARMW: 4 or 8 */
     uint64_t rmt_vcq_id;
     uint64_t rmt_stadd;
     union {
@@ -59,6 +57,22 @@ struct ut_desc {
 };
 
 _Static_assert(sizeof(struct ut_desc) == 64, "max_toq_desc_size");
+
+/* SPS and path lie in the flags where they lie in the word. */
+#define UT_DESC_WORD_FLAGS (UTOFU_ONESIDED_FLAG_SPS(0xful) | UTOFU_ONESIDED_FLAG_PATH(0xful))
+
+static inline uint32_t ut_desc_length(const struct ut_desc *d)
+{
+    return d->word & 0xffffff;
+}
+static inline uint32_t ut_desc_sps(const struct ut_desc *d)
+{
+    return d->word >> 24 & 0xf;
+}
+static inline uint32_t ut_desc_path(const struct ut_desc *d)
+{
+    return d->word >> 28;
+}
 
 /* flags that a descriptor keeps */
 static inline uint16_t ut_desc_flags(unsigned long flags)
@@ -81,9 +95,7 @@ static inline void ut_desc_head(struct ut_desc *d, enum ut_desc_kind kind, utofu
     d->kind = (uint8_t)kind;
     d->edata = (uint8_t)edata;
     d->flags = ut_desc_flags(flags);
-    d->length = (uint32_t)length & 0xffffff;
-    d->sps = ut_flags_sps(flags) & 0xf;
-    d->path = ut_flags_path(flags) & 0xf;
+    d->word = (uint32_t)length | (uint32_t)(flags & UT_DESC_WORD_FLAGS);
     d->rmt_vcq_id = rmt_vcq_id;
     d->rmt_stadd = rmt_stadd;
 }

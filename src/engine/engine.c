@@ -43,7 +43,7 @@ static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct 
     switch (d->kind) {
     case UT_DESC_GET:
         n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_GET, slot->mrq_rc, link->peer);
-        n->lcl_stadd = d->lcl_stadd + d->length;
+        n->lcl_stadd = d->lcl_stadd + ut_desc_length(d);
         break;
     case UT_DESC_ARMW:
         n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_ARMW, slot->mrq_rc, link->peer);
@@ -52,7 +52,7 @@ static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct 
         break;
     default:
         n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_PUT, slot->mrq_rc, link->peer);
-        n->rmt_stadd = d->rmt_stadd + d->length;
+        n->rmt_stadd = d->rmt_stadd + ut_desc_length(d);
     }
     n->edata = d->edata;
 }
@@ -187,18 +187,20 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_msg_notice m = {
-        .head = {.type = UT_MSG_NOTICE, .edata = d->edata, .sps = d->sps,
+        .head = {.type = UT_MSG_NOTICE,
+                 .edata = d->edata,
+                 .sps = (uint8_t)ut_desc_sps(d),
                  .flags = wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0},
-        .rmt_stadd = d->rmt_stadd + d->length,
+        .rmt_stadd = d->rmt_stadd + ut_desc_length(d),
     };
 
     if (d->kind == UT_DESC_GET) {
         m.head.flags |= UT_MSG_FLAG_GET;
-        m.lcl_stadd = d->lcl_stadd + d->length;
+        m.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
         flags |= PROV_FENCE;
     } else {
         m.head.slot = announce_slot(m.rmt_stadd);
-        if (d->sps)
+        if (ut_desc_sps(d))
             flags |= PROV_SOLICITED;
     }
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags,
@@ -214,12 +216,12 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
 /* Can this put's notice ride on its data? Only where its STADD was announced before. */
 static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
 {
-    utofu_stadd_t end = d->rmt_stadd + d->length;
+    utofu_stadd_t end = d->rmt_stadd + ut_desc_length(d);
     unsigned int n = announce_slot(end);
     int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
 
     if (!notice) {
-        *imm = ut_imm_make(d->edata, d->sps, 0, 0); /* the schedule pointer needs no STADD */
+        *imm = ut_imm_make(d->edata, ut_desc_sps(d), 0, 0); /* the schedule pointer needs no STADD */
         return true;
     }
     if (__builtin_expect(!link->tx_announced, 0)) {
@@ -228,7 +230,7 @@ static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t
             memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
         return false;
     }
-    *imm = ut_imm_make(d->edata, d->sps, 1, n);
+    *imm = ut_imm_make(d->edata, ut_desc_sps(d), 1, n);
     return link->tx_announced[n] == end;
 }
 
@@ -256,8 +258,23 @@ static enum outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return accepted(link, slot, rc);
 }
 
+/* The provider has a copy of the source, but may lose it with the connection: of a small one we keep
+ * our own, and its TCQ entry can be given. A larger one stays the source until it is delivered. */
+static void keep_source(struct ut_slot *slot, const uint8_t *source)
+{
+    struct ut_desc *d = &slot->desc;
+
+    if (d->kind == UT_DESC_PUT) {
+        if (ut_desc_length(d) > UT_MAX_PIGGYBACK)
+            return;
+        memcpy(d->data, source, ut_desc_length(d));
+        d->kind = UT_DESC_PIGGYBACK;
+    }
+    slot->tcq_ready = true;
+}
+
 /* Stage 0: the data (and the notice, where it rides along); stage 1: the notice. */
-static enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
+static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     struct ut_desc *d = &slot->desc;
@@ -268,36 +285,29 @@ static enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     if (must_wait(link, slot))
         return NOT_NOW;
 
-    struct prov_xfer x = {.length = d->length,
+    struct prov_xfer x = {.length = ut_desc_length(d),
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint8_t *source = d->data;
     if (d->kind == UT_DESC_PUT) {
         struct ut_stag_local *local;
-        enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, d->length, false, &local,
+        enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), false, &local,
                                                 &source);
         if (__builtin_expect(r != UT_STAG_OK, 0))
             return fail_tcq(link, slot, tcq_error(r));
         x.lkey = local->lkey[link->provider];
     }
-    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, true, slot->fresh, &x.rmt, &x.rkey);
+    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &x.rmt, &x.rkey);
     if (__builtin_expect(rc != 0, 0))
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
 
     x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
-    if (d->kind == UT_DESC_PUT && d->length <= UT_MAX_PIGGYBACK &&
-        d->length <= link->max_inline) {
-        /* the source is free at once, and the data is here should the connection break */
-        memcpy(d->data, source, d->length);
-        d->kind = UT_DESC_PIGGYBACK;
-        source = d->data;
-    }
     x.lcl = source;
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
-    bool notify = wants_remote_notice(slot) || d->sps;
+    bool notify = wants_remote_notice(slot) || ut_desc_sps(d);
     bool rides = notify && notice_rides(link, d, &x.imm);
     if (rides) {
-        x.flags |= PROV_NOTIFY | (d->sps ? PROV_SOLICITED : 0u);
+        x.flags |= PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
     } else if (notify) {
         x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it tells */
     }
@@ -305,8 +315,10 @@ static enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     if (__builtin_expect(rc < 0, 0))
         return refused(link, slot, rc);
     slot->pending++;
-    if (d->kind == UT_DESC_PIGGYBACK || (rc & PROV_COMPLETE))
+    if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
+    else if (rc & PROV_SRC_FREE)
+        keep_source(slot, source);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     if (!notify || rides)
@@ -330,14 +342,14 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
         return post_notice(link, slot);
     if (must_wait(link, slot))
         return NOT_NOW;
-    enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, d->length, true, &local, &dest);
+    enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), true, &local, &dest);
     if (r != UT_STAG_OK)
         return fail_mrq(link, slot, lcl_mrq_error(r));
     struct prov_xfer x = {.lcl = dest,
-                          .length = d->length,
+                          .length = ut_desc_length(d),
                           .lkey = local->lkey[link->provider],
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, false, slot->fresh, &x.rmt, &x.rkey);
+    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), false, slot->fresh, &x.rmt, &x.rkey);
     if (rc != 0)
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
     x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
@@ -370,7 +382,7 @@ static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot
         .operand = d->operand,
         .compare = d->compare,
         .op = (uint8_t)d->op,
-        .size = (uint8_t)d->length,
+        .size = (uint8_t)ut_desc_length(d),
     };
 
     if (must_wait(link, slot))
@@ -398,12 +410,12 @@ static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot
 
 static bool armw_is_native(const struct ut_desc *d)
 {
-    return d->length == 8 && (d->op == UTOFU_ARMW_OP_ADD || d->op == UT_ARMW_OP_CSWAP);
+    return ut_desc_length(d) == 8 && (d->op == UTOFU_ARMW_OP_ADD || d->op == UT_ARMW_OP_CSWAP);
 }
 
 static unsigned int armw_shift(const struct ut_desc *d, uint64_t addr)
 {
-    return d->length == 4 ? (unsigned int)(addr & 4) * 8 : 0;
+    return ut_desc_length(d) == 4 ? (unsigned int)(addr & 4) * 8 : 0;
 }
 
 static int post_atomic(struct ut_link *link, struct ut_slot *slot)
@@ -416,7 +428,7 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
                             .flags = PROV_SIGNAL | fence_flag(link, slot),
                             .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint64_t addr;
-    int rc = ut_link_resolve(link, d->rmt_stadd, d->length, true, slot->fresh, &addr, &a.rkey);
+    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr, &a.rkey);
 
     if (rc != 0)
         return rc;
@@ -428,7 +440,7 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
     } else {
         a.op = PROV_ATOMIC_CSWAP;
         a.compare = slot->rmt_value;
-        a.operand = ut_armw_word_result(d->length, armw_shift(d, addr), d->op, slot->rmt_value,
+        a.operand = ut_armw_word_result(ut_desc_length(d), armw_shift(d, addr), d->op, slot->rmt_value,
                                         d->operand, d->compare);
     }
     return link->ops->atomic(link->conn, &a);
@@ -461,7 +473,7 @@ static void atomic_done(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     uint64_t found = link->vcq->armw_words[slot_number(link->vcq, slot)];
-    unsigned int shift = d->length == 4 ? (unsigned int)(d->rmt_stadd & 4) * 8 : 0;
+    unsigned int shift = ut_desc_length(d) == 4 ? (unsigned int)(d->rmt_stadd & 4) * 8 : 0;
 
     if (!armw_is_native(d) && found != slot->rmt_value) {
         slot->rmt_value = found;
@@ -476,7 +488,7 @@ static void atomic_done(struct ut_link *link, struct ut_slot *slot)
         ut_link_wait(link);
         return;
     }
-    slot->rmt_value = ut_armw_word_extract(d->length, shift, found);
+    slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
     slot->stage = 2;
     if (!wants_remote_notice(slot)) {
         finish(link, slot);
@@ -533,7 +545,7 @@ static void resume_atomics(struct ut_link *link)
     }
 }
 
-static enum outcome post(struct ut_link *link, struct ut_slot *slot)
+static inline enum outcome post(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
     case UT_DESC_PUT:
@@ -571,7 +583,7 @@ void ut_engine_pump(struct ut_link *link)
  * Starting
  */
 
-static void start(struct ut_vcq *vcq, struct ut_slot *slot)
+static inline void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
         slot->tcq_ready = true;
@@ -595,8 +607,9 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
     else
         vcq->toq[link->last].next = number;
     link->last = number;
-    if (link->to_post == UT_NO_SLOT)
-        link->to_post = number;
+    if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
+        return; /* others wait before it; they are pumped when they can move */
+    link->to_post = number;
     if (__builtin_expect(link->state == UT_LINK_UP, 1))
         ut_engine_pump(link);
     else if (link->state == UT_LINK_DEAD)
@@ -635,17 +648,18 @@ static void start_due(struct ut_vcq *vcq)
 
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
+    bool alone = n == 1 && !delay && vcq->toq_exec == vcq->toq_tail &&
+                 !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
+
     for (uint32_t i = 0; i < n; i++) {
         struct ut_slot *slot = ut_engine_slot(vcq, i);
-        slot->msg_number = 0;
-        slot->rmt_value = 0;
-        slot->tcq_rc = slot->mrq_rc = 0;
-        slot->stage = slot->pending = slot->retries = 0;
-        slot->tcq_ready = slot->fresh = false;
+        memset(slot->as_new, 0, sizeof(slot->as_new));
         slot->state = UT_SLOT_SUBMITTED;
     }
     vcq->toq_tail += n;
-    if (!delay)
+    if (__builtin_expect(alone, 1))
+        start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
+    else if (!delay)
         start_due(vcq);
 }
 

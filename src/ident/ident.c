@@ -74,17 +74,6 @@ bool ut_coords_valid(const uint8_t coords[6])
     return ut_path_valid(coords + 3);
 }
 
-static uint64_t check_bits(uint64_t id)
-{
-    /* a multiplicative hash of everything above the check; never zero for an all-zero id */
-    return ((id >> 16) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 48;
-}
-
-bool ut_vcq_id_check(utofu_vcq_id_t id)
-{
-    return check_bits(id) == (id & 0xffff);
-}
-
 static uint64_t pack_abc(const uint8_t abc[3])
 {
     return (uint64_t)(abc[0] << 3 | abc[1] << 1 | abc[2]);
@@ -104,7 +93,7 @@ utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
                   pack_abc(at + 3) << 36 | (uint64_t)v->tni << 33 | (uint64_t)v->cq << 23 |
                   (uint64_t)v->cmp << 20 | pack_abc(v->path) << 16;
 
-    return id | check_bits(id);
+    return id | ut_vcq_id_check_bits(id);
 }
 
 bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
@@ -130,7 +119,7 @@ bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id)
     if (key >> 44)
         return false;
     *id = key << 20 | (key >> 16 & 0xf) << 16; /* the path is the owner's a, b, c */
-    *id |= check_bits(*id);
+    *id |= ut_vcq_id_check_bits(*id);
     return ut_vcq_id_unpack(*id, &ident);
 }
 

@@ -67,8 +67,16 @@ static inline bool ut_vcq_ident_public(const struct ut_vcq_ident *ident)
 /* The same id with the owner's own a, b, c as its path: what notices and tables carry. */
 utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
 
+/* A multiplicative hash of everything above the check; not zero for an all-zero id. */
+static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
+{
+    return ((id >> 16) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 48;
+}
 /* A check that costs a few instructions: for the path of a put. */
-bool ut_vcq_id_check(utofu_vcq_id_t id);
+static inline bool ut_vcq_id_check(utofu_vcq_id_t id)
+{
+    return ut_vcq_id_check_bits(id) == (id & 0xffff);
+}
 /* What is left of an id without its path and check: equal for every path of one VCQ. */
 static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 {

@@ -60,6 +60,7 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
     link->first = link->last = link->to_post = UT_NO_SLOT;
     link->reading = UT_STAG_NONE;
+    link->hot = UT_STAG_NOT_HOT;
     link->msg_last = &link->msg_first;
     link->all_next = vcq->all_links;
     vcq->all_links = link;
@@ -98,6 +99,7 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 
 static void drop_remote_table(struct ut_link *link)
 {
+    link->hot = UT_STAG_NOT_HOT;
     for (int c = 0; c < UT_STAG_CHUNKS; c++) {
         free(link->chunks[c]);
         link->chunks[c] = NULL;
@@ -542,6 +544,7 @@ static struct ut_link_chunk *chunk_for(struct ut_link *link, uint32_t index)
 static bool take_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
+    link->hot = UT_STAG_NOT_HOT;
     struct ut_link_chunk *chunk = chunk_for(link, index);
 
     if (!chunk)
@@ -620,6 +623,7 @@ void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
+    link->hot = UT_STAG_NOT_HOT;
     if (index != UT_STAG_NONE && link->chunks[index / UT_STAG_CHUNK])
         link->chunks[index / UT_STAG_CHUNK]->stags[index % UT_STAG_CHUNK].info = 0;
 }
@@ -641,8 +645,20 @@ static int judge(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t sta
     return 0;
 }
 
-int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
-                    bool fresh, uint64_t *addr, uint32_t *rkey)
+static void make_hot(struct ut_link *link, const struct ut_link_stag *e, uint32_t index,
+                     utofu_stadd_t stadd)
+{
+    if (!(e->info & UT_STAG_WRITABLE))
+        return;
+    link->hot = stadd >> 40;
+    link->hot_first = ut_stag_first_offset(index, e->base);
+    link->hot_base = e->base;
+    link->hot_size = e->size;
+    link->hot_rkey = e->rkey;
+}
+
+int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
+                 uint64_t *addr, uint32_t *rkey)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
@@ -655,6 +671,8 @@ int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, 
             struct ut_link_stag *e = &chunk->stags[index % UT_STAG_CHUNK];
             rc = judge(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
+            if (rc == 0)
+                make_hot(link, e, index, stadd);
         }
         /* what says no may be old: an STag can be registered, or registered anew, any time */
         if (rc == 0 || fresh)

@@ -74,6 +74,11 @@ struct ut_link {
     bool reading_dir;
     uint32_t scratch;    /* where it lands: index into the VCQ's scratch memory, plus 1 */
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
+    /* the writable one found last */
+    uint64_t hot;       /* its STag and generation; UT_STAG_NOT_HOT: none */
+    uint64_t hot_first; /* offset of its first byte in its STADDs */
+    uint64_t hot_base, hot_size;
+    uint32_t hot_rkey;
 
     /* repeated remote STADDs are announced once and then named by a number */
     utofu_stadd_t *tx_announced;
@@ -113,8 +118,23 @@ void ut_link_destroy_all(struct ut_vcq *vcq);
 /* The remote memory behind [stadd, stadd + length): 0; UTOFU_ERR_MRQ_RMT_*; or
  * UTOFU_ERR_NOT_COMPLETED: the STag's entry is being read, the engine will be told. `fresh`: the
  * entry was read for this very communication. */
-int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
-                    bool fresh, uint64_t *addr, uint32_t *rkey);
+int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
+                 uint64_t *addr, uint32_t *rkey);
+
+static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                                  bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
+{
+    if (__builtin_expect(stadd >> 40 == link->hot, 1)) {
+        uint64_t at = ut_stadd_offset(stadd) - link->hot_first;
+        if (__builtin_expect(at < link->hot_size && length <= link->hot_size - at, 1)) {
+            *addr = link->hot_base + at;
+            *rkey = link->hot_rkey;
+            return 0;
+        }
+    }
+    return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
+}
+
 /* What was read of this STag is wrong: read it again at the next use. */
 void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd);
 

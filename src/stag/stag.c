@@ -250,6 +250,7 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
         return UTOFU_ERR_OUT_OF_MEMORY;
     t->tni = tni;
     t->cmp = cmp;
+    t->hot = UT_STAG_NOT_HOT;
     t->num_buckets = 256;
     t->free_first = t->free_last = UT_STAG_NONE;
     t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
@@ -388,6 +389,32 @@ static void show_entry(struct ut_stag_table *t, uint32_t index)
     publish_entry(&t->entries[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK], &e);
 }
 
+enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
+                                 bool write, struct ut_stag_local **out, uint8_t **addr)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
+
+    if (index == UT_STAG_NONE || !t->locals[index / UT_STAG_CHUNK])
+        return UT_STAG_BAD_STADD;
+    struct ut_stag_local *l = local_at(t, index);
+    if (!l->region || l->generation != ut_stadd_generation(stadd))
+        return UT_STAG_BAD_STADD;
+    uint64_t first = ut_stag_first_offset(index, (uintptr_t)l->base);
+    uint64_t at = ut_stadd_offset(stadd) - first;
+    if (at >= l->size && (at > l->size || length > 0))
+        return UT_STAG_BAD_STADD;
+    if (length > l->size - at)
+        return UT_STAG_BAD_LENGTH;
+    if (write && !l->writable)
+        return UT_STAG_BAD_ACCESS;
+    t->hot = stadd >> 40;
+    t->hot_first = first;
+    t->hot_local = l;
+    *out = l;
+    *addr = l->base + at;
+    return UT_STAG_OK;
+}
+
 static int region_error(int rc)
 {
     switch (rc) {
@@ -462,6 +489,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     if (--l->count > 0)
         return 0;
     struct ut_region *region = l->region;
+    t->hot = UT_STAG_NOT_HOT;
     if (index >= UT_STAG_CHUNK) {
         uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
         while (*at != index)

@@ -69,7 +69,12 @@ struct ut_stag_table {
     uint32_t num_made;         /* dynamic STags that were ever used */
     unsigned int tni;
     unsigned int cmp;
+    /* the region found last: most communications use the same one again */
+    uint64_t hot;              /* its STag and generation; UT_STAG_NOT_HOT: none */
+    uint64_t hot_first;        /* offset of its first byte in its STADDs */
+    struct ut_stag_local *hot_local;
 };
+#define UT_STAG_NOT_HOT UINT64_MAX
 
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);
 void ut_stag_table_destroy(struct ut_stag_table *table);
@@ -105,31 +110,24 @@ enum ut_stag_result {
 };
 
 /* The local memory behind [stadd, stadd + length). */
-static inline enum ut_stag_result ut_stag_resolve(const struct ut_stag_table *table,
-                                                  utofu_stadd_t stadd, uint64_t length,
-                                                  bool write, struct ut_stag_local **out,
-                                                  uint8_t **addr)
-{
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), table->cmp);
+enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
+                                 bool write, struct ut_stag_local **out, uint8_t **addr);
 
-    if (__builtin_expect(index == UT_STAG_NONE, 0))
-        return UT_STAG_BAD_STADD;
-    struct ut_stag_local *chunk = table->locals[index / UT_STAG_CHUNK];
-    if (__builtin_expect(!chunk, 0))
-        return UT_STAG_BAD_STADD;
-    struct ut_stag_local *l = &chunk[index % UT_STAG_CHUNK];
-    uint64_t at = ut_stadd_offset(stadd) - ut_stag_first_offset(index, (uintptr_t)l->base);
-    if (__builtin_expect(!l->region || l->generation != ut_stadd_generation(stadd), 0))
-        return UT_STAG_BAD_STADD;
-    if (__builtin_expect(at >= l->size && (at > l->size || length > 0), 0))
-        return UT_STAG_BAD_STADD;
-    if (__builtin_expect(length > l->size - at, 0))
-        return UT_STAG_BAD_LENGTH;
-    if (__builtin_expect(write && !l->writable, 0))
-        return UT_STAG_BAD_ACCESS;
-    *out = l;
-    *addr = l->base + at;
-    return UT_STAG_OK;
+static inline enum ut_stag_result ut_stag_resolve(struct ut_stag_table *table, utofu_stadd_t stadd,
+                                                  uint64_t length, bool write,
+                                                  struct ut_stag_local **out, uint8_t **addr)
+{
+    if (__builtin_expect(stadd >> 40 == table->hot, 1)) {
+        struct ut_stag_local *l = table->hot_local;
+        uint64_t at = ut_stadd_offset(stadd) - table->hot_first;
+        if (__builtin_expect(at < l->size && length <= l->size - at && (!write || l->writable),
+                             1)) {
+            *out = l;
+            *addr = l->base + at;
+            return UT_STAG_OK;
+        }
+    }
+    return ut_stag_find(table, stadd, length, write, out, addr);
 }
 
 /* Regions of the library's own memory, for tables and scratch. */

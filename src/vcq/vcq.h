@@ -36,17 +36,22 @@ struct ut_slot {
     struct ut_desc desc;
     void *cbdata;
     struct ut_link *link;
-    uint64_t rmt_value;  /* ARMW: the old value */
-    uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
-    uint32_t next;       /* on the link */
-    int16_t tcq_rc;      /* what poll_tcq returns for it */
-    int16_t mrq_rc;      /* what its local MRQ notice says */
+    uint32_t next;               /* on the link */
     uint8_t state;
-    uint8_t stage;       /* how much of it is posted: see engine */
-    uint8_t pending;     /* done() calls that are still to come */
-    bool tcq_ready;      /* its TCQ entry is written */
-    bool fresh;          /* the remote STag entry was read anew for it */
-    uint8_t retries;
+    union {
+        struct {
+            uint64_t rmt_value;  /* ARMW: the old value */
+            uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
+            int16_t tcq_rc;      /* what poll_tcq returns for it */
+            int16_t mrq_rc;      /* what its local MRQ notice says */
+            uint8_t stage;       /* how much of it is posted: see engine */
+            uint8_t pending;     /* done() calls that are still to come */
+            bool tcq_ready;      /* its TCQ entry is written */
+            bool fresh;          /* the remote STag entry was read anew for it */
+            uint8_t retries;
+        };
+        uint64_t as_new[4];      /* all of the above, to clear it */
+    };
 } __attribute__((aligned(128)));
 
 struct ut_vcq {

@@ -24,7 +24,7 @@ Test(desc, sealed_put_is_valid_for_its_vcq_alone)
 
     cr_assert(ut_desc_valid(&d, 42));
     cr_assert_not(ut_desc_valid(&d, 43));
-    cr_assert_eq(d.sps, 15);
+    cr_assert_eq(ut_desc_sps(&d), 15);
     cr_assert_eq(d.mtu, UT_MAX_MTU);
 }
 
@@ -51,14 +51,14 @@ Test(desc, fields_out_of_range_are_refused_even_when_sealed)
     REFUSED(d.kind = 0);
     REFUSED(d.kind = 6);
     REFUSED(d.flags |= 1u << 4);
-    REFUSED(d.path = 12);
+    REFUSED(d.word |= 12u << 28);
     REFUSED(d.rmt_vcq_id ^= 1);
     REFUSED(d.mtu = UT_MAX_MTU + 1);
     REFUSED(d.mtu = 0);
     REFUSED(d.gap = UT_MAX_GAP + 1);
     REFUSED(d.kind = UT_DESC_GET); /* an SPS goes with a Put only */
-    REFUSED((d.kind = UT_DESC_PIGGYBACK, d.sps = 0, d.length = 33));
-    REFUSED((d.kind = UT_DESC_ARMW, d.sps = 0, d.length = 5, d.op = 1));
-    REFUSED((d.kind = UT_DESC_ARMW, d.sps = 0, d.length = 8, d.op = 7));
+    REFUSED((d.kind = UT_DESC_PIGGYBACK, d.word = 33));
+    REFUSED((d.kind = UT_DESC_ARMW, d.word = 5, d.op = 1));
+    REFUSED((d.kind = UT_DESC_ARMW, d.word = 8, d.op = 7));
 #undef REFUSED
 }
