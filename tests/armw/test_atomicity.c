@@ -76,9 +76,14 @@ static void one_armw(struct worker *w)
     int v = (int)ut_random_below(VCQS);
     unsigned int what = (unsigned int)ut_random_below(5);
     uint64_t amount = ut_random() >> 40;
-    struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = w->end[v].vcq,
-                             .rmt = w->target[v].id, .rmt_stadd = w->target[v].stadd,
-                             .operand = amount, .edata = what, .flags = UT_LCL,
+    struct word_armw armw = {.op = WORD_ADD,
+                             .size = 8,
+                             .vcq = w->end[v].vcq,
+                             .rmt = w->target[v].id,
+                             .rmt_stadd = w->target[v].stadd,
+                             .operand = amount,
+                             .edata = what,
+                             .flags = UT_LCL,
                              .prepared = ut_random_below(4) == 0};
 
     switch (what) {
@@ -189,7 +194,8 @@ Test(atomicity, mixed_armws_and_the_targets_own_atomics_lose_nothing)
     run(PROCS, sums, 120);
 }
 
-/* A lock of 8 bytes at rank 0 protects a counter there, which is read and written by get and put. */
+/* A lock of 8 bytes at rank 0 protects a counter there, which is read and written by get and put.
+ */
 
 struct locked {
     uint64_t lock, counter;
@@ -205,8 +211,12 @@ static void transfer(const struct ut_end *end, const struct ut_peer *peer, enum 
                      size_t at)
 {
     struct utofu_mrq_notice notice;
-    struct ut_comm comm = {.kind = kind, .vcq = end->vcq, .rmt = peer->id, .length = 8,
-                           .lcl_stadd = end->stadd + 1024, .rmt_stadd = peer->stadd + at,
+    struct ut_comm comm = {.kind = kind,
+                           .vcq = end->vcq,
+                           .rmt = peer->id,
+                           .length = 8,
+                           .lcl_stadd = end->stadd + 1024,
+                           .rmt_stadd = peer->stadd + at,
                            .flags = UT_LCL};
 
     ut_submit(&comm);
@@ -224,9 +234,14 @@ static void lock_body(void *arg)
     (void)arg;
     ut_open_all(&end, 4096, peers);
     here = (uint64_t *)(void *)(end.mem + 1024);
-    struct word_armw take = {.op = WORD_CSWAP, .size = 8, .vcq = end.vcq, .rmt = peers[0].id,
-                             .rmt_stadd = peers[0].stadd, .compare = 0,
-                             .operand = (uint64_t)ut_rank + 1, .flags = UT_LCL};
+    struct word_armw take = {.op = WORD_CSWAP,
+                             .size = 8,
+                             .vcq = end.vcq,
+                             .rmt = peers[0].id,
+                             .rmt_stadd = peers[0].stadd,
+                             .compare = 0,
+                             .operand = (uint64_t)ut_rank + 1,
+                             .flags = UT_LCL};
     struct word_armw give = take;
     give.compare = take.operand;
     give.operand = 0;
@@ -267,9 +282,14 @@ static void one_winner(void *arg)
     (void)arg;
     ut_open_all(&end, 4096, peers);
     for (uint64_t round = 0; round < 100; round++) {
-        struct word_armw claim = {.op = WORD_CSWAP, .size = 4, .vcq = end.vcq, .rmt = peers[0].id,
-                                  .rmt_stadd = peers[0].stadd + 4 * round, .compare = 0,
-                                  .operand = (uint64_t)ut_rank + 1, .flags = UT_LCL};
+        struct word_armw claim = {.op = WORD_CSWAP,
+                                  .size = 4,
+                                  .vcq = end.vcq,
+                                  .rmt = peers[0].id,
+                                  .rmt_stadd = peers[0].stadd + 4 * round,
+                                  .compare = 0,
+                                  .operand = (uint64_t)ut_rank + 1,
+                                  .flags = UT_LCL};
         ut_barrier();
         uint64_t old = armw_and_wait(&claim);
         if (old == 0) {
@@ -324,8 +344,13 @@ static void asleep(void *arg)
     } else {
         double worst = 0, start = seconds();
         for (uint64_t i = 0; i < ROUNDS; i++) {
-            struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = peers[1].id,
-                                     .rmt_stadd = peers[1].stadd, .operand = 1, .flags = UT_LCL};
+            struct word_armw armw = {.op = WORD_ADD,
+                                     .size = 8,
+                                     .vcq = end.vcq,
+                                     .rmt = peers[1].id,
+                                     .rmt_stadd = peers[1].stadd,
+                                     .operand = 1,
+                                     .flags = UT_LCL};
             double before = seconds();
             CHECK_EQ(armw_and_wait(&armw), i);
             worst = seconds() - before > worst ? seconds() - before : worst;

@@ -23,8 +23,8 @@ static void run(int n, int nodes, ut_body_fn *body)
 
 static void random_operands(struct word_armw *armw, uint64_t now)
 {
-    static const uint64_t corners[] = {0, 1, UINT64_MAX, 1ull << 63, 1ull << 31, UINT32_MAX,
-                                       UINT32_MAX + 1ull};
+    static const uint64_t corners[] = {0,          1,          UINT64_MAX,       1ull << 63,
+                                       1ull << 31, UINT32_MAX, UINT32_MAX + 1ull};
 
     armw->operand = ut_random_below(3) ? ut_random() : corners[ut_random_below(NUM(corners))];
     armw->compare = ut_random_below(2) ? now : ut_random();
@@ -42,9 +42,13 @@ static void against_model(const struct ut_end *end, const struct ut_peer *peer, 
             size_t places[] = {64, 64 + 4, 0, peer_size - size};
             size_t at = places[round % 4] & ~(size_t)(size - 1);
             uint64_t now = fill + (uint64_t)round;
-            struct word_armw armw = {.op = WORD_SWAP, .size = size, .vcq = end->vcq,
-                                     .rmt = peer->id, .rmt_stadd = peer->stadd + at,
-                                     .operand = now, .flags = UT_LCL};
+            struct word_armw armw = {.op = WORD_SWAP,
+                                     .size = size,
+                                     .vcq = end->vcq,
+                                     .rmt = peer->id,
+                                     .rmt_stadd = peer->stadd + at,
+                                     .operand = now,
+                                     .flags = UT_LCL};
 
             word_submit(&armw);
             word_await(&armw);
@@ -194,8 +198,13 @@ static void value_before_remote_notice(void *arg)
     (void)arg;
     ut_open_all(&end, 4096, peers);
     for (uint64_t round = 1; round <= 500; round++) {
-        struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = peers[1].id,
-                                 .rmt_stadd = peers[1].stadd, .operand = 3, .edata = round % 256,
+        struct word_armw armw = {.op = WORD_ADD,
+                                 .size = 8,
+                                 .vcq = end.vcq,
+                                 .rmt = peers[1].id,
+                                 .rmt_stadd = peers[1].stadd,
+                                 .operand = 3,
+                                 .edata = round % 256,
                                  .flags = UT_RMT};
         if (ut_rank == 0) {
             word_submit(&armw);
@@ -224,8 +233,12 @@ static void path_of_notice(void *arg)
     if (ut_rank == 0) {
         for (int i = 0; i < UT_PATHS; i++) {
             uint8_t path[3] = {(uint8_t)(i / 6), (uint8_t)(i / 2 % 3), (uint8_t)(i % 2)};
-            struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = peers[1].id,
-                                     .rmt_stadd = peers[1].stadd, .operand = 1,
+            struct word_armw armw = {.op = WORD_ADD,
+                                     .size = 8,
+                                     .vcq = end.vcq,
+                                     .rmt = peers[1].id,
+                                     .rmt_stadd = peers[1].stadd,
+                                     .operand = 1,
                                      .flags = UT_LCL | UT_RMT};
 
             CHECK_OK(utofu_set_vcq_id_path(&armw.rmt, path));
@@ -257,9 +270,14 @@ static void prepared_once(void *arg)
     (void)arg;
     ut_end_open(&end, 0, 0, 4096);
     for (int i = 0; i < 3; i++) {
-        struct word_armw armw = {.op = WORD_ADD, .size = i == 1 ? 4 : 8, .vcq = end.vcq,
-                                 .rmt = end.id, .rmt_stadd = end.stadd + 8 * (size_t)i,
-                                 .operand = (uint64_t)i + 1, .edata = (uint64_t)i, .flags = UT_LCL};
+        struct word_armw armw = {.op = WORD_ADD,
+                                 .size = i == 1 ? 4 : 8,
+                                 .vcq = end.vcq,
+                                 .rmt = end.id,
+                                 .rmt_stadd = end.stadd + 8 * (size_t)i,
+                                 .operand = (uint64_t)i + 1,
+                                 .edata = (uint64_t)i,
+                                 .flags = UT_LCL};
         CHECK_OK(word_prepare(&armw, desc[i], &size));
         memcpy((uint8_t *)all + total, desc[i], size);
         total += size;
@@ -267,8 +285,11 @@ static void prepared_once(void *arg)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         CHECK_OK(utofu_post_toq(end.vcq, all, total, NULL));
         for (uint64_t i = 0; i < 3; i++) {
-            struct word_armw armw = {.size = i == 1 ? 4 : 8, .vcq = end.vcq, .rmt = end.id,
-                                     .rmt_stadd = end.stadd + 8 * i, .edata = i};
+            struct word_armw armw = {.size = i == 1 ? 4 : 8,
+                                     .vcq = end.vcq,
+                                     .rmt = end.id,
+                                     .rmt_stadd = end.stadd + 8 * i,
+                                     .edata = i};
             CHECK_EQ(word_await(&armw), round * (i + 1));
         }
     }
@@ -292,8 +313,12 @@ static void refused_by_the_call(void *arg)
     ut_end_open(&end, 0, 0, 4096);
     for (int op = WORD_SWAP; op < WORD_OPS_END; op++) {
         for (unsigned int word = 4; word <= 8; word += 4) {
-            const struct word_armw good = {.op = (enum word_op)op, .size = word, .vcq = end.vcq,
-                                           .rmt = end.id, .rmt_stadd = end.stadd, .flags = UT_LCL};
+            const struct word_armw good = {.op = (enum word_op)op,
+                                           .size = word,
+                                           .vcq = end.vcq,
+                                           .rmt = end.id,
+                                           .rmt_stadd = end.stadd,
+                                           .flags = UT_LCL};
 
             for (int prepared = 0; prepared < 2; prepared++) {
                 struct word_armw bad = good;
@@ -333,7 +358,8 @@ static void refused_by_the_call(void *arg)
         CHECK_RC(utofu_armw8(end.vcq, end.id, (enum utofu_armw_op)op, 1, end.stadd, 0, 0, NULL),
                  UTOFU_ERR_INVALID_OP);
         CHECK_RC(utofu_prepare_armw8(end.vcq, end.id, (enum utofu_armw_op)op, 1, end.stadd, 0, 0,
-                                     desc, &size), UTOFU_ERR_INVALID_OP);
+                                     desc, &size),
+                 UTOFU_ERR_INVALID_OP);
     }
     ut_expect_nothing(end.vcq);
     for (int i = 0; i < 4096 / 8; i++)
@@ -363,8 +389,8 @@ static void remote_errors(void *arg)
     ut_open_all(&end, 4096, peers);
     memset(extra, 0x55, 8192);
     CHECK_OK(utofu_reg_mem(end.vcq, extra, SIZE, 0, &mine.region));
-    CHECK_OK(utofu_reg_mem(end.vcq, extra + 4096, SIZE, UTOFU_REG_MEM_FLAG_READ_ONLY,
-                           &mine.read_only));
+    CHECK_OK(
+        utofu_reg_mem(end.vcq, extra + 4096, SIZE, UTOFU_REG_MEM_FLAG_READ_ONLY, &mine.read_only));
     CHECK_OK(utofu_reg_mem(end.vcq, extra + 2048, SIZE, 0, &mine.gone));
     CHECK_OK(utofu_dereg_mem(end.vcq, mine.gone, 0));
     ut_allgather(&mine, all, sizeof(mine));
@@ -385,17 +411,26 @@ static void remote_errors(void *arg)
     if (ut_rank == 0) {
         for (size_t i = 0; i < NUM(cases) * WORD_CSWAP; i++) {
             struct word_armw bad = {.op = (enum word_op)(1 + i / NUM(cases)),
-                                    .size = cases[i % NUM(cases)].size, .vcq = end.vcq,
-                                    .rmt = peers[1].id, .operand = 1, .edata = i % 256,
-                                    .rmt_stadd = cases[i % NUM(cases)].stadd, .prepared = i % 3,
+                                    .size = cases[i % NUM(cases)].size,
+                                    .vcq = end.vcq,
+                                    .rmt = peers[1].id,
+                                    .operand = 1,
+                                    .edata = i % 256,
+                                    .rmt_stadd = cases[i % NUM(cases)].stadd,
+                                    .prepared = i % 3,
                                     .flags = (i & 1 ? UT_LCL : 0) | UT_RMT};
-            struct word_armw good = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = peers[1].id,
-                                     .operand = 1, .rmt_stadd = peers[1].stadd, .flags = UT_LCL};
+            struct word_armw good = {.op = WORD_ADD,
+                                     .size = 8,
+                                     .vcq = end.vcq,
+                                     .rmt = peers[1].id,
+                                     .operand = 1,
+                                     .rmt_stadd = peers[1].stadd,
+                                     .flags = UT_LCL};
             ut_step("%s, case %zu", word_op_name(bad.op), i % NUM(cases));
             word_submit(&bad);
             word_submit(&good); /* the connection lives on */
-            ut_expect_error(end.vcq, cases[i % NUM(cases)].rc, UTOFU_MRQ_TYPE_LCL_ARMW,
-                            peers[1].id, bad.edata);
+            ut_expect_error(end.vcq, cases[i % NUM(cases)].rc, UTOFU_MRQ_TYPE_LCL_ARMW, peers[1].id,
+                            bad.edata);
             CHECK_EQ(word_await(&good), i);
         }
         ut_expect_nothing(end.vcq);
@@ -422,8 +457,12 @@ static void four_bytes_at_the_end(void *arg)
     (void)arg;
     ut_end_open(&end, 0, 0, 4096);
     CHECK_OK(utofu_reg_mem(end.vcq, mem + 4, 256, 0, &stadd)); /* 4 to 260 */
-    struct word_armw four = {.op = WORD_OR, .size = 4, .vcq = end.vcq, .rmt = end.id,
-                             .operand = UINT64_MAX, .flags = UT_LCL};
+    struct word_armw four = {.op = WORD_OR,
+                             .size = 4,
+                             .vcq = end.vcq,
+                             .rmt = end.id,
+                             .operand = UINT64_MAX,
+                             .flags = UT_LCL};
     for (size_t at = 0; at < 256; at += 252) {
         four.rmt_stadd = stadd + at;
         word_submit(&four);
@@ -432,8 +471,13 @@ static void four_bytes_at_the_end(void *arg)
     }
     CHECK_EQ(word_load(mem, 4), 0);
     CHECK_EQ(word_load(mem + 260, 4), 0);
-    struct word_armw eight = {.op = WORD_OR, .size = 8, .vcq = end.vcq, .rmt = end.id,
-                              .operand = 1, .rmt_stadd = stadd + 252, .flags = UT_LCL};
+    struct word_armw eight = {.op = WORD_OR,
+                              .size = 8,
+                              .vcq = end.vcq,
+                              .rmt = end.id,
+                              .operand = 1,
+                              .rmt_stadd = stadd + 252,
+                              .flags = UT_LCL};
     word_submit(&eight);
     ut_expect_error(end.vcq, UTOFU_ERR_MRQ_RMT_LENGTH, UTOFU_MRQ_TYPE_LCL_ARMW, end.id, 0);
     CHECK_EQ(word_load(mem + 260, 4), 0);
@@ -458,27 +502,47 @@ static void read_only(void *arg)
     ut_end_open(&end, 0, 0, 4096);
     memset(mem, 0x77, 4096);
     CHECK_OK(utofu_reg_mem(end.vcq, mem, 4096, UTOFU_REG_MEM_FLAG_READ_ONLY, &ro));
-    struct word_armw armw = {.op = WORD_SWAP, .size = 8, .vcq = end.vcq, .rmt = end.id,
-                             .rmt_stadd = ro, .edata = 9};
-    struct ut_comm comm = {.kind = UT_PUT, .vcq = end.vcq, .rmt = end.id, .lcl_stadd = end.stadd,
-                           .rmt_stadd = ro, .length = 8, .edata = 7};
+    struct word_armw armw = {
+        .op = WORD_SWAP, .size = 8, .vcq = end.vcq, .rmt = end.id, .rmt_stadd = ro, .edata = 9};
+    struct ut_comm comm = {.kind = UT_PUT,
+                           .vcq = end.vcq,
+                           .rmt = end.id,
+                           .lcl_stadd = end.stadd,
+                           .rmt_stadd = ro,
+                           .length = 8,
+                           .edata = 7};
     ut_submit(&comm);
     ut_expect_error(end.vcq, UTOFU_ERR_MRQ_RMT_MEMORY, UTOFU_MRQ_TYPE_LCL_PUT, end.id, 7);
     word_submit(&armw);
     ut_expect_error(end.vcq, UTOFU_ERR_MRQ_RMT_MEMORY, UTOFU_MRQ_TYPE_LCL_ARMW, end.id, 9);
-    comm = (struct ut_comm){.kind = UT_GET, .vcq = end.vcq, .rmt = end.id, .lcl_stadd = ro,
-                            .rmt_stadd = end.stadd, .length = 8, .edata = 5};
+    comm = (struct ut_comm){.kind = UT_GET,
+                            .vcq = end.vcq,
+                            .rmt = end.id,
+                            .lcl_stadd = ro,
+                            .rmt_stadd = end.stadd,
+                            .length = 8,
+                            .edata = 5};
     ut_submit(&comm);
     ut_expect_error(end.vcq, UTOFU_ERR_MRQ_LCL_MEMORY, UTOFU_MRQ_TYPE_LCL_GET, end.id, 5);
     for (size_t i = 0; i < 4096; i++)
         CHECK_EQ(mem[i], 0x77);
     /* good twins: source of a put, remote side of a get */
-    comm = (struct ut_comm){.kind = UT_PUT, .vcq = end.vcq, .rmt = end.id, .lcl_stadd = ro,
-                            .rmt_stadd = end.stadd, .length = 16, .flags = UT_LCL};
+    comm = (struct ut_comm){.kind = UT_PUT,
+                            .vcq = end.vcq,
+                            .rmt = end.id,
+                            .lcl_stadd = ro,
+                            .rmt_stadd = end.stadd,
+                            .length = 16,
+                            .flags = UT_LCL};
     ut_submit(&comm);
     CHECK_OK(ut_await_mrq(end.vcq, &notice));
-    comm = (struct ut_comm){.kind = UT_GET, .vcq = end.vcq, .rmt = end.id, .flags = UT_LCL,
-                            .lcl_stadd = end.stadd + 16, .rmt_stadd = ro, .length = 16};
+    comm = (struct ut_comm){.kind = UT_GET,
+                            .vcq = end.vcq,
+                            .rmt = end.id,
+                            .flags = UT_LCL,
+                            .lcl_stadd = end.stadd + 16,
+                            .rmt_stadd = ro,
+                            .length = 16};
     ut_submit(&comm);
     CHECK_OK(ut_await_mrq(end.vcq, &notice));
     CHECK_EQ(end.mem[0], 0x77);

@@ -37,9 +37,9 @@ enum what { PUT, PIGGYBACK, GET, ARMW, NUM_WHATS };
 struct op {
     enum what what;
     int target;
-    unsigned int word, count; /* words of 8 bytes */
-    unsigned int half;        /* ARMW of 4 bytes: which half */
-    struct word_armw armw;    /* its operator, size and operands */
+    unsigned int word, count;    /* words of 8 bytes */
+    unsigned int half;           /* ARMW of 4 bytes: which half */
+    struct word_armw armw;       /* its operator, size and operands */
     uint64_t values[MOST_WORDS]; /* a put's data; what a get or an ARMW finds */
     unsigned long int flags;
     uint64_t edata;
@@ -233,9 +233,8 @@ static void check_local(struct own *own, const struct utofu_mrq_notice *got, int
     CHECK_EQ(got->notice_type, types[op->what]);
     CHECK_EQ(got->edata, op->edata);
     if (op->what == ARMW) {
-        CHECK(got->rmt_value == op->values[0],
-              "VCQ %d, operation %d: %s found 0x%llx, not 0x%llx", own->number, n,
-              word_op_name(op->armw.op), (unsigned long long)got->rmt_value,
+        CHECK(got->rmt_value == op->values[0], "VCQ %d, operation %d: %s found 0x%llx, not 0x%llx",
+              own->number, n, word_op_name(op->armw.op), (unsigned long long)got->rmt_value,
               (unsigned long long)op->values[0]);
     } else if (op->what == GET) {
         const uint8_t *at = own->end.mem + DESTINATIONS + (size_t)n * MOST_WORDS * 8;
@@ -296,8 +295,8 @@ static void run_vcqs(struct own own[], int count)
         all = true;
         for (int i = 0; i < count; i++) {
             int n = scripts[own[i].number].num_ops;
-            for (uint64_t burst = ut_rng_below(&own[i].rng, 12);
-                 burst > 0 && own[i].submitted < n; burst--)
+            for (uint64_t burst = ut_rng_below(&own[i].rng, 12); burst > 0 && own[i].submitted < n;
+                 burst--)
                 submit(&own[i].end, own[i].number, own[i].submitted++);
             if (own[i].submitted == n) /* what DELAY_START held back */
                 CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
@@ -346,8 +345,7 @@ static void check_words(const struct own *own)
             uint64_t got = word_load(own->end.mem + ((size_t)origin * WORDS + w) * 8, 8);
             CHECK(got == model[origin][own->number][w],
                   "VCQ %d, word %zu of VCQ %d: 0x%llx, not 0x%llx", own->number, w, origin,
-                  (unsigned long long)got,
-                  (unsigned long long)model[origin][own->number][w]);
+                  (unsigned long long)got, (unsigned long long)model[origin][own->number][w]);
         }
 }
 
@@ -432,11 +430,21 @@ static void strong_behind_armw(void *arg)
     ut_open_all(&end, 4096, all);
     for (uint64_t round = 0; round < 200; round++) {
         const struct ut_peer *to = &all[!ut_rank];
-        struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end.vcq, .rmt = to->id,
-                                 .rmt_stadd = to->stadd, .operand = 5, .flags = UT_LCL};
-        struct ut_comm put = {.kind = round % 2 ? UT_PUT : UT_PIGGYBACK8, .vcq = end.vcq,
-                              .rmt = to->id, .lcl_stadd = end.stadd + 64, .data = &round,
-                              .rmt_stadd = to->stadd, .length = 8, .flags = UT_LCL | UT_STRONG};
+        struct word_armw armw = {.op = WORD_ADD,
+                                 .size = 8,
+                                 .vcq = end.vcq,
+                                 .rmt = to->id,
+                                 .rmt_stadd = to->stadd,
+                                 .operand = 5,
+                                 .flags = UT_LCL};
+        struct ut_comm put = {.kind = round % 2 ? UT_PUT : UT_PIGGYBACK8,
+                              .vcq = end.vcq,
+                              .rmt = to->id,
+                              .lcl_stadd = end.stadd + 64,
+                              .data = &round,
+                              .rmt_stadd = to->stadd,
+                              .length = 8,
+                              .flags = UT_LCL | UT_STRONG};
         struct utofu_mrq_notice notice;
 
         memcpy(end.mem + 64, &round, 8);
@@ -479,9 +487,12 @@ static void last_byte(void *arg)
         ut_barrier();
         if (reader == get) {
             const struct ut_peer *to = &all[!ut_rank];
-            struct ut_comm comm = {.kind = get ? UT_GET : UT_PUT, .vcq = end.vcq, .rmt = to->id,
+            struct ut_comm comm = {.kind = get ? UT_GET : UT_PUT,
+                                   .vcq = end.vcq,
+                                   .rmt = to->id,
                                    .lcl_stadd = end.stadd + (get ? dst : src),
-                                   .rmt_stadd = to->stadd + (get ? src : dst), .length = length,
+                                   .rmt_stadd = to->stadd + (get ? src : dst),
+                                   .length = length,
                                    .flags = UT_STRONG};
             ut_submit(&comm);
         }

@@ -22,11 +22,20 @@ TestSuite(process);
 
 static void ping(const struct ut_end *end, const struct ut_peer *to, uint64_t count)
 {
-    struct word_armw armw = {.op = WORD_ADD, .size = 8, .vcq = end->vcq, .rmt = to->id,
-                             .rmt_stadd = to->stadd, .operand = 1, .flags = UT_LCL};
+    struct word_armw armw = {.op = WORD_ADD,
+                             .size = 8,
+                             .vcq = end->vcq,
+                             .rmt = to->id,
+                             .rmt_stadd = to->stadd,
+                             .operand = 1,
+                             .flags = UT_LCL};
     struct utofu_mrq_notice notice;
-    struct ut_comm put = {.kind = UT_PUT, .vcq = end->vcq, .rmt = to->id, .length = 8,
-                          .lcl_stadd = end->stadd + 64, .rmt_stadd = to->stadd + 128,
+    struct ut_comm put = {.kind = UT_PUT,
+                          .vcq = end->vcq,
+                          .rmt = to->id,
+                          .length = 8,
+                          .lcl_stadd = end->stadd + 64,
+                          .rmt_stadd = to->stadd + 128,
                           .flags = UT_LCL};
 
     memcpy(end->mem + 64, &count, 8);
@@ -166,8 +175,12 @@ static void orphan(void *arg)
         ut_relax();
     int rc;
     do { /* what is posted before the end is noticed may be told as done */
-        struct ut_comm put = {.kind = UT_PIGGYBACK8, .vcq = end.vcq, .rmt = peers[1].id,
-                              .data = &put, .rmt_stadd = peers[1].stadd, .length = 8,
+        struct ut_comm put = {.kind = UT_PIGGYBACK8,
+                              .vcq = end.vcq,
+                              .rmt = peers[1].id,
+                              .data = &put,
+                              .rmt_stadd = peers[1].stadd,
+                              .length = 8,
                               .flags = UT_LCL};
         ut_submit(&put);
         rc = ut_await_mrq(end.vcq, &notice);
@@ -244,8 +257,13 @@ static void swap_protect(void *arg)
     CHECK(locked_kb() <= LOCK_LIMIT / 1024);
     peer = ut_end_peer(&large);
     for (size_t at = 0; at < LARGE; at += LARGE - 8) {
-        struct word_armw armw = {.op = WORD_OR, .size = 8, .vcq = end.vcq, .rmt = large.id,
-                                 .rmt_stadd = peer.stadd + at, .operand = 5, .flags = UT_LCL};
+        struct word_armw armw = {.op = WORD_OR,
+                                 .size = 8,
+                                 .vcq = end.vcq,
+                                 .rmt = large.id,
+                                 .rmt_stadd = peer.stadd + at,
+                                 .operand = 5,
+                                 .flags = UT_LCL};
         word_submit(&armw);
         CHECK_EQ(word_await(&armw), 0);
         CHECK_EQ(word_load(large.mem + at, 8), 5);
@@ -293,8 +311,12 @@ static void disagree(void *arg)
     ut_end_attach(&end, vcq, 4096);
     ut_end_gather(&end, peers);
     if (ut_rank == 0) {
-        struct ut_comm put = {.kind = UT_PIGGYBACK8, .vcq = end.vcq, .rmt = peers[1].id,
-                              .data = &put, .rmt_stadd = peers[1].stadd, .length = 8,
+        struct ut_comm put = {.kind = UT_PIGGYBACK8,
+                              .vcq = end.vcq,
+                              .rmt = peers[1].id,
+                              .data = &put,
+                              .rmt_stadd = peers[1].stadd,
+                              .length = 8,
                               .flags = UT_LCL};
         ut_submit(&put);
     }

@@ -120,8 +120,8 @@ static void relay_dies(void *arg)
     relay_open_all(&end, relay, 4096, peers);
     for (int round = 0; round < 2; round++) {
         if (relay && !(round == 1 && ut_rank == 2)) {
-            struct ut_comm next = relay_put(&end, &peers[ut_rank + 1], 0, 64,
-                                            UT_LCL | UT_RMT | UT_SPS(ut_rank == 1));
+            struct ut_comm next =
+                relay_put(&end, &peers[ut_rank + 1], 0, 64, UT_LCL | UT_RMT | UT_SPS(ut_rank == 1));
             next.edata = (uint64_t)round;
             ut_submit(&next);
         }
@@ -188,7 +188,8 @@ Test(endings, death_of_a_relay_is_an_error_for_who_puts_to_it)
 Test(endings, death_of_a_relay_before_it_was_ever_put_to_is_an_error)
 {
     /* in a job set up by hand nobody but the dead one knows whether it ever called the library */
-    ut_run(&(struct ut_run_opts){.n = 4, .may_die = 1 << 2,
+    ut_run(&(struct ut_run_opts){.n = 4,
+                                 .may_die = 1 << 2,
                                  .env = {"UTOFU_PEER_TIMEOUT=1", "UTOFU_JOB_TIMEOUT=4"}},
            fresh_relay_dies, NULL);
 }
@@ -205,9 +206,13 @@ static void ring_dies(void *arg)
     ut_end_open(&start, 1, 0, 4096);
     ut_barrier();
     if (ut_rank == 0) {
-        struct ut_comm first = {.kind = UT_PUT, .vcq = start.vcq, .rmt = end.id,
-                                .lcl_stadd = start.stadd, .rmt_stadd = end.stadd + 128,
-                                .length = 8, .flags = UT_SPS(1) | UT_LCL};
+        struct ut_comm first = {.kind = UT_PUT,
+                                .vcq = start.vcq,
+                                .rmt = end.id,
+                                .lcl_stadd = start.stadd,
+                                .rmt_stadd = end.stadd + 128,
+                                .length = 8,
+                                .flags = UT_SPS(1) | UT_LCL};
         ut_submit(&first);
         relay_expect(start.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
     }
@@ -223,8 +228,7 @@ static void ring_dies(void *arg)
             seen++;
         if (rc != UTOFU_ERR_NOT_FOUND) { /* who puts to the dead one tells the others */
             CHECK(ut_rank == 1, "%s", ut_rc_name(rc));
-            CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s",
-                  ut_rc_name(rc));
+            CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s", ut_rc_name(rc));
             *ut_cell(0) = 1;
             over = true;
         }

@@ -45,8 +45,8 @@ static void chain(void *arg)
     relay_open_all(&end, relay, SIZE, peers);
     for (int round = 0; round < ROUNDS; round++) {
         if (relay) {
-            struct ut_comm next = relay_put(&end, &peers[ut_rank + 1], 0, SIZE,
-                                            NOTICES | UT_SPS(ut_rank == 1));
+            struct ut_comm next =
+                relay_put(&end, &peers[ut_rank + 1], 0, SIZE, NOTICES | UT_SPS(ut_rank == 1));
             next.edata = (uint64_t)ut_rank;
             ut_submit(&next);
         }
@@ -77,7 +77,8 @@ Test(examples, f2_11_chain_of_four)
     run(4, 4, chain);
 }
 
-/* 2.12: five descriptors at A; B's put starts three of them, C's the other two. D is their target */
+/* 2.12: five descriptors at A; B's put starts three of them, C's the other two. D is their target
+ */
 
 static void steps(void *arg)
 {
@@ -96,8 +97,8 @@ static void steps(void *arg)
     }
     ut_barrier();
     if (ut_rank == 1 || ut_rank == 2) {
-        struct ut_comm put = relay_put(&end, &peers[0], 64, 8,
-                                       UT_LCL | UT_SPS(ut_rank == 1 ? 3 : 2));
+        struct ut_comm put =
+            relay_put(&end, &peers[0], 64, 8, UT_LCL | UT_SPS(ut_rank == 1 ? 3 : 2));
         while (ut_rank == 2 && *ut_cell(0) == 0)
             ut_relax();
         ut_submit(&put);
@@ -198,8 +199,7 @@ static void join(void *arg)
             struct ut_comm put = relay_put(&end, &peers[3], at, 64, UT_LCL | UT_SPS(1));
 
             relay_fill(end.mem + at, 64, (uint64_t)(round + ut_rank));
-            while (*ut_cell(10 + round) < 3 &&
-                   orders[round][*ut_cell(10 + round)] != ut_rank)
+            while (*ut_cell(10 + round) < 3 && orders[round][*ut_cell(10 + round)] != ut_rank)
                 ut_relax();
             ut_submit(&put);
             relay_expect(end.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);

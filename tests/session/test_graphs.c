@@ -29,8 +29,8 @@ enum {
     NODES = RELAYS + PROCS, /* VCQs: relays, then the free-mode VCQ of each process */
     MOST_IN = 5,            /* puts that come to a relay in a round */
     MOST_GROUP = 4,
-    MOST_DESCS = 128,       /* of a VCQ in a round */
-    CONSTANTS = 8192,       /* bytes at the start of a memory, which only its owner writes */
+    MOST_DESCS = 128, /* of a VCQ in a round */
+    CONSTANTS = 8192, /* bytes at the start of a memory, which only its owner writes */
     MEMORY = 1 << 18,
     MOST_LENGTH = 4096,
 };
@@ -264,7 +264,9 @@ static int num_own;
 
 static struct ut_comm comm_of(const struct own *o, const struct desc *d)
 {
-    struct ut_comm comm = {.kind = UT_NOP, .vcq = o->end.vcq, .flags = d->tcq ? UT_TCQ : 0,
+    struct ut_comm comm = {.kind = UT_NOP,
+                           .vcq = o->end.vcq,
+                           .flags = d->tcq ? UT_TCQ : 0,
                            .cbdata = (void *)(uintptr_t)1};
 
     if (!d->nop) {
@@ -379,7 +381,8 @@ static bool is_done(const struct own *o)
 
 static void run_round(void)
 {
-    uint64_t late = ut_random_below(3); /* relays are posted before, or perhaps after the puts come */
+    uint64_t late =
+        ut_random_below(3); /* relays are posted before, or perhaps after the puts come */
 
     for (int i = 0; i < num_own; i++) {
         struct own *o = &own[i];

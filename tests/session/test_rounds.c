@@ -50,9 +50,13 @@ static void ring(void *arg)
         memset(end.mem, 0xab, 64);
     ut_barrier();
     if (ut_rank == 0) { /* gives the first turn; perhaps before anything is posted */
-        struct ut_comm first = {.kind = UT_PUT, .vcq = start.vcq, .rmt = end.id,
-                                .lcl_stadd = start.stadd, .rmt_stadd = end.stadd + 128,
-                                .length = 8, .flags = UT_SPS(1) | UT_LCL};
+        struct ut_comm first = {.kind = UT_PUT,
+                                .vcq = start.vcq,
+                                .rmt = end.id,
+                                .lcl_stadd = start.stadd,
+                                .rmt_stadd = end.stadd + 128,
+                                .length = 8,
+                                .flags = UT_SPS(1) | UT_LCL};
         struct utofu_mrq_notice notice;
         ut_submit(&first);
         CHECK_OK(ut_await_mrq(start.vcq, &notice));
@@ -99,7 +103,8 @@ Test(rounds, one_put_goes_round_a_ring_of_four_that_mostly_sleeps)
     run(4, lazy_ring);
 }
 
-/* A broadcast tree of eight: children of r are 2 r + 1 and 2 r + 2. Descriptors are prepared once. */
+/* A broadcast tree of eight: children of r are 2 r + 1 and 2 r + 2. Descriptors are prepared once.
+ */
 
 static int children(int rank)
 {
@@ -121,8 +126,8 @@ static void tree(void *arg)
     (void)arg;
     relay_open_all(&end, ut_rank > 0, 4096, peers);
     for (int child = 2 * ut_rank + 1; child <= 2 * ut_rank + 2 && child < ut_size; child++) {
-        struct ut_comm put = relay_put(&end, &peers[child], 0, LENGTH,
-                                       UT_TCQ | UT_RMT | UT_SPS(children(child)));
+        struct ut_comm put =
+            relay_put(&end, &peers[child], 0, LENGTH, UT_TCQ | UT_RMT | UT_SPS(children(child)));
         size_t one;
 
         put.edata = (uint64_t)ut_rank;
@@ -155,8 +160,8 @@ Test(rounds, broadcast_down_a_tree_of_eight)
 }
 
 /*
- * The paper's exchange (its sections 4.3 and 4.4): both directions at once. The TOQ of a round holds
- * READY-TO-RECEIVE, the data, END-OF-DATA. The schedule pointer starts one ahead, so that
+ * The paper's exchange (its sections 4.3 and 4.4): both directions at once. The TOQ of a round
+ * holds READY-TO-RECEIVE, the data, END-OF-DATA. The schedule pointer starts one ahead, so that
  * READY-TO-RECEIVE goes when it is posted; it carries an SPS for the peer's data, END-OF-DATA and
  * next READY-TO-RECEIVE.
  */
@@ -183,9 +188,13 @@ static void exchange(void *arg)
     }
     /* one ahead: a put with SPS 1 to oneself, of another VCQ */
     ut_end_open(&helper, 0, 0, 4096);
-    struct ut_comm ahead = {.kind = UT_PUT, .vcq = helper.vcq, .rmt = end.id,
-                            .lcl_stadd = helper.stadd, .rmt_stadd = end.stadd + RTR_AT + 64,
-                            .length = 8, .flags = UT_LCL | UT_SPS(1)};
+    struct ut_comm ahead = {.kind = UT_PUT,
+                            .vcq = helper.vcq,
+                            .rmt = end.id,
+                            .lcl_stadd = helper.stadd,
+                            .rmt_stadd = end.stadd + RTR_AT + 64,
+                            .length = 8,
+                            .flags = UT_LCL | UT_SPS(1)};
     ut_submit(&ahead);
     relay_expect(helper.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {

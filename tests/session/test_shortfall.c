@@ -153,8 +153,9 @@ static int told_in(ut_body_fn *body)
     static struct ut_outcome out;
     static char report[16384];
 
-    cr_assert(ut_run_collect(&(struct ut_run_opts){.n = 1}, body, NULL, &out, report,
-                             sizeof(report)), "%s", report);
+    cr_assert(
+        ut_run_collect(&(struct ut_run_opts){.n = 1}, body, NULL, &out, report, sizeof(report)),
+        "%s", report);
     return count_lines(out.output, "2.2.8.1");
 }
 
@@ -181,15 +182,22 @@ static void refused(void *arg)
     ut_end_open(&end, 0, UTOFU_VCQ_FLAG_SESSION_MODE, 4096);
     for (unsigned long int more = 0; more <= 1; more++) {
         CHECK_RC(utofu_create_vcq(0, UTOFU_VCQ_FLAG_EXCLUSIVE | UTOFU_VCQ_FLAG_SESSION_MODE | more,
-                                  &vcq), UTOFU_ERR_INVALID_FLAGS);
+                                  &vcq),
+                 UTOFU_ERR_INVALID_FLAGS);
         CHECK_RC(utofu_create_vcq_with_cmp_id(0, 0, UTOFU_VCQ_FLAG_SESSION_MODE | more, &vcq),
                  UTOFU_ERR_INVALID_FLAGS);
     }
     /* what the manual leaves undefined in a session-mode TOQ */
     for (int kind = 0; kind < UT_NUM_KINDS; kind++) {
-        struct ut_comm comm = {.kind = (enum ut_kind)kind, .vcq = end.vcq, .rmt = end.id,
-                               .lcl_stadd = end.stadd, .data = &value, .rmt_stadd = end.stadd,
-                               .length = 8, .stride = 8, .blocks = 1};
+        struct ut_comm comm = {.kind = (enum ut_kind)kind,
+                               .vcq = end.vcq,
+                               .rmt = end.id,
+                               .lcl_stadd = end.stadd,
+                               .data = &value,
+                               .rmt_stadd = end.stadd,
+                               .length = 8,
+                               .stride = 8,
+                               .blocks = 1};
         bool fits = kind == UT_NOP || (ut_is_put(comm.kind) && !ut_is_piggyback(comm.kind));
 
         CHECK_RC(ut_start(&comm), fits ? UTOFU_SUCCESS : UTOFU_ERR_NOT_SUPPORTED);
@@ -221,9 +229,16 @@ static void sps_refused(void *arg)
     ut_end_open(&end, 0, 0, 4096);
     for (int kind = 0; kind < UT_NUM_KINDS; kind++) {
         for (int prepared = 0; prepared < 2; prepared++) {
-            struct ut_comm comm = {.kind = (enum ut_kind)kind, .vcq = end.vcq, .rmt = end.id,
-                                   .lcl_stadd = end.stadd, .data = &value, .rmt_stadd = end.stadd,
-                                   .length = 8, .stride = 8, .blocks = 1, .prepared = prepared,
+            struct ut_comm comm = {.kind = (enum ut_kind)kind,
+                                   .vcq = end.vcq,
+                                   .rmt = end.id,
+                                   .lcl_stadd = end.stadd,
+                                   .data = &value,
+                                   .rmt_stadd = end.stadd,
+                                   .length = 8,
+                                   .stride = 8,
+                                   .blocks = 1,
+                                   .prepared = prepared,
                                    .flags = UT_SPS(15)};
             bool fits = kind != UT_NOP && ut_is_put(comm.kind) && !ut_is_piggyback(comm.kind);
 
@@ -254,8 +269,8 @@ static void to_free_mode(void *arg)
     (void)arg;
     ut_open_all(&end, 4096, peers);
     for (uint64_t i = 0; i < 100; i++) {
-        struct ut_comm put = relay_put(&end, &peers[!ut_rank], 8 * i, 8,
-                                       UT_LCL | UT_RMT | UT_SPS(i % 16));
+        struct ut_comm put =
+            relay_put(&end, &peers[!ut_rank], 8 * i, 8, UT_LCL | UT_RMT | UT_SPS(i % 16));
         struct utofu_mrq_notice notice;
 
         put.edata = i;
@@ -285,8 +300,8 @@ static void failed_put(void *arg)
 
     (void)arg;
     open_trio(&t);
-    CHECK_OK(utofu_reg_mem(t.relay.vcq, t.relay.mem, 4096, UTOFU_REG_MEM_FLAG_READ_ONLY,
-                           &read_only));
+    CHECK_OK(
+        utofu_reg_mem(t.relay.vcq, t.relay.mem, 4096, UTOFU_REG_MEM_FLAG_READ_ONLY, &read_only));
     const struct {
         utofu_stadd_t rmt, lcl;
         size_t length;
@@ -300,9 +315,14 @@ static void failed_put(void *arg)
     };
     post(&t.relay, &t.to_sink, &posted, 15);
     for (size_t i = 0; i < NUM(bad); i++) {
-        struct ut_comm put = {.kind = UT_PUT, .vcq = t.origin.vcq, .rmt = t.relay.id,
-                              .lcl_stadd = bad[i].lcl, .rmt_stadd = bad[i].rmt,
-                              .length = bad[i].length, .edata = i, .flags = UT_SPS(15)};
+        struct ut_comm put = {.kind = UT_PUT,
+                              .vcq = t.origin.vcq,
+                              .rmt = t.relay.id,
+                              .lcl_stadd = bad[i].lcl,
+                              .rmt_stadd = bad[i].rmt,
+                              .length = bad[i].length,
+                              .edata = i,
+                              .flags = UT_SPS(15)};
         ut_submit(&put);
         if (bad[i].tcq)
             ut_expect_tcq(t.origin.vcq, bad[i].tcq, NULL);
@@ -430,9 +450,10 @@ static void exclusive_first(void *arg)
 
 Test(shortfall, exclusive_cqs_come_before_session_cqs)
 {
-    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_NUM_EXCLUSIVE_CQS=7",
-                                                 "UTOFU_NUM_SESSION_MODE_CQS=3"}},
-           exclusive_first, NULL);
+    ut_run(
+        &(struct ut_run_opts){.n = 1,
+                              .env = {"UTOFU_NUM_EXCLUSIVE_CQS=7", "UTOFU_NUM_SESSION_MODE_CQS=3"}},
+        exclusive_first, NULL);
 }
 
 /* Puts with a remote notice that nobody takes. */
@@ -463,8 +484,8 @@ Test(shortfall, mrq_of_a_session_vcq_has_the_entries_that_the_environment_says)
     static struct ut_outcome out;
     static char report[16384];
     const struct ut_run_opts opts = {.n = 1, .env = {"UTOFU_NUM_MRQ_ENTRIES_SESSION=2Ki"}};
-    const struct ut_run_opts may_die = {.n = 1, .may_die = 1,
-                                        .env = {"UTOFU_NUM_MRQ_ENTRIES_SESSION=2048"}};
+    const struct ut_run_opts may_die = {
+        .n = 1, .may_die = 1, .env = {"UTOFU_NUM_MRQ_ENTRIES_SESSION=2048"}};
 
     ut_run(&opts, fill_mrq, &(int){2048});
     ut_run_collect(&may_die, fill_mrq, &(int){9000}, &out, report, sizeof(report));

@@ -87,8 +87,8 @@ static void count_mrq(utofu_vcq_hdl_t vcq)
     if (rc == UTOFU_ERR_NOT_FOUND)
         return;
     CHECK_RC(rc, UTOFU_SUCCESS);
-    atomic_fetch_add(notice.notice_type % 2 ? &rmt_notices[notice.edata]
-                                            : &lcl_notices[notice.edata], 1);
+    atomic_fetch_add(
+        notice.notice_type % 2 ? &rmt_notices[notice.edata] : &lcl_notices[notice.edata], 1);
     if (notice.notice_type == UTOFU_MRQ_TYPE_LCL_ARMW)
         atomic_fetch_add(&armw_sum, notice.rmt_value);
 }
@@ -293,9 +293,14 @@ static void shared_cq(void *arg)
         expect_in_order(from, &peer, 0, num_ops());
         peer = ut_end_peer(to);
         for (uint64_t n = 0; n < 100; n++) {
-            struct ut_comm comm = {.kind = UT_PIGGYBACK8, .vcq = from->vcq, .rmt = peer.id,
-                                   .data = &n, .rmt_stadd = peer.stadd, .length = 8,
-                                   .edata = n, .flags = UT_TCQ | UT_LCL | UT_RMT,
+            struct ut_comm comm = {.kind = UT_PIGGYBACK8,
+                                   .vcq = from->vcq,
+                                   .rmt = peer.id,
+                                   .data = &n,
+                                   .rmt_stadd = peer.stadd,
+                                   .length = 8,
+                                   .edata = n,
+                                   .flags = UT_TCQ | UT_LCL | UT_RMT,
                                    .cbdata = &comm};
             struct utofu_mrq_notice lcl = ut_lcl_notice(&comm, 0);
             struct utofu_mrq_notice rmt = ut_rmt_notice(&comm, 0, from->id);
@@ -509,7 +514,8 @@ static void coming_target(void *arg)
         CHECK_OK(utofu_put_piggyback8(ends[0].vcq, ids[1], 1, stadd, 8, 3, UT_LCL, NULL));
         int rc = ut_await_mrq(ends[0].vcq, &notice);
         CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_STADD ||
-              rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s", ut_rc_name(rc));
+                  rc == UTOFU_ERR_MRQ_RMT_MEMORY,
+              "%s", ut_rc_name(rc));
         CHECK_EQ(notice.edata, 3);
     }
     ut_close_all(&ends[0]);
