@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(threads);
 
@@ -408,6 +409,7 @@ static void *come_and_go(int t)
         }
         CHECK_OK(utofu_dereg_mem(vcq, more, 0));
         ut_end_close(&end);
+        usleep(200); /* few cores: the traffic needs one too */
     }
     return NULL;
 }
@@ -425,6 +427,7 @@ static void *register_there(int t)
         ask_everything(ends[0].vcq);
         for (size_t k = 0; k < 3; k++)
             CHECK_OK(utofu_dereg_mem(ends[0].vcq, stadd[k], 0));
+        usleep(200);
     }
     (void)t;
     return NULL;
