@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All processes add up a double each, again and again, over a barrier circuit, and get the same sum,
- * bit for bit, whatever the shape of the circuit: butterfly, tree or ring.
+ * All processes add up a double each, again and again, over a barrier circuit, and get the same
+ * sum, bit for bit, whatever the shape of the circuit: butterfly, tree or ring.
  *
  *     utofurun -n 5 ./barrier_sum butterfly
  */

@@ -29,8 +29,8 @@ static void clear(struct plan plan[CIRCUIT_MAX_GATES])
 }
 
 /*
- * Butterfly. The core is the largest power of two; the process `core` beyond each of its members, if
- * there is one, is the member's guest.
+ * Butterfly. The core is the largest power of two; the process `core` beyond each of its members,
+ * if there is one, is the member's guest.
  */
 
 static int core_size(int n)
@@ -157,9 +157,9 @@ static size_t tree(int n, int rank, struct plan *plan)
 }
 
 /*
- * Ring. Gate 1 of every process but the first adds its value to what comes from before. From the last
- * process the result goes around through one more gate each; the last one that it reaches, process
- * n - 2, has it arrive at its end gate.
+ * Ring. Gate 1 of every process but the first adds its value to what comes from before. From the
+ * last process the result goes around through one more gate each; the last one that it reaches,
+ * process n - 2, has it arrive at its end gate.
  */
 
 static int round_gate(int n, int rank)

@@ -69,9 +69,7 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     b->first = b->count = 0;
     b->flags = negative && biased == 0 && mantissa == 0 ? 0 : UT_BFP_NOT_MINUS_ZERO;
     if (biased == MAX_BIASED) {
-        b->flags |= mantissa   ? UT_BFP_NAN
-                    : negative ? UT_BFP_MINUS_INF
-                               : UT_BFP_PLUS_INF;
+        b->flags |= mantissa ? UT_BFP_NAN : negative ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
         return;
     }
     if (biased > 0)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sum of doubles, exact: a fixed-point number so wide that no addition ever rounds. So the order
- * of the additions does not matter, and every process of a circuit gets the same bits, whatever the
- * circuit's shape. Only the limbs in use are kept and travel. Pure functions, no state.
+ * The sum of doubles, exact: a fixed-point number so wide that no addition ever rounds. So the
+ * order of the additions does not matter, and every process of a circuit gets the same bits,
+ * whatever the circuit's shape. Only the limbs in use are kept and travel. Pure functions, no
+ * state.
  *
- * What the rounded sum is: the exact sum of all contributions rounded once, to nearest even, whatever
- * the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN, or if both
- * infinities are among them; else the infinity that is among them; an infinity where the rounded sum
- * exceeds the largest double (intermediate sums may); -0 if every contribution is -0, else +0 where
- * the exact sum is zero. Subnormal numbers count in full. No exception flags are raised.
+ * What the rounded sum is: the exact sum of all contributions rounded once, to nearest even,
+ * whatever the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN,
+ * or if both infinities are among them; else the infinity that is among them; an infinity where the
+ * rounded sum exceeds the largest double (intermediate sums may); -0 if every contribution is -0,
+ * else +0 where the exact sum is zero. Subnormal numbers count in full. No exception flags are
+ * raised.
  */
 #ifndef UT_GATE_BFP_H
 #define UT_GATE_BFP_H

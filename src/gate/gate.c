@@ -621,7 +621,8 @@ static int check_id(const struct ut_gate *start, utofu_vbg_id_t id, bool local)
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (local && (!ut_gate_is_own(&ident) || ident.tni != start->tni)) {
-        ut_warn("gate", "signals stay within a process and TNI: %s is not on TNI %u of this process",
+        ut_warn("gate",
+                "signals stay within a process and TNI: %s is not on TNI %u of this process",
                 ut_gate_name(id), start->tni);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
@@ -658,8 +659,8 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
         (rc = check_id(start, s->src_rmt_vbg_id, false)) ||
         (rc = check_id(start, s->dst_rmt_vbg_id, false)))
         return rc;
-    if (s->dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
-        s->dst_path_coords[0] != UTOFU_PATH_COORD_NULL && !ut_path_valid(s->dst_path_coords)) {
+    if (s->dst_rmt_vbg_id != UTOFU_VBG_ID_NULL && s->dst_path_coords[0] != UTOFU_PATH_COORD_NULL &&
+        !ut_path_valid(s->dst_path_coords)) {
         ut_warn("gate", "%s: there is no path %u,%u,%u", ut_gate_name(s->vbg_id),
                 s->dst_path_coords[0], s->dst_path_coords[1], s->dst_path_coords[2]);
         return UTOFU_ERR_INVALID_PATH;
@@ -805,13 +806,14 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     return UTOFU_SUCCESS;
 }
 
-/* The end of a barrier communication that failed: the circuit stays broken until it is set anew, for
- * whoever is gone does not come back. */
+/* The end of a barrier communication that failed: the circuit stays broken until it is set anew,
+ * for whoever is gone does not come back. */
 static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
 {
-    ut_error("gate", "the barrier communication of %s failed: nothing comes from %s any more (its "
-                     "process has ended, or has freed or set the gate anew)", ut_gate_name(g->id),
-             ut_gate_name(culprit));
+    ut_error("gate",
+             "the barrier communication of %s failed: nothing comes from %s any more (its "
+             "process has ended, or has freed or set the gate anew)",
+             ut_gate_name(g->id), ut_gate_name(culprit));
     g->culprit = culprit;
     end_outputs(g, culprit);
     ut_gate_run(&ut_gates[g->tni]);
@@ -835,8 +837,10 @@ static int take_result(struct ut_gate *g, struct ut_value *result)
         return end_broken(g, result->u[0]);
     if (result->status == UT_VALUE_MISMATCH || result->op != g->mine.op ||
         result->count != g->mine.count) {
-        ut_warn("gate", "%s: the processes did not start the same operation (here operator %u, %u "
-                        "values)", ut_gate_name(g->id), g->mine.op, g->mine.count);
+        ut_warn("gate",
+                "%s: the processes did not start the same operation (here operator %u, %u "
+                "values)",
+                ut_gate_name(g->id), g->mine.op, g->mine.count);
         return UTOFU_ERR_BARRIER_MISMATCH;
     }
     return UTOFU_SUCCESS;

@@ -7,22 +7,22 @@
  *
  * Uses util, ident, wire, process, link, vcq, engine, progress. The gates of a TNI belong to the
  * library's own VCQ of that TNI: its lock guards them, its links carry their packets. Signals stay
- * within a TNI. A packet for a gate of the same process on another TNI goes through that TNI's inbox,
- * so that no two VCQ locks are ever held at once.
+ * within a TNI. A packet for a gate of the same process on another TNI goes through that TNI's
+ * inbox, so that no two VCQ locks are ever held at once.
  *
  * How packets find the right circuit
  *   The inputs are queues, so the n-th packet meets the n-th signal, however far ahead somebody is.
  *   Gate ids are used again, so each gate has an epoch, which grows when it is set or freed, and
  *   which its packets carry. A gate that is set asks its packet source for the epoch that counts
  *   from now on (UT_GATE_QUERY, UT_GATE_ANSWER); older packets are dropped, and none is used before
- *   the answer. As connections keep order, and a program sets a gate after it has learned the ids of
- *   the circuit, nothing of an earlier circuit gets through. Packets are numbered within an epoch, so
- *   that a lost one breaks the circuit and does not shift it.
+ *   the answer. As connections keep order, and a program sets a gate after it has learned the ids
+ *   of the circuit, nothing of an earlier circuit gets through. Packets are numbered within an
+ *   epoch, so that a lost one breaks the circuit and does not shift it.
  *
  * How failures spread
  *   A value can say MISMATCH or BROKEN; combining keeps that. When the process that a gate receives
- *   from is gone, the gate goes on as if something BROKEN had come. A relay whose inputs are all gone
- *   for good says so once to the gates behind it, and is gone for good itself.
+ *   from is gone, the gate goes on as if something BROKEN had come. A relay whose inputs are all
+ *   gone for good says so once to the gates behind it, and is gone for good itself.
  */
 #ifndef UT_GATE_GATE_H
 #define UT_GATE_GATE_H

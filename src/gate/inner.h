@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this room share. Everything here is touched with the lock of the TNI's VCQ held,
- * unless it says otherwise. */
+/* What the files of this room share. Everything here is touched with the lock of the TNI's VCQ
+ * held, unless it says otherwise. */
 #ifndef UT_GATE_INNER_H
 #define UT_GATE_INNER_H
 
@@ -31,17 +31,17 @@ struct ut_gate_input {
     utofu_vbg_id_t src;
     struct ut_gate_item *items; /* a ring; capacity is a power of two */
     uint32_t capacity, head, count;
-    uint32_t floor;             /* smallest epoch that counts */
-    uint32_t last_epoch;        /* of what came last */
+    uint32_t floor;      /* smallest epoch that counts */
+    uint32_t last_epoch; /* of what came last */
     uint64_t last_number;
-    bool confirmed;             /* the floor is known */
-    bool failed;                /* nothing more will come; counts when the queue is empty */
-    bool told;                  /* that somebody else sends here */
-    utofu_vbg_id_t culprit;     /* failed: the gate that is gone */
+    bool confirmed;         /* the floor is known */
+    bool failed;            /* nothing more will come; counts when the queue is empty */
+    bool told;              /* that somebody else sends here */
+    utofu_vbg_id_t culprit; /* failed: the gate that is gone */
 
-    bool asked;                 /* the source's answer is due */
-    bool waited;                /* asked while a barrier communication waited for it */
-    uint8_t answer;             /* the last one: enum ut_gate_answer */
+    bool asked;     /* the source's answer is due */
+    bool waited;    /* asked while a barrier communication waited for it */
+    uint8_t answer; /* the last one: enum ut_gate_answer */
 };
 
 /* An item that the gate was not set to receive, at the time. */
@@ -54,13 +54,13 @@ struct ut_gate_stray {
 struct ut_gate {
     utofu_vbg_id_t id;
     uint16_t tni, index;
-    uint16_t owner;             /* index of the start gate that it was allocated with */
-    bool allocated;             /* written atomically: other TNIs look */
+    uint16_t owner; /* index of the start gate that it was allocated with */
+    bool allocated; /* written atomically: other TNIs look */
     bool set;
-    bool gone;                  /* has told the gates behind it that nothing more comes */
-    utofu_vbg_id_t culprit;     /* why */
-    uint32_t epoch;             /* never goes back, whoever has the gate; written atomically */
-    uint32_t serial;            /* grows when it is set: answers to earlier questions are void */
+    bool gone;              /* has told the gates behind it that nothing more comes */
+    utofu_vbg_id_t culprit; /* why */
+    uint32_t epoch;         /* never goes back, whoever has the gate; written atomically */
+    uint32_t serial;        /* grows when it is set: answers to earlier questions are void */
     struct utofu_vbg_setting setting;
     struct ut_link *src_link, *dst_link; /* where packets come from and go to; NULL: this process */
     struct ut_gate_input in[UT_NUM_INPUTS];
@@ -72,8 +72,8 @@ struct ut_gate {
     /* a start gate */
     uint8_t num_members;
     uint8_t members[1 + UT_NUM_RELAY_GATES]; /* in the order of their ids; the first is itself */
-    bool active;                /* started and not polled to its end */
-    uint8_t kind;               /* enum ut_gate_kind of what was started */
+    bool active;                             /* started and not polled to its end */
+    uint8_t kind;                            /* enum ut_gate_kind of what was started */
     struct ut_value mine;
     uint32_t idle_polls;
     uint64_t started_ms, look_ms, report_ms;
@@ -88,8 +88,8 @@ struct ut_gate_parcel {
 };
 
 struct ut_gates {
-    struct ut_vcq *vcq;         /* set once, atomically */
-    uint64_t ready;             /* bit per gate: may be able to fire */
+    struct ut_vcq *vcq; /* set once, atomically */
+    uint64_t ready;     /* bit per gate: may be able to fire */
     bool running;
     unsigned int num_allocated; /* written atomically */
     struct ut_gate gate[UT_NUM_GATES];

@@ -95,9 +95,11 @@ void ut_gate_ask(struct ut_gate *g, bool waited)
 
     if (!g->src_link || in->asked || in->failed)
         return;
-    struct ut_msg_gate m = {
-        .head = {.flags = UT_GATE_QUERY}, .src = in->src, .dst = g->id, .serial = g->serial,
-        .last = waited};
+    struct ut_msg_gate m = {.head = {.flags = UT_GATE_QUERY},
+                            .src = in->src,
+                            .dst = g->id,
+                            .serial = g->serial,
+                            .last = waited};
     in->asked = true;
     in->waited = waited;
     if (g->src_link->state != UT_LINK_DEAD)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What packets and signals carry: the operation, how many values, the values; or why there are none.
- * Pure functions, no state.
+ * What packets and signals carry: the operation, how many values, the values; or why there are
+ * none. Pure functions, no state.
  */
 #ifndef UT_GATE_VALUE_H
 #define UT_GATE_VALUE_H

@@ -10,8 +10,8 @@
 enum {
     LOOK_EVERY_POLLS = 64,
     LOOK_EVERY_MS = 1000,
-    TRACE_EVERY_MS = 500,     /* a gate is not traced more often, whoever asks */
-    FIRST_REPORT_MS = 5000,   /* then after twice the time, and so on */
+    TRACE_EVERY_MS = 500,   /* a gate is not traced more often, whoever asks */
+    FIRST_REPORT_MS = 5000, /* then after twice the time, and so on */
 };
 
 const char *ut_gate_name(utofu_vbg_id_t id)
@@ -36,8 +36,7 @@ const char *ut_gate_name(utofu_vbg_id_t id)
                  peer.rank);
     else
         snprintf(name, sizeof(names[0]), "gate %u (TNI %u, node %u,%u,%u,%u,%u,%u, local rank %u)",
-                 ident.gate, ident.tni, at[0], at[1], at[2], at[3], at[4], at[5],
-                 ident.local_rank);
+                 ident.gate, ident.tni, at[0], at[1], at[2], at[3], at[4], at[5], ident.local_rank);
     return name;
 }
 
@@ -59,8 +58,8 @@ void ut_gate_watch(struct ut_gate *start)
     start->look_ms = now + LOOK_EVERY_MS;
     if (report) {
         start->report_ms = now + (now - start->started_ms);
-        ut_warn("gate", "the barrier communication of %s has waited %llu s", ut_gate_name(start->id),
-                (unsigned long long)(now - start->started_ms) / 1000);
+        ut_warn("gate", "the barrier communication of %s has waited %llu s",
+                ut_gate_name(start->id), (unsigned long long)(now - start->started_ms) / 1000);
     }
     ut_gate_trace(start, report);
     ut_gate_run(&ut_gates[start->tni]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of barrier circuits share: building one, running rounds, values and their model. */
+/* What the tests of barrier circuits share: building one, running rounds, values and their model.
+ */
 #ifndef UT_TEST_CIRCUITS_H
 #define UT_TEST_CIRCUITS_H
 

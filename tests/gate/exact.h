@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact sums of doubles by another method than the library's: signed digits of 32 bits, carried only
- * at the end, rounded by ldexp().
+ * Exact sums of doubles by another method than the library's: signed digits of 32 bits, carried
+ * only at the end, rounded by ldexp().
  */
 #ifndef UT_TEST_EXACT_H
 #define UT_TEST_EXACT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing circuits. The outputs of the start gates are open at first. A relay gate takes open outputs
- * as its inputs, and opens its own. In the end the end gates take some of what is open, and the rest
- * leads nowhere. So there is an order in which all gates fire: the circuit is legal.
+ * Drawing circuits. The outputs of the start gates are open at first. A relay gate takes open
+ * outputs as its inputs, and opens its own. In the end the end gates take some of what is open, and
+ * the rest leads nowhere. So there is an order in which all gates fire: the circuit is legal.
  */
 #include "random_circuit.h"
 
@@ -54,8 +54,9 @@ static void add_times(uint64_t *into, const uint64_t *more)
 }
 
 /* Wires the inputs of a gate; false: there is nothing for it. */
-static bool wire_inputs(struct random_circuit *c, struct gate_name name, struct open_outputs *signals,
-                        struct open_outputs *packets, uint64_t *times, struct ut_rng *rng)
+static bool wire_inputs(struct random_circuit *c, struct gate_name name,
+                        struct open_outputs *signals, struct open_outputs *packets, uint64_t *times,
+                        struct ut_rng *rng)
 {
     struct random_gate *g = gate_at(c, name);
 

@@ -142,8 +142,8 @@ static void partner_never_starts(void *arg)
         await_others(3);
     } else {
         CHECK_OK(utofu_barrier(circuit.mine[0], 0));
-        said(circuit.mine[0], ut_rank == 0 ? "of gate 0 (TNI 4, rank 2), which has not been started"
-                                           : "itself");
+        said(circuit.mine[0],
+             ut_rank == 0 ? "of gate 0 (TNI 4, rank 2), which has not been started" : "itself");
     }
     ut_barrier();
 }
@@ -184,7 +184,8 @@ static void two_senders(void *arg)
         char text[1024] = "";
         int rc = UTOFU_ERR_NOT_COMPLETED;
         while (rc == UTOFU_ERR_NOT_COMPLETED ||
-               strstr(text, "gets a packet from gate 16 (TNI 1, rank 1), but is not set to") == NULL) {
+               strstr(text, "gets a packet from gate 16 (TNI 1, rank 1), but is not set to") ==
+                   NULL) {
             if (rc == UTOFU_ERR_NOT_COMPLETED)
                 rc = utofu_poll_barrier(circuit.mine[0], 0);
             utofu_get_last_error(text);
@@ -208,8 +209,9 @@ static void signal_missing(void *arg)
     CHECK_OK(utofu_alloc_vbg(0, 3, 0, ids));
     CHECK_OK(utofu_alloc_vbg(3, 2, 0, other));
     for (int i = 0; i < 3; i++)
-        s[i] = (struct utofu_vbg_setting){ids[i], UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL,
-                                          UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL, {255}};
+        s[i] = (struct utofu_vbg_setting){
+            ids[i], UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL,
+            {255}};
     s[0].src_lcl_vbg_id = ids[1]; /* which waits for a packet from another TNI, */
     s[1].dst_lcl_vbg_id = ids[0];
     s[1].src_rmt_vbg_id = other[1]; /* which waits for a signal from a gate that is not set */
@@ -221,16 +223,17 @@ static void signal_missing(void *arg)
     t[1].dst_rmt_vbg_id = ids[1];
     CHECK_OK(utofu_set_vbg(t, 2));
     CHECK_OK(utofu_barrier(ids[0], 0));
-    await_text(ids[0], "gate 16 (TNI 3, rank 0) waits for a signal of gate 0 (TNI 3, rank 0), which "
-                       "is set to send elsewhere");
+    await_text(ids[0],
+               "gate 16 (TNI 3, rank 0) waits for a signal of gate 0 (TNI 3, rank 0), which "
+               "is set to send elsewhere");
     CHECK_OK(utofu_free_vbg(ids, 3)); /* one can get out of it */
     CHECK_OK(utofu_free_vbg(other, 2));
 }
 
 static void run_waiting(int n, ut_body_fn *body)
 {
-    ut_run(&(struct ut_run_opts){
-               .n = n, .timeout_s = 120, .env = {"UTOFU_LOG_LEVEL=warning"}}, body, NULL);
+    ut_run(&(struct ut_run_opts){.n = n, .timeout_s = 120, .env = {"UTOFU_LOG_LEVEL=warning"}},
+           body, NULL);
 }
 
 Test(gate_failures, a_partner_that_never_sets_its_gate_is_named)

@@ -70,7 +70,7 @@ static void rounds(void *arg)
 
 static void run_shape(int shape, int nodes)
 {
-    int per_run = (int)ut_env_number("UT_GATE_ROUNDS", 200);
+    int per_run = (int)ut_env_number("UT_GATE_ROUNDS", 100);
 
     for (int n = 1; n <= 16; n++) {
         struct params p = {shape, n <= 4 ? per_run * 2 : per_run, 8};
@@ -96,7 +96,7 @@ Test(shapes, ring_for_1_to_16_processes)
 
 Test(shapes, without_delays_for_many_rounds)
 {
-    int per_run = (int)ut_env_number("UT_GATE_ROUNDS", 200);
+    int per_run = (int)ut_env_number("UT_GATE_ROUNDS", 100);
 
     for (int shape = 0; shape < CIRCUIT_NUM_SHAPES; shape++) {
         struct params p = {shape, per_run * 25, 0};

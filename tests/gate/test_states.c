@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one may do with VBGs and circuits and what not: allocation, settings, BUSY, MISMATCH, setting
- * anew, and circuits that are used before everybody has set them.
+ * What one may do with VBGs and circuits and what not: allocation, settings, BUSY, MISMATCH,
+ * setting anew, and circuits that are used before everybody has set them.
  */
 #include "circuits.h"
 
@@ -50,8 +50,7 @@ static void ids_follow_the_layout(void *arg)
                      UTOFU_ERR_INVALID_POINTER);
             CHECK_RC(utofu_query_vbg_info(ids[i], at, NULL, &bg, &extra),
                      UTOFU_ERR_INVALID_POINTER);
-            CHECK_RC(utofu_query_vbg_info(ids[i], at, &t, NULL, &extra),
-                     UTOFU_ERR_INVALID_POINTER);
+            CHECK_RC(utofu_query_vbg_info(ids[i], at, &t, NULL, &extra), UTOFU_ERR_INVALID_POINTER);
             CHECK_RC(utofu_query_vbg_info(ids[i], at, &t, &bg, NULL), UTOFU_ERR_INVALID_POINTER);
         }
         utofu_vbg_id_t all[UT_MAX_PROCS][4];
@@ -142,8 +141,12 @@ Test(states, bad_allocations_are_refused)
 
 static struct utofu_vbg_setting unwired(utofu_vbg_id_t id)
 {
-    return (struct utofu_vbg_setting){id, UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL, UTOFU_VBG_ID_NULL,
-                                      UTOFU_VBG_ID_NULL, {UTOFU_PATH_COORD_NULL}};
+    return (struct utofu_vbg_setting){id,
+                                      UTOFU_VBG_ID_NULL,
+                                      UTOFU_VBG_ID_NULL,
+                                      UTOFU_VBG_ID_NULL,
+                                      UTOFU_VBG_ID_NULL,
+                                      {UTOFU_PATH_COORD_NULL}};
 }
 
 /* One wrong id in one of the four places. */
@@ -190,14 +193,14 @@ static void bad_settings(void *arg)
     CHECK_RC(utofu_barrier(ids[0], 0), UTOFU_ERR_INVALID_VBG_ID); /* nothing of it was set */
     CHECK_RC(utofu_poll_barrier(ids[0], 0), UTOFU_ERR_INVALID_VBG_ID);
 
-    check_bad_id(good, third[1], true);                     /* another TNI */
-    check_bad_id(good, ids[1] + 100, true);                 /* not a gate */
-    check_bad_id(good, ids[1] + 20, true);                  /* not allocated */
+    check_bad_id(good, third[1], true);     /* another TNI */
+    check_bad_id(good, ids[1] + 100, true); /* not a gate */
+    check_bad_id(good, ids[1] + 20, true);  /* not allocated */
     check_bad_id(good, ids[1] + 20, false);
-    check_bad_id(good, 1ull << 60, false);                  /* not a VBG id */
+    check_bad_id(good, 1ull << 60, false); /* not a VBG id */
     check_bad_id(good, 6ull << 61, false);
-    check_bad_id(good, ids[1] ^ 1ull << 40, false);         /* a node that is not there */
-    check_bad_id(good, ids[1] ^ 200ull << 8, false);        /* a process that is not there */
+    check_bad_id(good, ids[1] ^ 1ull << 40, false);  /* a node that is not there */
+    check_bad_id(good, ids[1] ^ 200ull << 8, false); /* a process that is not there */
     CHECK_RC(utofu_query_vbg_info(UTOFU_VBG_ID_NULL, at, &t, &bg, &extra),
              UTOFU_ERR_INVALID_VBG_ID);
     CHECK_RC(utofu_query_vbg_info(48, at, &t, &bg, &extra), UTOFU_ERR_INVALID_VBG_ID);
@@ -460,8 +463,8 @@ Test(states, packets_wait_for_a_gate_that_is_set_late)
     run_in(4, 1, set_late);
 }
 
-/* Who knows the layout need not be told the ids, so that the first one starts before the others have
- * even allocated anything. */
+/* Who knows the layout need not be told the ids, so that the first one starts before the others
+ * have even allocated anything. */
 static void ids_by_hand(void *arg)
 {
     utofu_vbg_id_t ids[CIRCUIT_MAX_GATES], all[UT_MAX_PROCS * CIRCUIT_MAX_GATES];

@@ -6,12 +6,13 @@
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #ifdef HAVE_GMP
-#include <gmp.h>
+#    include <gmp.h>
 #endif
 
 #include "exact.h"
@@ -25,7 +26,7 @@ static uint64_t seed(void)
 
     if (!seed) {
         seed = ut_env_number("UT_TEST_SEED", (uint64_t)time(NULL));
-        cr_log_warn("UT_TEST_SEED=%llu", (unsigned long long)seed);
+        fprintf(stderr, "UT_TEST_SEED=%llu\n", (unsigned long long)seed);
     }
     return seed;
 }
@@ -125,10 +126,33 @@ static void check_sum(double *v, size_t n, struct ut_rng *rng)
 
 Test(sums, of_a_few_values_that_are_hard)
 {
-    static const double hard[] = {
-        0.0, -0.0, 1.0, -1.0, 0x1p-1074, -0x1p-1074, 0x1p-1022, -0x1p-1022, 0x1.fffffffffffffp-1023,
-        DBL_MAX, -DBL_MAX, 0x1p1023, 0x1p970, 0x1p969, -0x1p970, 0x1.fffffffffffffp969, INFINITY,
-        -INFINITY, NAN, -NAN, 0x1p-53, 0x1p-54, 0x1.0000000000001p0, 0x1p53, 0x1p52, 0.5, 0.1};
+    static const double hard[] = {0.0,
+                                  -0.0,
+                                  1.0,
+                                  -1.0,
+                                  0x1p-1074,
+                                  -0x1p-1074,
+                                  0x1p-1022,
+                                  -0x1p-1022,
+                                  0x1.fffffffffffffp-1023,
+                                  DBL_MAX,
+                                  -DBL_MAX,
+                                  0x1p1023,
+                                  0x1p970,
+                                  0x1p969,
+                                  -0x1p970,
+                                  0x1.fffffffffffffp969,
+                                  INFINITY,
+                                  -INFINITY,
+                                  NAN,
+                                  -NAN,
+                                  0x1p-53,
+                                  0x1p-54,
+                                  0x1.0000000000001p0,
+                                  0x1p53,
+                                  0x1p52,
+                                  0.5,
+                                  0.1};
     const size_t count = sizeof(hard) / sizeof(hard[0]);
     struct ut_rng rng = ut_rng_start(1);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several threads: eight circuits in flight at once, driven by four threads of each process; and one
- * circuit that is polled by all of them. Meant for ThreadSanitizer.
+ * Several threads: eight circuits in flight at once, driven by four threads of each process; and
+ * one circuit that is polled by all of them. Meant for ThreadSanitizer.
  */
 #include "circuits.h"
 
@@ -79,8 +79,8 @@ Test(gate_threads, eight_circuits_from_four_threads)
     ut_run(&(struct ut_run_opts){.n = 4, .timeout_s = 120}, eight_at_once, &n);
 }
 
-/* All threads of a process try to start and to poll the same barrier: each time exactly one gets to,
- * and the others are told that it is busy. */
+/* All threads of a process try to start and to poll the same barrier: each time exactly one gets
+ * to, and the others are told that it is busy. */
 static _Atomic uint64_t started, finished;
 
 static void *contend(void *arg)
@@ -99,8 +99,8 @@ static void *contend(void *arg)
             }
         }
         int rc = utofu_poll_barrier(id, 0);
-        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_COMPLETED || rc == UTOFU_ERR_BUSY,
-              "%s", ut_rc_name(rc));
+        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_COMPLETED || rc == UTOFU_ERR_BUSY, "%s",
+              ut_rc_name(rc));
         if (rc == UTOFU_SUCCESS)
             atomic_fetch_add(&finished, 1);
         if (rc == UTOFU_ERR_BUSY)
@@ -138,8 +138,9 @@ static void *come_and_go(void *arg)
         CHECK_OK(utofu_alloc_vbg((utofu_tni_id_t)(round % 3), 3, UTOFU_VBG_FLAG_THREAD_SAFE, ids));
         struct utofu_vbg_setting s[3];
         for (int i = 0; i < 3; i++)
-            s[i] = (struct utofu_vbg_setting){ids[i], ids[(i + 2) % 3], UTOFU_VBG_ID_NULL,
-                                              ids[(i + 1) % 3], UTOFU_VBG_ID_NULL, {255}};
+            s[i] =
+                (struct utofu_vbg_setting){ids[i],           ids[(i + 2) % 3],  UTOFU_VBG_ID_NULL,
+                                           ids[(i + 1) % 3], UTOFU_VBG_ID_NULL, {255}};
         CHECK_OK(utofu_set_vbg(s, 3));
         CHECK_OK(utofu_barrier(ids[0], 0));
         CHECK_OK(ut_barrier_await(ids[0]));
