@@ -68,7 +68,7 @@ int putofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
     if (!vcq)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     vcq->poll_count++;
-    *count = ut_vcq_cq_unread_tcq(vcq);
+    *count = ut_vcq_cq_unread(vcq, ut_engine_unread_tcq);
     ut_vcq_leave(vcq);
     return UTOFU_SUCCESS;
 }
@@ -82,8 +82,7 @@ int putofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
     if (!vcq)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     vcq->poll_count++;
-    ut_engine_progress(vcq);
-    *count = vcq->mrq_tail - vcq->mrq_head;
+    *count = ut_vcq_cq_unread(vcq, ut_engine_unread_mrq);
     ut_vcq_leave(vcq);
     return UTOFU_SUCCESS;
 }

@@ -388,7 +388,7 @@ static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot
     if (must_wait(link, slot))
         return NOT_NOW;
     uint32_t flags = fence_flag(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
-    int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
+    int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED | PROV_SIGNAL,
                              ut_cookie(UT_COOKIE_SLOT, number));
     if (rc < 0)
         return refused(link, slot, rc);
@@ -778,6 +778,12 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
     return n;
 }
 
+size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
+{
+    ut_engine_progress(vcq);
+    return vcq->mrq_tail - vcq->mrq_head;
+}
+
 /*
  * Arrivals
  */
@@ -845,6 +851,8 @@ static void slot_done(struct ut_link *link, uint32_t number, enum prov_status st
         } else if (slot->stage >= 2 && slot->pending == 0) {
             finish(link, slot);
         }
+        if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+            ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
         return;
     case UT_DESC_GET:
         if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||

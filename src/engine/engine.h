@@ -37,6 +37,9 @@ int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata);
 /* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);
 
+/* MRQ notices that were not read. */
+size_t ut_engine_unread_mrq(struct ut_vcq *vcq);
+
 /* Waits until what was posted is complete, at most so long. */
 void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms);
 

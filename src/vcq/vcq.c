@@ -220,7 +220,8 @@ static void unmake(struct ut_vcq *v)
     free(v->scratch_free);
 }
 
-/* Everything but the lock starts anew: a late wake-up may still look at a VCQ that is used again. */
+/* Everything but handle and lock starts anew: a late wake-up may still look at a VCQ that is used
+ * again, and while it is being freed its place is not free. */
 static void clear(struct ut_vcq *v)
 {
     size_t from = offsetof(struct ut_vcq, toq_mask), to = offsetof(struct ut_vcq, wake_pending);
@@ -262,7 +263,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v, const struct
 static struct ut_vcq *unused(uint32_t *index)
 {
     for (uint32_t i = 0; i < num_vcqs; i++) {
-        if (ut_vcqs[i]->handle == 0) {
+        if (__atomic_load_n(&ut_vcqs[i]->handle, __ATOMIC_RELAXED) == 0) {
             *index = i;
             return ut_vcqs[i];
         }
@@ -370,7 +371,8 @@ int ut_vcq_free(utofu_vcq_hdl_t handle)
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000);
-    if (v->handle != handle) { /* the drain gave the lock away: somebody else freed it */
+    if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
+        /* the drain gave the lock away: somebody else freed it */
         ut_vcq_leave(v);
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }
@@ -379,7 +381,6 @@ int ut_vcq_free(utofu_vcq_hdl_t handle)
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* no handle, and not free either */
     unmake(v);
     clear(v);
-    __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED);
     ut_vcq_leave(v);
 
     pthread_mutex_lock(&table_lock);
@@ -429,10 +430,10 @@ void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg)
         visit(ut_vcqs[i], arg);
 }
 
-size_t ut_vcq_cq_unread_tcq(struct ut_vcq *vcq)
+size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq))
 {
     unsigned int tni = vcq->ident.tni, cq_index = vcq->cq_index;
-    size_t count = ut_engine_unread_tcq(vcq);
+    size_t count = count_one(vcq);
 
     /* the others of the CQ: one lock at a time, never two */
     ut_unlock(&vcq->lock);
@@ -442,8 +443,8 @@ size_t ut_vcq_cq_unread_tcq(struct ut_vcq *vcq)
             continue;
         ut_lock(&other->lock);
         if (other->num_eps && other->ident.tni == tni && other->cq_index == cq_index &&
-            other->handle > 1)
-            count += ut_engine_unread_tcq(other);
+            __atomic_load_n(&other->handle, __ATOMIC_RELAXED) > 1)
+            count += count_one(other);
         ut_unlock(&other->lock);
     }
     ut_lock(&vcq->lock);

@@ -55,7 +55,8 @@ struct ut_slot {
 } __attribute__((aligned(128)));
 
 struct ut_vcq {
-    /* what every call touches */
+    /* what every call touches; the first two outlive the VCQ, whose place is used again */
+    utofu_vcq_hdl_t handle;     /* atomic; 0: not in use, 1: in use without a handle */
     struct ut_lock lock;
     uint32_t toq_mask;
     struct ut_slot *toq;
@@ -97,7 +98,6 @@ struct ut_vcq {
     struct ut_region *armw_region;
 
     /* fixed at creation */
-    utofu_vcq_hdl_t handle;     /* 0: not in use */
     uint16_t cq_index;          /* into ut_process.cq_ids */
     uint16_t tni;               /* the real one, also of a VCQ of the library's own */
     unsigned long flags;
@@ -128,7 +128,7 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     if (__builtin_expect(!vcq || __atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
         return NULL;
     ut_lock(&vcq->lock);
-    if (__builtin_expect(vcq->handle != handle, 0)) {
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
         ut_unlock(&vcq->lock);
         return NULL;
     }
@@ -150,8 +150,8 @@ int ut_vcq_internal(unsigned int tni, struct ut_vcq **vcq);
  * none of them can be freed. */
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
 
-/* Sum over the VCQs of its CQ. */
-size_t ut_vcq_cq_unread_tcq(struct ut_vcq *vcq);
+/* Sum over the VCQs of its CQ, each counted with its lock held. */
+size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq));
 
 static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
 {
