@@ -2364,7 +2364,10 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
  * the call returns. Every process of the circuit calls this function, with the same op, num_data
  * and flags; otherwise the poll functions return UTOFU_ERR_BARRIER_MISMATCH.
  *
- * Every process gets the same result, bit for bit.
+ * Every process gets the same result, bit for bit, whatever the shape of the circuit: the exact sum,
+ * rounded once to nearest even. It is NaN (0x7ff8000000000000) if a value is NaN or both infinities
+ * occur, an infinity if one occurs or the rounded sum overflows, and -0 only if all values are -0.
+ * Subnormal values count in full. No floating-point exception flag is raised.
  *
  * @param vbg_id   [in] The start/end gate of the circuit in this process: the first id that
  *     utofu_alloc_vbg() gave.
@@ -2406,7 +2409,8 @@ int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double d
  * @return UTOFU_ERR_BUSY: No barrier communication of this kind was started on this circuit.
  * @return UTOFU_ERR_BARRIER_MISMATCH: The processes of the circuit did not all start the same
  *     operation.
- * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way.
+ * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way, perhaps because
+ *     a process of the circuit ended. The circuit stays broken until it is set anew.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
  *     utofu_set_vbg() has set in this process.
  * @return UTOFU_ERR_INVALID_FLAGS: flags is not 0.
@@ -2435,7 +2439,8 @@ int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
  * @return UTOFU_ERR_BUSY: No barrier communication of this kind was started on this circuit.
  * @return UTOFU_ERR_BARRIER_MISMATCH: The processes of the circuit did not all start the same
  *     operation.
- * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way.
+ * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way, perhaps because
+ *     a process of the circuit ended. The circuit stays broken until it is set anew.
  * @return UTOFU_ERR_INVALID_POINTER: data is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
  *     utofu_set_vbg() has set in this process.
@@ -2465,7 +2470,8 @@ int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uin
  * @return UTOFU_ERR_BUSY: No barrier communication of this kind was started on this circuit.
  * @return UTOFU_ERR_BARRIER_MISMATCH: The processes of the circuit did not all start the same
  *     operation.
- * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way.
+ * @return UTOFU_ERR_BARRIER_OTHER: The barrier communication failed in another way, perhaps because
+ *     a process of the circuit ended. The circuit stays broken until it is set anew.
  * @return UTOFU_ERR_INVALID_POINTER: data is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
  *     utofu_set_vbg() has set in this process.
