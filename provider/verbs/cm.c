@@ -144,6 +144,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (hello_size)
         memcpy(conn->req.hello, hello, hello_size);
     pthread_mutex_lock(&prov->lock);
+    conn->req.tag = (uint8_t)prov->asked++;
     bool kick = vp_list_empty(&prov->queue);
     vp_list_append(&ep->conns, &conn->ep_link);
     vp_list_append(&prov->queue, &conn->hs_link);
@@ -321,22 +322,28 @@ static void retry(struct vp_conn *conn, bool silent)
 {
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = vp_now_ms(), patience = prov->config.peer_timeout_ms;
-    uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS << (conn->attempt < 5 ? conn->attempt : 5);
+    uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS
+                       << (conn->req.attempt < 5 ? conn->req.attempt : 5);
 
     if (conn->id.cm)
         rdma_destroy_id(conn->id.cm);
     conn->id.cm = NULL;
+    /* our goodbye to the peer may get lost, and then it takes requests of this queue pair for
+     * stale ones */
+    vp_conn_drop_qp(conn);
     if (backoff > BACKOFF_MOST_MS)
         backoff = BACKOFF_MOST_MS;
     if (!silent)
-        patience *= BUSY_PATIENCE;
-    if (now + backoff >= conn->hs_first + patience && conn->attempt >= LEAST_ATTEMPTS) {
+        conn->hs_sign = now;
+    if (conn->req.attempt >= LEAST_ATTEMPTS &&
+        (now + backoff >= conn->hs_sign + patience ||
+         now + backoff >= conn->hs_first + BUSY_PATIENCE * patience)) {
         ut_info(VP_CAT, "no connection after %u attempts in %llu ms: the peer counts as dead",
-                conn->attempt, (unsigned long long)(now - conn->hs_first));
+                conn->req.attempt, (unsigned long long)(now - conn->hs_first));
         over(conn, PROV_REASON_PEER_DEAD);
         return;
     }
-    ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->attempt,
+    ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->req.attempt,
              (unsigned long long)backoff);
     pthread_mutex_lock(&prov->lock);
     uncount_locked(conn);
@@ -352,10 +359,11 @@ static void step_start(struct vp_conn *conn)
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = vp_now_ms();
 
-    conn->attempt++;
+    if (conn->req.attempt < UINT8_MAX)
+        conn->req.attempt++;
     conn->hs_started = now;
     if (!conn->hs_first)
-        conn->hs_first = now;
+        conn->hs_first = conn->hs_sign = now;
     if (conn->ep->port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
         over(conn, PROV_REASON_LOCAL);
         return;
@@ -414,7 +422,7 @@ static void step_request(struct vp_conn *conn)
         .qp_num = conn->qp->qp_num,
     };
 
-    timeout = conn->attempt == 1 ? first_patience(conn->ep->prov) : timeout / 8 * 3;
+    timeout = conn->req.attempt == 1 ? first_patience(conn->ep->prov) : timeout / 8 * 3;
     set_phase(conn, VP_CONNECTING, vp_now_ms() + timeout);
     if (rdma_connect(conn->id.cm, &param)) {
         ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
@@ -444,7 +452,7 @@ static void step_response(struct vp_conn *conn, const struct event *event)
         rc = -ECONNABORTED;
     if (!rc)
         is_up(conn);
-    else if (rc == -ECONNABORTED && vp_conn_reset_qp(conn) == 0)
+    else if (rc == -ECONNABORTED)
         retry(conn, false);
     else
         over(conn, PROV_REASON_LOCAL);
@@ -545,7 +553,7 @@ static void timed_out(struct vp_conn *conn)
 
     if (conn->phase == VP_ACCEPTED) {
         ut_info(VP_CAT, "an accepted connection was never confirmed");
-        over(conn, PROV_REASON_PEER_DEAD);
+        over(conn, PROV_REASON_BROKEN); /* its origin may have given up and gone on living */
         return;
     }
     if (conn->phase != VP_BACKOFF) {
@@ -636,6 +644,27 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
 
 /*** events ***/
 
+/* The origin may have asked before: what came of that leads nowhere. False: this is an earlier
+ * request, which a later one overtook. */
+static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
+{
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
+        if (conn->active || conn->phase == VP_OVER || conn->req.tag != req->tag ||
+            conn->req.origin_id != req->origin_id)
+            continue;
+        if (conn->req.attempt >= req->attempt)
+            return false;
+        if (conn->phase == VP_UP)
+            continue;
+        vp_list_remove(&conn->hs_link);
+        conn->phase = VP_OVER;
+        conn->hs_reason = PROV_REASON_BROKEN;
+        vp_post_event_locked(conn, VP_EV_OVER);
+    }
+    return true;
+}
+
 static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *event,
                                    const struct vp_hello_req *req, enum vp_refusal *refusal)
 {
@@ -652,7 +681,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     }
     if (ep) {
         *refusal = VP_REFUSED_BUSY;
-        conn = vp_conn_new(ep, false);
+        conn = supersede_locked(ep, req) ? vp_conn_new(ep, false) : NULL;
     }
     if (conn) {
         conn->req = *req;
@@ -710,11 +739,13 @@ static void lost(struct vp_conn *conn, unsigned int event)
 
 static void handle_rejected(struct vp_conn *conn, const struct event *event)
 {
-    if (!conn->active) {
-        lost(conn, VP_EV_DISCONNECTED); /* the origin gave up */
+    if (!conn->active || conn->phase == VP_UP) {
+        lost(conn, VP_EV_DISCONNECTED); /* the other side gave up half-way */
         return;
     }
-    switch (vp_cm_refusal(&event->raw)) {
+    enum vp_refusal refusal = vp_cm_refusal(&event->raw);
+    ut_debug(VP_CAT, "rejected: status %d, refusal %d", event->raw.status, (int)refusal);
+    switch (refusal) {
     case VP_REFUSED_NO_ENDPOINT:
         over(conn, PROV_REASON_NO_ENDPOINT);
         break;

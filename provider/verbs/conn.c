@@ -111,12 +111,19 @@ int vp_conn_ready_qp(struct vp_conn *conn)
     return 0;
 }
 
-/* For another attempt. */
-int vp_conn_reset_qp(struct vp_conn *conn)
+void vp_conn_drop_qp(struct vp_conn *conn)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    struct vp_prov *prov = conn->ep->prov;
 
-    return -ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
+    pthread_mutex_lock(&prov->lock);
+    struct ibv_qp *qp = conn->qp;
+    conn->qp = NULL;
+    pthread_mutex_unlock(&prov->lock);
+    int rc = qp ? ibv_destroy_qp(qp) : 0;
+    if (rc)
+        ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
+    free(conn->ops);
+    conn->ops = NULL;
 }
 
 /* Connected: requests may be posted. */
@@ -168,7 +175,8 @@ void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
 
 static void tend(struct vp_conn *conn)
 {
-    vp_list_append(&conn->ep->tending, &conn->tend_link);
+    if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
+        vp_list_append(&conn->ep->tending, &conn->tend_link);
 }
 
 static void wake_later(struct vp_ep *ep, uint64_t when)
@@ -507,11 +515,10 @@ void vp_conn_destroy(struct vp_conn *conn)
     struct vp_prov *prov = ep->prov;
 
     vp_cm_drop_id(conn);
-    if (conn->qp) {
-        int rc = ibv_destroy_qp(conn->qp);
-        if (rc)
-            ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
-    }
+    if (!conn->stuck)
+        vp_conn_drop_qp(conn);
+    else if (conn->qp)
+        ibv_destroy_qp(conn->qp); /* late completions may name its requests */
     pthread_mutex_lock(&prov->lock);
     if (conn->stuck)
         vp_list_append(&ep->stuck, &conn->ep_link);

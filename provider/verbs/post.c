@@ -157,8 +157,8 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
 /* Is there room for a request that leaves `sq` places and `cq` entries to others? */
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
-    if (__builtin_expect(!conn->postable, 0))
-        return -ENOTCONN;
+    if (__builtin_expect(!conn->postable, 0)) /* accepted ones may be tried before they are up */
+        return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
     if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0)) {
         vp_flush(conn->ep); /* what would make room may not be on its way yet */
         return -EAGAIN;

@@ -25,7 +25,7 @@
 enum {
     VP_MAX_DEVICES = 16,
     VP_MAX_PORTS = 6,   /* as many as an address has room for */
-    VP_KEY_BYTES = 5,   /* what fits beside the rest into the 56 bytes of a request */
+    VP_KEY_BYTES = 3,   /* what fits beside the rest into the 56 bytes of a request */
     VP_POLL_BATCH = 16, /* completions taken at once */
     VP_BATCH_MAX = 16,  /* requests behind one doorbell */
     VP_PARTS_MAX = 8,   /* requests that make one transfer */
@@ -128,6 +128,7 @@ struct vp_prov {
     struct vp_list probes;   /* vp_probe.link */
     struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */
     struct vp_ep *waking;    /* whose owner is being woken right now */
+    unsigned int asked;      /* connections asked for so far */
     unsigned int connecting; /* handshakes in flight */
     unsigned int window;     /* how many may be */
     uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
@@ -192,7 +193,9 @@ enum {
 struct vp_hello_req {
     uint8_t kind; /* VP_REQ_*, and in the low six bits the size of the hello */
     uint8_t key[VP_KEY_BYTES];
-    uint16_t port; /* the origin listens here; network order */
+    uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
+    uint8_t attempt; /* counts the repetitions from 1 */
+    uint16_t port;   /* the origin listens here; network order */
     uint64_t target_id, origin_id;
     uint8_t hello[PROV_HELLO_MAX];
 };
@@ -244,8 +247,8 @@ struct vp_conn {
     bool peer_lives; /* with VP_EV_VERDICT */
     uint8_t events;
     uint8_t hs_reason;
-    uint8_t attempt;
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
+    uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
     uint64_t hs_started; /* when this attempt began */
     uint64_t hs_deadline;
     struct vp_list hs_link;            /* in prov->queue, shaking or reaping */
@@ -409,7 +412,7 @@ void vp_poll_quietly(struct vp_ep *ep);
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
 int vp_conn_create_qp(struct vp_conn *conn);
 int vp_conn_ready_qp(struct vp_conn *conn);
-int vp_conn_reset_qp(struct vp_conn *conn);
+void vp_conn_drop_qp(struct vp_conn *conn);
 void vp_conn_up(struct vp_conn *conn);
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
