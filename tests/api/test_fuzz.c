@@ -469,6 +469,13 @@ static bool work_left(void)
     return left;
 }
 
+static bool poll_both(struct own *mine)
+{
+    bool entry = poll_tcq(mine), notice = mine == &own[0] && poll_mrq(mine);
+
+    return entry || notice;
+}
+
 static void do_epoch(void)
 {
     pthread_t thread;
@@ -486,7 +493,7 @@ static void do_epoch(void)
                 CHECK_OK(utofu_post_toq(mine->end.vcq, NULL, 0, NULL)); /* what was delayed */
         }
         for (int i = 0; i < turns; i++)
-            found |= poll_tcq(mine) | (mine == &own[0] && poll_mrq(mine));
+            found = poll_both(mine) || found;
         if (!found)
             ut_relax();
         if (ut_random_below(200) == 0)
