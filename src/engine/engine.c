@@ -572,8 +572,11 @@ void ut_engine_pump(struct ut_link *link)
     while (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &vcq->toq[link->to_post];
         if (slot->state == UT_SLOT_WAITING) {
-            if (link->reading != UT_STAG_NONE || post(link, slot) == NOT_NOW)
+            if (link->reading != UT_STAG_NONE || post(link, slot) == NOT_NOW) {
+                /* the program may never call again: the background thread sees it through */
+                ut_link_wait(link);
                 return;
+            }
         }
         link->to_post = slot->next;
     }
