@@ -4,7 +4,8 @@
  * are not librdmacm's, so that the request can be repeated with the same one and its timers are
  * ours.
  *
- *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> UP, or BACKOFF -> QUEUED, or OVER
+ *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
+ *            or BACKOFF -> QUEUED, or OVER
  *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
  */
 #include "vp.h"
@@ -448,8 +449,10 @@ static void step_response(struct vp_conn *conn, const struct event *event)
     conn->hello_size = rep.size;
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
     rc = vp_conn_ready_qp(conn);
-    if (!rc && rdma_establish(conn->id.cm))
-        rc = -ECONNABORTED;
+    if (!rc) {
+        set_phase(conn, VP_CONFIRMING, conn->hs_deadline);
+        rc = rdma_establish(conn->id.cm) ? -ECONNABORTED : 0;
+    }
     if (!rc)
         is_up(conn);
     else if (rc == -ECONNABORTED)

@@ -75,7 +75,8 @@ static struct vp_conn *adopt(struct vp_ep *ep, uint32_t qp_num)
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         if (conn->abandoned || !conn->qp || conn->qp->qp_num != qp_num)
             continue;
-        if (conn->phase == VP_UP || conn->phase == VP_ACCEPTED || conn->phase == VP_ACCEPTING)
+        if (conn->phase == VP_UP || conn->phase == VP_ACCEPTED || conn->phase == VP_ACCEPTING ||
+            conn->phase == VP_CONFIRMING)
             found = conn;
     }
     if (found) {
@@ -87,6 +88,8 @@ static struct vp_conn *adopt(struct vp_ep *ep, uint32_t qp_num)
     pthread_mutex_unlock(&prov->lock);
     if (found)
         vp_conn_up(found);
+    else
+        ut_debug(VP_CAT, "something came for queue pair %u, which nobody wants any more", qp_num);
     return found && found->in_table ? found : NULL;
 }
 

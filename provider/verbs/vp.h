@@ -161,6 +161,7 @@ enum vp_phase {
     VP_RESOLVING,  /* (active) address asked for */
     VP_ROUTING,    /* (active) route asked for */
     VP_CONNECTING, /* (active) request sent */
+    VP_CONFIRMING, /* (active) answered; data may come before we know that it is up */
     VP_BACKOFF,    /* (active) tries again at its deadline */
     VP_REQUESTED,  /* (passive) the core has not answered */
     VP_ACCEPTING,  /* (passive) the core said yes; progress() has to do it */
