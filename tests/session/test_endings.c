@@ -194,7 +194,26 @@ Test(endings, death_of_a_relay_before_it_was_ever_put_to_is_an_error)
            fresh_relay_dies, NULL);
 }
 
-/* A ring whose put goes round for ever, until one of it dies: everybody else comes to an end. */
+/* A put of rank 0 that moves the schedule pointer of its own session: one more put goes round. */
+static void set_going(const struct ut_end *start, const struct ut_end *end)
+{
+    struct ut_comm first = {.kind = UT_PUT,
+                            .vcq = start->vcq,
+                            .rmt = end->id,
+                            .lcl_stadd = start->stadd,
+                            .rmt_stadd = end->stadd + 128,
+                            .length = 8,
+                            .flags = UT_SPS(1) | UT_LCL};
+
+    ut_submit(&first);
+    relay_expect(start->vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
+}
+
+/*
+ * A ring whose put goes round for ever, until one of it dies: everybody else comes to an end.
+ * The put may have been with the dead one, and is lost then, as it must be: so rank 0 sets another
+ * going now and then once rank 2 has said that it is about to die, until one of them meets the gap.
+ */
 static void ring_dies(void *arg)
 {
     struct ut_end end, start;
@@ -205,17 +224,8 @@ static void ring_dies(void *arg)
     relay_open_all(&end, true, 4096, peers);
     ut_end_open(&start, 1, 0, 4096);
     ut_barrier();
-    if (ut_rank == 0) {
-        struct ut_comm first = {.kind = UT_PUT,
-                                .vcq = start.vcq,
-                                .rmt = end.id,
-                                .lcl_stadd = start.stadd,
-                                .rmt_stadd = end.stadd + 128,
-                                .length = 8,
-                                .flags = UT_SPS(1) | UT_LCL};
-        ut_submit(&first);
-        relay_expect(start.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
-    }
+    if (ut_rank == 0)
+        set_going(&start, &end);
     for (uint64_t seen = 0; !over && *ut_cell(0) == 0;) {
         struct ut_comm hop = relay_put(&end, &peers[(ut_rank + 1) % 4], 0, 64, UT_RMT | UT_SPS(1));
         struct utofu_mrq_notice notice;
@@ -232,8 +242,14 @@ static void ring_dies(void *arg)
             *ut_cell(0) = 1;
             over = true;
         }
-        if (ut_rank == 2 && seen >= 200)
+        if (ut_rank == 2 && seen >= 200) {
+            *ut_cell(1) = 1;
             raise(SIGKILL);
+        }
+        if (ut_rank == 0 && *ut_cell(1) == 1) {
+            usleep(10000);
+            set_going(&start, &end);
+        }
         if (rc == UTOFU_ERR_NOT_FOUND)
             ut_relax();
     }
