@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Within one copy the processor may store in any order ("rep movsb" does); the stores of two copies
- * stay in order. The kernel copies each of our (local) pieces on its own, so cutting the local side
- * is enough; cutting the remote side would make it look up the pages once more.
+ * stay in order. So a transfer is cut into pieces, one for each line: from the last word of the
+ * line before to, and without, its own last word. That word lands behind all else of its line. The
+ * kernel copies each of our (local) pieces on its own, so cutting the local side is enough; cutting
+ * the remote side would make it look up the pages once more.
  */
 #include "copy.h"
 
@@ -14,42 +16,68 @@
 
 enum { LINE = 256, WORD = 8 };
 
-/* Where the last line and the last word of [addr, addr + length) begin, as offsets: line <= word.
- */
-static inline void cut(uint64_t addr, size_t length, size_t *line, size_t *word)
+/* How a transfer is cut: by the addresses that are written to. */
+struct cuts {
+    uint64_t last_line, last_word, end; /* where these begin; the last word is aligned naturally */
+};
+
+static inline struct cuts cuts_of(uint64_t addr, size_t length)
 {
     uint64_t end = addr + length;
-    size_t aligned = (size_t)(end & -end); /* largest power of two that the end is a multiple of */
-    uint64_t last_line = (end - 1) & ~(uint64_t)(LINE - 1);
+    uint64_t aligned = end & -end; /* largest power of two that the end is a multiple of */
 
     if (aligned > WORD)
         aligned = WORD;
-    *word = aligned < length ? length - aligned : 0;
-    *line = last_line > addr ? (size_t)(last_line - addr) : 0;
+    return (struct cuts){.last_line = (end - 1) & ~(uint64_t)(LINE - 1),
+                         .last_word = aligned < length ? end - aligned : addr,
+                         .end = end};
 }
 
-static inline unsigned int add(struct iovec *iov, unsigned int n, const void *base, size_t from,
-                               size_t to)
+/* Where the piece that begins at "at" ends. */
+static inline uint64_t cut(const struct cuts *c, uint64_t at)
 {
-    iov[n].iov_base = (char *)(uintptr_t)base + from;
-    iov[n].iov_len = to - from;
-    return n + (to > from);
+    if (at >= c->last_line)
+        return at < c->last_word ? c->last_word : c->end;
+    /* the piece that holds nothing but the word before the last line ends with that */
+    uint64_t next = ((at + WORD) | (LINE - 1)) + 1 - WORD;
+    return next < c->last_line ? next : c->last_line;
 }
 
-/* What is left after a transfer that stopped halfway; says why it cannot go on. */
-static int go_on(pid_t pid, void *lcl, uint64_t rmt, size_t length, bool write)
+enum { MAX_PIECES = 1024 }; /* as many as the kernel takes at once */
+
+/* Fills in pieces of the local side for as much as fits, and says how much that is. */
+static size_t fill(struct iovec *iov, unsigned int *num, char *lcl, const struct cuts *c,
+                   uint64_t at)
 {
+    const uint64_t from = at;
+    unsigned int n = 0;
+
+    while (at < c->end && n < MAX_PIECES) {
+        uint64_t to = cut(c, at);
+        iov[n++] = (struct iovec){.iov_base = lcl + (at - from), .iov_len = to - at};
+        at = to;
+    }
+    *num = n;
+    return at - from;
+}
+
+static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
+{
+    struct cuts c = cuts_of(write ? rmt : (uintptr_t)lcl, length);
+    struct iovec l[MAX_PIECES];
+
     while (length > 0) {
-        struct iovec l = {.iov_base = lcl, .iov_len = length};
-        struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
-        ssize_t n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
-                          : process_vm_readv(pid, &l, 1, &r, 1, 0);
+        unsigned int pieces;
+        size_t part = fill(l, &pieces, lcl, &c, c.end - length);
+        struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = part};
+        ssize_t n = write ? process_vm_writev(pid, l, pieces, &r, 1, 0)
+                          : process_vm_readv(pid, l, pieces, &r, 1, 0);
         if (n < 0 && errno != EINTR)
             return -errno;
         if (n == 0)
             return -EFAULT;
         if (n > 0) {
-            lcl = (char *)lcl + n;
+            lcl += n;
             rmt += (size_t)n;
             length -= (size_t)n;
         }
@@ -57,32 +85,26 @@ static int go_on(pid_t pid, void *lcl, uint64_t rmt, size_t length, bool write)
     return 0;
 }
 
+/* A word that is aligned naturally has nothing to be cut from. */
+static inline bool is_word(uint64_t addr, size_t length)
+{
+    return length <= WORD && (addr & (length - 1)) == 0;
+}
+
 int sp_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
 {
-    struct iovec l[3], r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
-    unsigned int n;
-
-    if (length <= WORD && (rmt & (length - 1)) == 0) { /* nothing to cut from a word */
-        n = add(l, 0, lcl, 0, length);
-    } else {
-        size_t line, word;
-        cut(rmt, length, &line, &word);
-        n = add(l, 0, lcl, 0, line);
-        n = add(l, n, lcl, line, word);
-        n = add(l, n, lcl, word, length);
+    if (is_word(rmt, length)) {
+        struct iovec l = {.iov_base = (void *)(uintptr_t)lcl, .iov_len = length};
+        struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
+        if (__builtin_expect(process_vm_writev(pid, &l, 1, &r, 1, 0) == (ssize_t)length, 1))
+            return 0;
     }
-    ssize_t done = process_vm_writev(pid, l, n, &r, 1, 0);
-    if (__builtin_expect(done == (ssize_t)length, 1))
-        return 0;
-    if (done < 0 && errno != EINTR && errno != EFAULT)
-        return -errno;
-    size_t skip = done > 0 ? (size_t)done : 0;
-    return go_on(pid, (char *)(uintptr_t)lcl + skip, rmt + skip, length - skip, true);
+    return move(pid, (char *)(uintptr_t)lcl, rmt, length, true);
 }
 
 int sp_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length)
 {
-    return go_on(pid, lcl, rmt, length, false);
+    return move(pid, lcl, rmt, length, false);
 }
 
 int sp_cma_readable(pid_t pid, uint64_t addr, size_t length)
@@ -139,19 +161,22 @@ static inline void order_stores(void)
 
 void sp_copy_ordered(void *to, const void *from, size_t length)
 {
-    size_t line, word;
-
     if (length == 0)
         return;
     if ((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length) {
         memmove(to, from, length); /* pieces of an overlapping copy would spoil each other */
         return;
     }
-    cut((uintptr_t)to, length, &line, &word);
-    if (line > 0)
-        memcpy(to, from, line);
-    order_stores();
-    if (word > line)
-        memcpy((char *)to + line, (const char *)from + line, word - line);
-    store_word((char *)to + word, (const char *)from + word, length - word);
+    struct cuts c = cuts_of((uintptr_t)to, length);
+    char *dst = to;
+    const char *src = from;
+    for (uint64_t at = (uintptr_t)to; at < c.last_word;) {
+        uint64_t next = cut(&c, at);
+        memcpy(dst, src, next - at);
+        order_stores();
+        dst += next - at;
+        src += next - at;
+        at = next;
+    }
+    store_word(dst, src, (size_t)(c.end - c.last_word));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving bytes in address order as far as a program that watches the target can tell: everything
- * before the last line of 256 bytes (the target's cache line on the machine this API comes from)
- * lands before that line, and that line before its last naturally aligned word.
+ * Moving bytes in an order that a program that watches their target can rely on: of each line of
+ * 256 bytes (a cache line of the machine this API comes from) the last word lands behind all else
+ * of the line, the last line behind all others, and the last naturally aligned word behind that.
  */
 #ifndef SP_COPY_H
 #define SP_COPY_H

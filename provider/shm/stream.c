@@ -371,7 +371,8 @@ static int take_data(struct sp_conn *conn, const struct sp_slot *slot, const uin
                                op->length, PROV_ACCESS_WRITE))
         op->status = PROV_LCL_ACCESS; /* deregistered meanwhile */
     else if (n > 0)
-        memcpy(op->lcl + op->moved, slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
+        sp_copy_ordered(op->lcl + op->moved,
+                        slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     op->moved += n;
     if (slot->flags & SP_SLOT_LAST) {
         op->kind = OP_DONE;
