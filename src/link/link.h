@@ -85,6 +85,7 @@ struct ut_link {
     utofu_stadd_t *rx_announced;
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;
+    uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
     struct ut_link_msg *msg_to_post;
