@@ -303,8 +303,10 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
         return false;
     memcpy(&hello, data, sizeof(hello));
     if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
-        ut_error("link", "VCQ %016llx belongs to another version or ARMW mode of this library; use "
-                         "one version and one UTOFU_ARMW in a job", (unsigned long long)link->peer);
+        ut_error("link",
+                 "VCQ %016llx belongs to another version or ARMW mode of this library; use "
+                 "one version and one UTOFU_ARMW in a job",
+                 (unsigned long long)link->peer);
         _exit(1);
     }
     bool reborn = link->peer_session != 0 && link->peer_session != hello.session;
@@ -385,8 +387,7 @@ static bool is_outdated(const struct ut_link *link, const void *data, size_t siz
     if (size < sizeof(hello))
         return false;
     memcpy(&hello, data, sizeof(hello));
-    return hello.session == link->peer_session &&
-           (int16_t)(hello.serial - link->peer_serial) < 0;
+    return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
 }
 
 void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
@@ -466,8 +467,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         return;
     case PROV_REASON_NO_ENDPOINT:
         /* not created yet is worth waiting for; freed is not */
-        if (link->was_up || now > link->deadline_ms -
-                                      ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
+        if (link->was_up || now > link->deadline_ms - ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
                                       ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000) {
             give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
             return;
