@@ -32,8 +32,10 @@ int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbd
     int rc = ut_engine_take_tcq(vcq, cbdata);
     if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
         rc = ut_engine_take_tcq(vcq, cbdata);
-    if (rc == UTOFU_ERR_NOT_FOUND)
+    if (rc == UTOFU_ERR_NOT_FOUND) {
+        ut_engine_unblock_tcq(vcq);
         return leave_empty(vcq);
+    }
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
     return rc;

@@ -787,15 +787,31 @@ static void reclaim(struct ut_vcq *vcq)
     }
 }
 
-/* Descriptors without notices complete with a later one; where there is none, an empty write that
- * reports makes them. */
-static void nudge(struct ut_vcq *vcq)
+/* Descriptors without notices complete with a later one of their link; where there is none, an
+ * empty write that reports makes them. */
+static void nudge(struct ut_link *link)
 {
-    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        struct prov_xfer x = {.flags = PROV_SIGNAL};
-        if (link->state == UT_LINK_UP && link->first != UT_NO_SLOT && link->to_post == UT_NO_SLOT)
-            (void)link->ops->write(link->conn, &x);
-    }
+    struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
+
+    if (link->state != UT_LINK_UP || link->first == UT_NO_SLOT || link->to_post != UT_NO_SLOT ||
+        link->nudged)
+        return;
+    int rc = link->ops->write(link->conn, &x);
+    link->nudged = rc >= 0 && !(rc & PROV_COMPLETE);
+}
+
+static void nudge_all(struct ut_vcq *vcq)
+{
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next)
+        nudge(link);
+}
+
+void ut_engine_unblock_tcq(struct ut_vcq *vcq)
+{
+    struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+
+    if (vcq->tcq_head != vcq->toq_exec && slot->state == UT_SLOT_POSTED && ut_slot_is_silent(slot))
+        nudge(slot->link);
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
@@ -809,7 +825,7 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    nudge(vcq);
+    nudge_all(vcq);
     return UTOFU_ERR_BUSY;
 }
 
@@ -931,6 +947,7 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
         ut_link_msg_done(link, status);
         break;
     case UT_COOKIE_NONE:
+        link->nudged = false;
         break;
     }
 }
@@ -1103,6 +1120,7 @@ void ut_engine_rewind(struct ut_link *link)
     }
     link->to_post = resume;
     link->armw_out = link->reads_out = 0;
+    link->nudged = false;
     retire(link);
 }
 
@@ -1205,7 +1223,7 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
         if (now >= end)
             return;
         if (now >= next_nudge) {
-            nudge(vcq);
+            nudge_all(vcq);
             next_nudge = now + 10;
         }
         ut_engine_progress(vcq);

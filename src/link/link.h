@@ -66,6 +66,7 @@ struct ut_link {
     uint32_t first, last, to_post;
     uint32_t armw_out;  /* ARMWs that are not complete */
     uint32_t reads_out; /* reads and device atomics that are posted */
+    bool nudged;        /* an empty write is on its way, that will report what is before it */
 
     /* the peer's STag table */
     uint64_t dir_addr;
