@@ -135,6 +135,57 @@ static bool is_one_host(const struct info *info)
     return job->num_nodes == 1 || strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
 }
 
+/* How far a peer is: what it published, and whether a transport leads there. */
+static void check_peer(const struct ut_process *process, uint32_t rank, struct info_checks *checks)
+{
+    union {
+        struct ut_blob blob;
+        uint8_t bytes[UT_JOB_BLOB_MAX];
+    } its;
+    size_t size = sizeof(its.bytes);
+    unsigned int timeout_s = (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT);
+    int rc = ut_job_lookup(rank, its.bytes, &size, (int)timeout_s * 1000);
+    char error[1024];
+
+    if (rc == -EAGAIN) {
+        remedy(add(checks, "peers", INFO_FAIL, "rank %u has told nothing for %u seconds", rank,
+                   timeout_s),
+               "look at its own output: was it started with the same launcher and library?");
+        return;
+    }
+    if (rc != 0 || size < sizeof(its.blob) || its.blob.version != UT_WIRE_VERSION) {
+        ut_log_last_error(error, sizeof(error));
+        add(checks, "peers", INFO_FAIL, "rank %u: %s", rank,
+            rc == 0 ? "it runs another version of this library"
+            : *error ? error : strerror(-rc));
+        return;
+    }
+    if (its.blob.host == process->host && process->prov[UT_PROV_SHM])
+        return;
+    if (process->prov[UT_PROV_VERBS] && its.blob.addr_size[UT_PROV_VERBS] > 0)
+        return;
+    remedy(add(checks, "peers", INFO_FAIL, "rank %u is on another host, and %s has no RDMA port",
+               rank, process->prov[UT_PROV_VERBS] ? "that" : "this one"),
+           "see what is said of RDMA ports there");
+}
+
+static void check_peers(const struct info *info, struct info_checks *checks)
+{
+    const struct ut_process *process = info->process;
+    uint32_t size = process ? process->job->size : 1, rank = process ? process->job->rank : 0;
+    unsigned int before = checks->num_failed;
+
+    if (size == 1)
+        return;
+    /* in a large job every process looks at some, and together they look at all */
+    uint32_t some[] = {(rank + 1) % size, (rank + size / 2) % size, 0};
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+        if (some[i] != rank && checks->num_failed == before)
+            check_peer(process, some[i], checks);
+    if (checks->num_failed == before)
+        add(checks, "peers", INFO_OK, "the next ranks are there and can be reached");
+}
+
 /* ---- RDMA ---- */
 
 /* The devices that the kernel has, whether libibverbs can use them or not. */
@@ -508,4 +559,5 @@ void info_check(const struct info *info, struct info_checks *checks)
     check_userfaultfd(checks);
     check_cpus(info, checks);
     check_communication(info, checks);
+    check_peers(info, checks);
 }
