@@ -5,10 +5,13 @@
  */
 #include "info.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <linux/userfaultfd.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -251,10 +254,52 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
     else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
         remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
     else if (strstr(port->why_not, "no address"))
-        remedy(c, "give %s an IP address (ip addr add); the port's GIDs come from it",
-               port->netdev[0] ? port->netdev : "its network device");
+        remedy(c, "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
+               port->netdev[0] ? port->netdev : "DEVICE");
     else
         remedy(c, "UTOFU_LOG_LEVEL=info tells more");
+}
+
+/* Does some network device have the address? A port may have a GID whose address is gone. */
+static bool is_own_address(const char *address)
+{
+    struct ifaddrs *all;
+    char text[INET6_ADDRSTRLEN];
+    bool found = false;
+
+    if (getifaddrs(&all) != 0)
+        return true; /* not known to be wrong */
+    for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
+        int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
+        const void *raw = family == AF_INET
+                              ? (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr
+                              : &((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr;
+        found = (family == AF_INET || family == AF_INET6) &&
+                inet_ntop(family, raw, text, sizeof(text)) && strcmp(text, address) == 0;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+static void check_used_port(const struct prov_port *p, bool needed, struct info_checks *checks)
+{
+    const char *netdev = p->netdev[0] ? p->netdev : "DEVICE";
+
+    if (!is_own_address(p->address)) {
+        remedy(add(checks, "RDMA port", needed ? INFO_FAIL : INFO_NOTE,
+                   "%s:%u has no GID of an IP address: no network device has %s, where it listens",
+                   p->device, p->port, p->address),
+               "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
+               netdev);
+        return;
+    }
+    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device,
+        p->port, p->state, p->gid_index, p->gid, p->address);
+    if (p->mtu < p->max_mtu && strcmp(p->link, "Ethernet") == 0)
+        remedy(add(checks, "packet size", INFO_NOTE,
+                   "%s:%u sends packets of %u bytes; %u would be faster", p->device, p->port,
+                   p->mtu, p->max_mtu),
+               "ip link set %s mtu 4200 (or more), at every station of the network", netdev);
 }
 
 static void check_ports(const struct info *info, struct info_checks *checks)
@@ -271,14 +316,7 @@ static void check_ports(const struct info *info, struct info_checks *checks)
     for (unsigned int i = 0; i < info->num_ports; i++) {
         const struct prov_port *p = &info->ports[i];
         if (p->tnis) {
-            add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device,
-                p->port, p->state, p->gid_index, p->gid, p->address);
-            if (p->mtu < p->max_mtu && strcmp(p->link, "Ethernet") == 0)
-                remedy(add(checks, "packet size", INFO_NOTE,
-                           "%s:%u sends packets of %u bytes; %u would be faster", p->device,
-                           p->port, p->mtu, p->max_mtu),
-                       "ip link set %s mtu 4200 (or more), at every station of the network",
-                       p->netdev[0] ? p->netdev : "DEVICE");
+            check_used_port(p, needed, checks);
             continue;
         }
         /* one usable port is enough */
