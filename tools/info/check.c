@@ -167,9 +167,10 @@ static void check_peer(const struct ut_process *process, uint32_t rank, struct i
         return;
     if (process->prov[UT_PROV_VERBS] && its.blob.addr_size[UT_PROV_VERBS] > 0)
         return;
-    remedy(add(checks, "peers", INFO_FAIL, "rank %u is on another host, and %s has no RDMA port",
-               rank, process->prov[UT_PROV_VERBS] ? "that" : "this one"),
-           "see what is said of RDMA ports there");
+    bool ours = process->prov[UT_PROV_VERBS] != NULL;
+    remedy(add(checks, "peers", INFO_FAIL, "rank %u is on another host, and %s uses no RDMA port",
+               rank, ours ? "that one" : "this one"),
+           ours ? "its own checks tell why" : "the checks of RDMA above tell why");
 }
 
 static void check_peers(const struct info *info, struct info_checks *checks)
@@ -186,7 +187,7 @@ static void check_peers(const struct info *info, struct info_checks *checks)
         if (some[i] != rank && checks->num_failed == before)
             check_peer(process, some[i], checks);
     if (checks->num_failed == before)
-        add(checks, "peers", INFO_OK, "the next ranks are there and can be reached");
+        add(checks, "peers", INFO_OK, "the next ranks are there, and a provider leads to them");
 }
 
 /* ---- RDMA ---- */
