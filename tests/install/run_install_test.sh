@@ -4,6 +4,7 @@
 #
 # usage: run_install_test.sh BUILD EXAMPLES CC...
 here=$(dirname "$0")
+# shellcheck source=tests/install/use_root.sh
 . "$here/use_root.sh"
 build=$1
 shift

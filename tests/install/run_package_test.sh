@@ -5,6 +5,7 @@
 #
 # usage: run_package_test.sh CC...
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/install/use_root.sh
 . "$here/use_root.sh"
 for tool in dpkg-buildpackage dh dpkg-deb pkg-config; do
     command -v $tool >/dev/null || skip "there is no $tool (scripts/install-deps installs it)"
@@ -32,6 +33,8 @@ for package in libtofucom1 libtofucom-dev utofu-verbs-tools; do
     [ "$package" = libtofucom-dev ] || grep -q 'libibverbs1' "$work/depends" ||
         fail "$package does not depend on libibverbs1"
 done
+sh "$here/../abi/check_exports.sh" "$(echo "$work"/root/usr/lib/*/libtofucom.so.1)" \
+    "$here/../../src/libtofucom.map" "$work/root/usr/include/utofu.h" || fail "exported names"
 use_root "$work/root" "$work/root/usr/share/doc/libtofucom-dev/examples" "$@"
 [ $failures = 0 ] && echo ok
 [ $failures = 0 ]
