@@ -59,9 +59,12 @@ static void read_options(int argc, char **argv)
 {
     enum { JSON = 256 };
     static const struct option longs[] = {
-        {"environment", no_argument, NULL, 'e'}, {"check", no_argument, NULL, 'c'},
-        {"all", no_argument, NULL, 'a'},         {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'V'},
+        {"environment", no_argument, NULL, 'e'},
+        {"check", no_argument, NULL, 'c'},
+        {"all", no_argument, NULL, 'a'},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     int o;
@@ -107,9 +110,9 @@ static void read_options(int argc, char **argv)
 }
 
 #ifdef UT_HAVE_JANSSON
-#define EITHER(json_call, text_call) (opt.json ? (json_call) : (text_call))
+#    define EITHER(json_call, text_call) (opt.json ? (json_call) : (text_call))
 #else
-#define EITHER(json_call, text_call) (text_call)
+#    define EITHER(json_call, text_call) (text_call)
 #endif
 
 static int show_environment(void)

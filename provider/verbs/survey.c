@@ -31,8 +31,7 @@ static bool find_gid(struct ibv_context *context, unsigned int port, int wanted,
 
 static const char *state_text(enum ibv_port_state state)
 {
-    static const char *const texts[] = {"no change", "down", "init", "armed", "active",
-                                        "deferred"};
+    static const char *const texts[] = {"no change", "down", "init", "armed", "active", "deferred"};
 
     return state < sizeof(texts) / sizeof(texts[0]) ? texts[state] : "unknown";
 }

@@ -41,9 +41,17 @@ def run(command):
 
 
 @functools.lru_cache(maxsize=None)
+def has(tool):
+    """man may be a stub that says that the system has no manual pages."""
+    if tool == "man":
+        return bool(shutil.which(tool)) and run([tool, "--version"])[1].startswith("man ")
+    return bool(shutil.which(tool))
+
+
+@functools.lru_cache(maxsize=None)
 def formatted(path):
     for command in (["man", "-l", path], ["mandoc", "-Tutf8", path]):
-        if shutil.which(command[0]):
+        if has(command[0]):
             text = run(command)[1]
             return re.sub(".\b", "", re.sub("\x1b\\[[0-9;]*m", "", text))
     print("skipped: neither man nor mandoc is installed")
@@ -60,16 +68,16 @@ def flat(text):
     return re.sub(r"\s+", " ", text.replace("\u2010\n", "-"))
 
 
-def check_source(path, folder):
+def check_source(path):
     name = os.path.basename(path)
-    if shutil.which("man"):
+    if has("man"):
         # man-db warns about what groff finds wrong
         code, out = run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path])
         warnings = [line for line in out.split("\n") if re.search(r"warning|error", line)
                     and not line.startswith(("x ", "t", "C"))]
         if code or warnings:
             bad(name, "man --warnings: %s" % "; ".join(warnings[:3]))
-    if shutil.which("mandoc"):
+    if has("mandoc"):
         code, out = run(["mandoc", "-Tlint", "-Wwarning", path])
         if code or out:
             bad(name, "mandoc -Tlint: %s" % out.strip())
@@ -138,6 +146,19 @@ def check_references(folder, pages):
                 bad(page, "refers to %s(%s), which is not there" % (name, section))
 
 
+def check_html(folder):
+    """The HTML pages, where they are made, lead to each other."""
+    pages = [p for p in os.listdir(folder) if p.endswith(".html")]
+    for page in pages:
+        with open(os.path.join(folder, page), encoding="utf-8") as f:
+            links = re.findall(r'href="([^"#]+)"', f.read())
+        if not links:
+            bad(page, "leads nowhere")
+        for link in links:
+            if not os.path.exists(os.path.join(folder, link)):
+                bad(page, "leads to %s, which is not there" % link)
+
+
 def main():
     if len(sys.argv) != 5:
         sys.exit(__doc__)
@@ -165,10 +186,11 @@ def main():
                     bad("utofu-verbs.7", "lacks %s" % variable)
     pages = sorted(p for p in os.listdir(folder) if re.fullmatch(r"utofu[\w-]*\.[137]", p))
     for page in pages:
-        check_source(os.path.join(folder, page), folder)
+        check_source(os.path.join(folder, page))
     check_references(folder, pages)
+    check_html(folder)
     for what in ("man", "mandoc"):
-        if not shutil.which(what):
+        if not has(what):
             print("not tried: %s is not installed" % what)
     for line in failed:
         print("FAIL", line)

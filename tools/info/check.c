@@ -30,15 +30,15 @@
 #include "util/log.h"
 
 #ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
+#    define UFFD_USER_MODE_ONLY 1
 #endif
 
 enum {
     KI = 1024,
-    TRY_BYTES = 1024 * KI,   /* registered on every TNI */
+    TRY_BYTES = 1024 * KI, /* registered on every TNI */
     TRY_TIMEOUT_S = 10,
-    SPARE_DESCRIPTORS = 16,  /* for the program's own files */
-    SMALL_LIMIT_MI = 64,     /* of locked memory: worth a note */
+    SPARE_DESCRIPTORS = 16, /* for the program's own files */
+    SMALL_LIMIT_MI = 64,    /* of locked memory: worth a note */
 };
 
 extern char **environ;
@@ -66,8 +66,7 @@ static struct info_check *add(struct info_checks *checks, const char *name,
     return c;
 }
 
-static void __attribute__((format(printf, 2, 3)))
-remedy(struct info_check *c, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) remedy(struct info_check *c, const char *fmt, ...)
 {
     va_list ap;
 
@@ -106,8 +105,10 @@ static void check_environment(struct info_checks *checks)
     for (char **v = environ; *v; v++) {
         size_t length = strcspn(*v, "=");
         if (strncmp(*v, "UTOFU_", 6) == 0 && !is_ours(*v, length))
-            remedy(add(checks, "environment", INFO_NOTE, "%.*s is set, and is no variable of this "
-                       "library", (int)length, *v),
+            remedy(add(checks, "environment", INFO_NOTE,
+                       "%.*s is set, and is no variable of this "
+                       "library",
+                       (int)length, *v),
                    "is it misspelt? utofu-info -e lists them all");
     }
     if (checks->num == before)
@@ -159,8 +160,9 @@ static void check_peer(const struct ut_process *process, uint32_t rank, struct i
     if (rc != 0 || size < sizeof(its.blob) || its.blob.version != UT_WIRE_VERSION) {
         ut_log_last_error(error, sizeof(error));
         add(checks, "peers", INFO_FAIL, "rank %u: %s", rank,
-            rc == 0 ? "it runs another version of this library"
-            : *error ? error : strerror(-rc));
+            rc == 0  ? "it runs another version of this library"
+            : *error ? error
+                     : strerror(-rc));
         return;
     }
     if (its.blob.host == process->host && process->prov[UT_PROV_SHM])
@@ -205,8 +207,8 @@ static unsigned int list_kernel_devices(char *buf, size_t size)
         if (entry->d_name[0] == '.')
             continue;
         if (used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s", num ? ", " : "",
-                                     entry->d_name);
+            used +=
+                (size_t)snprintf(buf + used, size - used, "%s%s", num ? ", " : "", entry->d_name);
         num++;
     }
     if (dir)
@@ -220,9 +222,8 @@ static void no_device(const struct info *info, struct info_checks *checks)
     char names[128];
 
     if (list_kernel_devices(names, sizeof(names)) > 0) {
-        struct info_check *c =
-            add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
-                "the kernel has %s, but libibverbs finds no device", names);
+        struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
+                                   "the kernel has %s, but libibverbs finds no device", names);
         if (access("/dev/infiniband", F_OK) != 0)
             remedy(c, "there is no /dev/infiniband: modprobe ib_uverbs rdma_ucm, or give it to "
                       "the container");
@@ -230,9 +231,8 @@ static void no_device(const struct info *info, struct info_checks *checks)
             remedy(c, "install the user-space drivers (package ibverbs-providers or rdma-core)");
         return;
     }
-    struct info_check *c =
-        add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
-            "there is none: jobs can run on this host alone, not over several");
+    struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
+                               "there is none: jobs can run on this host alone, not over several");
     if (needed)
         remedy(c, "load the adapter's driver, or for Soft-RoCE: rdma link add rxe0 type rxe netdev "
                   "DEVICE; where jobs stay on one host, say UTOFU_PROVIDER=shm");
@@ -294,8 +294,8 @@ static void check_used_port(const struct prov_port *p, bool needed, struct info_
                netdev);
         return;
     }
-    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device,
-        p->port, p->state, p->gid_index, p->gid, p->address);
+    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device, p->port,
+        p->state, p->gid_index, p->gid, p->address);
     if (p->mtu < p->max_mtu && strcmp(p->link, "Ethernet") == 0)
         remedy(add(checks, "packet size", INFO_NOTE,
                    "%s:%u sends packets of %u bytes; %u would be faster", p->device, p->port,
@@ -322,8 +322,8 @@ static void check_ports(const struct info *info, struct info_checks *checks)
         }
         /* one usable port is enough */
         port_remedy(p, add(checks, "RDMA port",
-                           needed && info->num_used_ports == 0 ? INFO_FAIL : INFO_NOTE,
-                           "%s:%u %s", p->device, p->port, p->why_not));
+                           needed && info->num_used_ports == 0 ? INFO_FAIL : INFO_NOTE, "%s:%u %s",
+                           p->device, p->port, p->why_not));
     }
 }
 
@@ -354,7 +354,8 @@ static void check_descriptors(const struct info *info, struct info_checks *check
             (unsigned long long)limit.rlim_cur, need);
         return;
     }
-    remedy(add(checks, "descriptors", INFO_FAIL, "a process may open %llu files and needs about "
+    remedy(add(checks, "descriptors", INFO_FAIL,
+               "a process may open %llu files and needs about "
                "%llu: one for every other process of its host, and %d for the program",
                (unsigned long long)limit.rlim_cur, need, SPARE_DESCRIPTORS),
            limit.rlim_max >= need ? "ulimit -n %llu"
@@ -481,10 +482,9 @@ static void check_cross_memory_attach(struct info_checks *checks)
         add(checks, "cross-memory attach", INFO_OK, "works");
         return;
     }
-    struct info_check *c =
-        add(checks, "cross-memory attach", INFO_NOTE,
-            "is forbidden (%s): between processes of this host data is copied twice",
-            strerror(err));
+    struct info_check *c = add(
+        checks, "cross-memory attach", INFO_NOTE,
+        "is forbidden (%s): between processes of this host data is copied twice", strerror(err));
     if (scope >= 2)
         remedy(c, "kernel.yama.ptrace_scope is %ld: sysctl kernel.yama.ptrace_scope=1", scope);
     else if (err == ENOSYS || err == EPERM)
@@ -504,8 +504,9 @@ static void check_userfaultfd(struct info_checks *checks)
     }
     remedy(add(checks, "userfaultfd", INFO_NOTE, "is not allowed (%s); nothing needs it",
                strerror(errno)),
-           errno == ENOSYS ? "" : "sysctl vm.unprivileged_userfaultfd=1, or the container's seccomp "
-                                  "profile, would allow it");
+           errno == ENOSYS ? ""
+                           : "sysctl vm.unprivileged_userfaultfd=1, or the container's seccomp "
+                             "profile, would allow it");
 }
 
 /* ---- trying it ---- */

@@ -92,9 +92,9 @@ void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
 const char *info_env_type(const struct ut_env_entry *entry)
 {
     static const char *const names[] = {
-        [UT_ENV_TYPE_UINT] = "number", [UT_ENV_TYPE_BOOL] = "boolean",
+        [UT_ENV_TYPE_UINT] = "number",  [UT_ENV_TYPE_BOOL] = "boolean",
         [UT_ENV_TYPE_FLAG] = "integer", [UT_ENV_TYPE_ENUM] = "choice",
-        [UT_ENV_TYPE_MRQ] = "number",  [UT_ENV_TYPE_STR] = "text",
+        [UT_ENV_TYPE_MRQ] = "number",   [UT_ENV_TYPE_STR] = "text",
     };
 
     return names[entry->type];

@@ -142,10 +142,10 @@ static void add_process(json_t *root, const struct info *info)
     json_object_set_new(root, "provider",
                         json_pack("{s:s, s:o, s:s}", "wanted", wanted, "in_use", in_use, "why",
                                   info->provider_why));
-    json_object_set_new(
-        root, "atomics",
-        json_pack("{s:s, s:s}", "mode", info->process->armw_mode == UT_ARMW_NIC ? "nic" : "cpu",
-                  "why", info->armw_why));
+    json_object_set_new(root, "atomics",
+                        json_pack("{s:s, s:s}", "mode",
+                                  info->process->armw_mode == UT_ARMW_NIC ? "nic" : "cpu", "why",
+                                  info->armw_why));
     json_object_set_new(root, "cqs", cqs_value(info->process));
     json_object_set_new(root, "tnis", tnis);
 }
@@ -184,11 +184,11 @@ void info_json_environment(void)
         info_env_value(e, value, sizeof(value));
         info_env_default(e, def, sizeof(def));
         ut_env_allowed(e, allowed, sizeof(allowed));
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s}", "name", e->name, "type",
-                            info_env_type(e), "allowed", allowed, "default", def, "value",
-                            text_value(value), "set", (int)e->is_set, "valid",
-                            !info_env_is_bad(e), "meaning", e->help));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s}", "name", e->name,
+                                        "type", info_env_type(e), "allowed", allowed, "default",
+                                        def, "value", text_value(value), "set", (int)e->is_set,
+                                        "valid", !info_env_is_bad(e), "meaning", e->help));
     }
     print(json_pack("{s:s, s:s, s:o}", "tool", INFO_NAME, "version", UT_VERSION, "environment",
                     list));

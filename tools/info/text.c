@@ -70,9 +70,8 @@ static void print_transports(const struct info *info)
         char name[32];
         snprintf(name, sizeof(name), "  %s", info->process->prov[p]->ops->name);
         label(name);
-        printf("%s%smessages to %u bytes, inline to %u\n",
-               p == UT_PROV_SHM ? caps->device : "", p == UT_PROV_SHM ? "; " : "",
-               caps->max_message, caps->max_inline);
+        printf("%s%smessages to %u bytes, inline to %u\n", p == UT_PROV_SHM ? caps->device : "",
+               p == UT_PROV_SHM ? "; " : "", caps->max_message, caps->max_inline);
     }
     label("atomics");
     printf("by %s\n", info->process->armw_mode == UT_ARMW_NIC ? "the network adapter (nic)"
@@ -190,7 +189,9 @@ void info_print_environment(void)
         info_env_default(e, def, sizeof(def));
         ut_env_allowed(e, allowed, sizeof(allowed));
         printf("%s=%s%s\n", e->name, value,
-               info_env_is_bad(e) ? "   (not allowed)" : e->is_set ? "   (set)" : "");
+               info_env_is_bad(e) ? "   (not allowed)"
+               : e->is_set        ? "   (set)"
+                                  : "");
         printf("%*s%s; default %s\n", INDENT, "", allowed, *def ? def : "empty");
         printf("%*s", INDENT, "");
         wrap(e->help, INDENT, "");
