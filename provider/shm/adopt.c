@@ -38,13 +38,12 @@
 #    define MADV_POPULATE_WRITE 23
 #endif
 /* Newer than many a <linux/userfaultfd.h>. */
-#define FEATURE_WP            (1ull << 0)
-#define FEATURE_WP_SHMEM      (1ull << 12)
-#define FEATURE_WP_UNPOPULATED (1ull << 13)
+#define FEATURE_WP       (1ull << 0)
+#define FEATURE_WP_SHMEM (1ull << 12)
 
-#define FILE_SIZE (1ull << 56)
-#define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
-#define MAX_RANGE (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
+#define FILE_SIZE        (1ull << 56)
+#define CHUNK            (64ull << 20) /* what is exchanged at once: writers wait that long */
+#define MAX_RANGE        (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -79,35 +78,21 @@ static bool move_to(void *from, uint64_t size, uint64_t to)
  * Opening
  */
 
-static int open_uffd(uint64_t *features)
+/*
+ * Of the user's own accesses only: then a page that goes away under our copying is an error of the
+ * system call that copies, and not a wait for ourselves. The price is that a system call of another
+ * thread that writes there in that moment gets EFAULT.
+ */
+static int open_uffd(void)
 {
-    static const int modes[] = {O_CLOEXEC | O_NONBLOCK, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY};
-    const uint64_t needed = FEATURE_WP | FEATURE_WP_SHMEM;
+    struct uffdio_api api = {.api = UFFD_API, .features = FEATURE_WP | FEATURE_WP_SHMEM};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
-    /* the first mode also holds back system calls that write there; it is not for everybody */
-    for (int i = 0; i < 2; i++) {
-        struct uffdio_api asks = {.api = UFFD_API}, api = {.api = UFFD_API};
-        int probe = (int)syscall(SYS_userfaultfd, modes[i]);
-        if (probe < 0)
-            continue;
-        bool ok = ioctl(probe, UFFDIO_API, &asks) == 0 && (asks.features & needed) == needed;
-        close(probe);
-        if (!ok) {
-            errno = ENOSYS;
-            return -1;
-        }
-        api.features = needed | (asks.features & FEATURE_WP_UNPOPULATED);
-        if (i == 0 && !(api.features & FEATURE_WP_UNPOPULATED))
-            continue; /* our own copying could wait for a page that is just taken away */
-        int fd = (int)syscall(SYS_userfaultfd, modes[i]);
-        if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0) {
-            *features = api.features;
-            return fd;
-        }
-        if (fd >= 0)
-            close(fd);
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
+        close(fd); /* EINVAL of a kernel before 5.19 */
+        fd = -1;
     }
-    return -1;
+    return fd;
 }
 
 static int open_memory(struct sp_adopt *a)
@@ -136,21 +121,18 @@ static int open_memory(struct sp_adopt *a)
 
 void sp_adopt_open(struct sp_adopt *a)
 {
-    uint64_t features = 0;
-
     *a = (struct sp_adopt){.fd = -1, .uffd = -1};
     if (!ut_env_num(UT_ENV_SHM_MAP))
         return;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
-    a->uffd = open_uffd(&features);
+    a->uffd = open_uffd();
     if (a->uffd < 0) {
         ut_info(LOG, "registered memory is not mapped: no userfaultfd with write protection (%s)",
                 strerror(errno));
         return;
     }
-    a->missing_too = !(features & FEATURE_WP_UNPOPULATED);
     a->fd = open_memory(a);
     if (a->fd < 0) {
         ut_info(LOG, "registered memory is not mapped: no memfd of %llu bytes (sparse): %s",
@@ -282,11 +264,12 @@ void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
  * The exchange
  */
 
-static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool missing_too)
+/* Also those who make pages that are not there yet; of a file they are always held back. */
+static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool private)
 {
     struct uffdio_register r = {
         .range = {lo, hi - lo},
-        .mode = UFFDIO_REGISTER_MODE_WP | (missing_too ? UFFDIO_REGISTER_MODE_MISSING : 0)};
+        .mode = UFFDIO_REGISTER_MODE_WP | (private ? UFFDIO_REGISTER_MODE_MISSING : 0)};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
     if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
@@ -379,7 +362,7 @@ static bool populate(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t
 static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
     punch(a, lo, hi); /* what a late put of a peer left there */
-    if (!hold_writers(a, lo, hi, a->missing_too))
+    if (!hold_writers(a, lo, hi, true))
         return;
     bool exchanged = copy_out(a, lo, hi) &&
                      map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) !=

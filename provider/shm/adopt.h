@@ -20,7 +20,6 @@ struct sp_adopt {
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
-    bool missing_too; /* an old kernel holds back writes to pages that are not there only so */
     bool keeps_locks; /* locked memory is locked again by the owner: no need to look */
     uint32_t count, refuse_every;
     uint64_t num_adopted;
