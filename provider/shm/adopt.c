@@ -42,6 +42,7 @@
 #define FEATURE_WP_SHMEM (1ull << 12)
 
 #define FILE_SIZE        (1ull << 56)
+#define HUGE             (2ull << 20) /* a huge page, where there are any */
 #define CHUNK            (64ull << 20) /* what is exchanged at once: writers wait that long */
 #define MAX_RANGE        (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
 
@@ -119,6 +120,18 @@ static int open_memory(struct sp_adopt *a)
     return fd;
 }
 
+/* Does this system give memfds huge pages when they are asked for? */
+static bool huge_pages_allowed(void)
+{
+    char text[128] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}
+
 void sp_adopt_open(struct sp_adopt *a)
 {
     *a = (struct sp_adopt){.fd = -1, .uffd = -1};
@@ -133,6 +146,7 @@ void sp_adopt_open(struct sp_adopt *a)
                 strerror(errno));
         return;
     }
+    a->huge = huge_pages_allowed();
     a->fd = open_memory(a);
     if (a->fd < 0) {
         ut_info(LOG, "registered memory is not mapped: no memfd of %llu bytes (sparse): %s",
@@ -288,10 +302,29 @@ static void let_writers_go(const struct sp_adopt *a, uint64_t lo, uint64_t hi, b
     ioctl(a->uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
 }
 
-static bool write_all(int fd, uint64_t from, uint64_t to)
+/*
+ * Makes huge pages of the memfd for the parts of [lo, hi) that are to be written in full. For that
+ * they have to be touched in a mapping that asks for them.
+ */
+static void make_huge(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
+    lo = (lo + HUGE - 1) & ~(HUGE - 1);
+    hi &= ~(HUGE - 1);
+    if (!a->huge || lo >= hi)
+        return;
+    void *p = map_at(0, hi - lo, MAP_SHARED | MAP_NORESERVE, a->fd, lo);
+    if (p == MAP_FAILED)
+        return;
+    if (madvise(p, hi - lo, MADV_HUGEPAGE) == 0)
+        madvise(p, hi - lo, MADV_POPULATE_WRITE);
+    munmap(p, hi - lo);
+}
+
+static bool write_all(const struct sp_adopt *a, uint64_t from, uint64_t to)
+{
+    make_huge(a, from, to);
     while (from < to) {
-        long n = syscall(SYS_pwrite64, fd, from, to - from, from);
+        long n = syscall(SYS_pwrite64, a->fd, from, to - from, from);
         if (n <= 0)
             return false;
         from += (uint64_t)n;
@@ -314,7 +347,7 @@ static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
         ok = got > 0;
         for (ssize_t i = 0; ok && i < got / (ssize_t)sizeof(entries[0]); i++) {
             if (entries[i] >> 62 == 0) {
-                ok = write_all(a->fd, begin, at);
+                ok = write_all(a, begin, at);
                 begin = at + a->page_size;
             }
             at += a->page_size;
@@ -322,41 +355,12 @@ static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
     }
     if (fd >= 0)
         close(fd);
-    return ok && write_all(a->fd, begin, hi);
+    return ok && write_all(a, begin, hi);
 }
 
 static void punch(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
     fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
-}
-
-/* Calls fn for the parts of [lo, hi) that the memfd has pages for. */
-static bool for_each_data(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t *arg,
-                          bool (*fn)(const struct sp_adopt *a, uint64_t lo, uint64_t hi,
-                                     uint8_t *arg))
-{
-    while (lo < hi) {
-        off_t data = lseek(a->fd, (off_t)lo, SEEK_DATA);
-        if (data < 0 || (uint64_t)data >= hi)
-            return data >= 0 || errno == ENXIO;
-        off_t hole = lseek(a->fd, data, SEEK_HOLE);
-        uint64_t end = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
-        if (!fn(a, (uint64_t)data, end, arg ? arg + ((uint64_t)data - lo) : NULL))
-            return false;
-        if (arg)
-            arg += end - lo;
-        lo = end;
-    }
-    return true;
-}
-
-/* So that neither the program nor a peer takes a fault for each page. */
-static bool populate(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t *arg)
-{
-    (void)a;
-    (void)arg;
-    madvise((void *)(uintptr_t)lo, hi - lo, MADV_POPULATE_WRITE);
-    return true;
 }
 
 static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
@@ -368,10 +372,8 @@ static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
                      map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) !=
                          MAP_FAILED;
     let_writers_go(a, lo, hi, exchanged);
-    if (exchanged) {
+    if (exchanged)
         madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
-        for_each_data(a, lo, hi, NULL, populate);
-    }
 }
 
 void sp_adopt_range(struct sp_adopt *a, uint64_t lo, uint64_t hi)
@@ -384,15 +386,30 @@ void sp_adopt_range(struct sp_adopt *a, uint64_t lo, uint64_t hi)
         for_each(a, lo, hi, false, adopt);
 }
 
-static bool read_all(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t *to)
+static bool read_all(const struct sp_adopt *a, uint64_t from, uint64_t to, uint8_t *copy)
 {
-    madvise(to, hi - lo, MADV_POPULATE_WRITE);
-    while (lo < hi) {
-        long n = syscall(SYS_pread64, a->fd, to, hi - lo, lo);
+    madvise(copy, to - from, MADV_POPULATE_WRITE); /* faster than a fault for each page */
+    while (from < to) {
+        long n = syscall(SYS_pread64, a->fd, copy, to - from, from);
         if (n <= 0)
             return false;
-        lo += (uint64_t)n;
-        to += n;
+        from += (uint64_t)n;
+        copy += n;
+    }
+    return true;
+}
+
+/* Copies the pages that the memfd has to private memory that is otherwise untouched. */
+static bool copy_back(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t *copy)
+{
+    for (uint64_t at = lo; at < hi;) {
+        off_t data = lseek(a->fd, (off_t)at, SEEK_DATA);
+        if (data < 0 || (uint64_t)data >= hi)
+            return data >= 0 || errno == ENXIO;
+        off_t hole = lseek(a->fd, data, SEEK_HOLE);
+        at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
+        if (!read_all(a, (uint64_t)data, at, copy + ((uint64_t)data - lo)))
+            return false;
     }
     return true;
 }
@@ -407,7 +424,7 @@ static void give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
         munmap(copy, hi - lo);
         return;
     }
-    bool exchanged = for_each_data(a, lo, hi, copy, read_all) && move_to(copy, hi - lo, lo);
+    bool exchanged = copy_back(a, lo, hi, copy) && move_to(copy, hi - lo, lo);
     let_writers_go(a, lo, hi, exchanged);
     if (exchanged)
         punch(a, lo, hi);

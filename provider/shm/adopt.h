@@ -20,6 +20,7 @@ struct sp_adopt {
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
+    bool huge;        /* the memfd may have huge pages */
     bool keeps_locks; /* locked memory is locked again by the owner: no need to look */
     uint32_t count, refuse_every;
     uint64_t num_adopted;
