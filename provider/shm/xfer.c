@@ -135,15 +135,25 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
 }
 
 /* One word in one store, as most puts are. */
+static inline bool is_word(const void *to, size_t length)
+{
+    return length == 8 && ((uintptr_t)to & 7) == 0;
+}
+
+static inline void store_word(void *to, const void *from)
+{
+    uint64_t word;
+
+    memcpy(&word, from, sizeof(word));
+    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+}
+
 static inline void copy(void *to, const void *from, size_t length)
 {
-    if (__builtin_expect(length == 8 && ((uintptr_t)to & 7) == 0, 1)) {
-        uint64_t word;
-        memcpy(&word, from, 8);
-        __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-    } else {
+    if (__builtin_expect(is_word(to, length), 1))
+        store_word(to, from);
+    else
         sp_copy_ordered(to, from, length);
-    }
 }
 
 static inline bool has_cma(const struct sp_conn *conn)
@@ -191,7 +201,7 @@ static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 }
 
 /* In whatever way it can be done. */
-static int write_any(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
 
@@ -209,7 +219,7 @@ static int write_any(struct sp_conn *conn, const struct prov_xfer *x)
     return x->flags & PROV_NOTIFY ? notify(conn, x) : executed(conn, x->cookie);
 }
 
-static int read_any(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
 
@@ -225,16 +235,10 @@ static int read_any(struct sp_conn *conn, const struct prov_xfer *x)
     return executed(conn, x->cookie);
 }
 
-int sp_write(struct prov_conn *base, const struct prov_xfer *x)
+/* To `to`, where the peer's memory is mapped. */
+static __attribute__((noinline)) int write_mapped(struct sp_conn *conn, const struct prov_xfer *x,
+                                                  uint8_t *to)
 {
-    struct sp_conn *conn = conn_of(base);
-    int rc = check_conn(conn);
-
-    if (__builtin_expect(rc != 0, 0))
-        return rc;
-    uint8_t *to = sp_map_hot(conn, x->rkey, x->rmt, x->length);
-    if (__builtin_expect(!to || conn->stream, 0))
-        return write_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, 0), 0))
         return -EPERM;
     if (!(x->flags & PROV_NOTIFY)) {
@@ -245,6 +249,25 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
         return ring_full(conn);
     copy(to, x->lcl, x->length);
     return notify(conn, x);
+}
+
+/* The most frequent of all writes calls nothing, so that it has no registers to save. */
+int sp_write(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct sp_conn *conn = conn_of(base);
+    int rc = check_conn(conn);
+
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
+    uint8_t *to = sp_map_hot(conn, x->rkey, x->rmt, x->length);
+    if (__builtin_expect(!to || conn->stream, 0))
+        return write_any(conn, x);
+    if (!is_word(to, x->length) || (x->flags & PROV_NOTIFY))
+        return write_mapped(conn, x, to);
+    if (__builtin_expect(!allows_local(conn, x, 0), 0))
+        return -EPERM;
+    store_word(to, x->lcl);
+    return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)

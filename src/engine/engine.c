@@ -637,6 +637,46 @@ void ut_engine_pump(struct ut_link *link)
  * Starting
  */
 
+/* A put without remote notice on a link where nothing is under way may be over before it is part of
+ * the link. False: nothing was done, it goes the usual way. */
+static inline __attribute__((always_inline)) bool put_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    uint32_t number = slot_number(vcq, slot);
+    struct ut_stag_local *local;
+    uint8_t *source;
+
+    if (link->state != UT_LINK_UP || link->first != UT_NO_SLOT || link->msg_to_post ||
+        link->reading != UT_STAG_NONE || d->kind != UT_DESC_PUT || wants_remote_notice(slot) ||
+        ut_desc_sps(d))
+        return false;
+    struct prov_xfer x = {.length = ut_desc_length(d),
+                          .flags = post_flags(vcq, slot, number),
+                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
+    if (ut_stag_resolve(vcq->stags, d->lcl_stadd, x.length, false, &local, &source) != UT_STAG_OK ||
+        ut_link_resolve(link, d->rmt_stadd, x.length, true, false, &x.rmt, &x.rkey) != 0)
+        return false;
+    x.lcl = source;
+    x.lkey = local->lkey[link->provider];
+    int rc = link->ops->write(link->conn, &x);
+    if (__builtin_expect(rc < 0, 0))
+        return false;
+    if (__builtin_expect(rc & PROV_COMPLETE, 1)) {
+        if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+            write_local_notice(vcq, link, slot);
+        slot->tcq_ready = true;
+        slot->state = UT_SLOT_RETIRED;
+        return true;
+    }
+    slot->next = UT_NO_SLOT;
+    slot->stage = slot->pending = 1;
+    slot->state = UT_SLOT_POSTED;
+    link->first = link->last = number;
+    if (rc & PROV_SRC_FREE)
+        keep_source(slot, source);
+    return true;
+}
+
 static inline void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
@@ -652,8 +692,10 @@ static inline void start(struct ut_vcq *vcq, struct ut_slot *slot)
         ut_error("engine", "no memory for another peer");
         return;
     }
-    uint32_t number = slot_number(vcq, slot);
     slot->link = link;
+    if (__builtin_expect(put_at_once(vcq, link, slot), 1))
+        return;
+    uint32_t number = slot_number(vcq, slot);
     slot->next = UT_NO_SLOT;
     slot->state = UT_SLOT_WAITING;
     if (link->last == UT_NO_SLOT)
@@ -770,29 +812,19 @@ static void nudge(struct ut_vcq *vcq)
     }
 }
 
-static uint32_t room(const struct ut_vcq *vcq)
-{
-    return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
-}
-
-static int make_room(struct ut_vcq *vcq, uint32_t n)
+int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
 {
     reclaim(vcq);
-    if (room(vcq) >= n)
+    if (ut_engine_room(vcq) >= n)
         return 0;
     if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
         start_due(vcq); /* what DELAY_START held back */
     ut_engine_progress(vcq);
     reclaim(vcq);
-    if (room(vcq) >= n)
+    if (ut_engine_room(vcq) >= n)
         return 0;
     nudge(vcq);
     return UTOFU_ERR_BUSY;
-}
-
-int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n)
-{
-    return __builtin_expect(room(vcq) >= n, 1) ? 0 : make_room(vcq, n);
 }
 
 static int take_tcq(struct ut_vcq *vcq, void **cbdata)

@@ -12,9 +12,20 @@
 #include "link/link.h"
 #include "vcq/vcq.h"
 
+static inline uint32_t ut_engine_room(const struct ut_vcq *vcq)
+{
+    return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
+}
+
+/* Takes back what is complete, and makes progress once if that is not enough. */
+int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
+
 /* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or
  * UTOFU_ERR_BUSY. */
-int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n);
+static inline int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n)
+{
+    return __builtin_expect(ut_engine_room(vcq) >= n, 1) ? 0 : ut_engine_make_room(vcq, n);
+}
 
 /* The i-th descriptor slot behind the tail; the caller fills desc and cbdata. */
 static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
