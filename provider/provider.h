@@ -90,8 +90,9 @@ enum prov_flags {
 /* What posting returns: a set of these bits, or a negative errno. */
 enum prov_posted {
     PROV_SRC_FREE = 1, /* the local source may be overwritten already */
-    PROV_COMPLETE = 2, /* executed already, PROV_OK; done() will NOT be called for it. Only when no
-                        * earlier operation of the connection is still to be reported */
+    PROV_COMPLETE = 2, /* (with PROV_SRC_FREE) executed already, PROV_OK; done() will NOT be called
+                        * for it. Only when no earlier operation of the connection is still to be
+                        * reported */
 };
 /*
  * Negative returns of write(), read(), send() and atomic(): nothing was posted, done() will not be

@@ -55,7 +55,7 @@ static void drop(struct sp_conn *conn, struct window *w)
     *at = w->next;
     leave_order(map, w);
     map->num_windows--;
-    conn->hot.rkey = 0; /* it may lead there */
+    conn->rmt_hot.key = 0; /* it may lead there */
     munmap(w->at, WINDOW_SIZE);
     __atomic_sub_fetch(&conn->ep->prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     free(w);
@@ -166,12 +166,12 @@ static void make_hot(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run
         return;
     lo = run->lo > lo ? run->lo : lo;
     hi = run->hi < hi ? run->hi : hi;
-    conn->hot = (struct sp_hot){.rkey = rkey,
-                                .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
-                                .valid = run->word,
-                                .base = lo,
-                                .size = hi - lo,
-                                .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
+    conn->rmt_hot = (struct sp_hot){.key = rkey,
+                                    .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
+                                    .valid = run->word,
+                                    .base = lo,
+                                    .size = hi - lo,
+                                    .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
 }
 
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)

@@ -10,14 +10,11 @@
 #include "mr.h"
 #include "sp.h"
 
-/* [at, at + size) of the peer's memory through this process's own addresses, if all of it is mapped
- * and the key was found good for everything when it was last looked at; else NULL. */
-static inline uint8_t *sp_map_hot(const struct sp_conn *conn, uint32_t rkey, uint64_t at,
-                                  uint32_t size)
+/* [at, at + size) of the owner's addresses as addresses of this process, if all of it is in the
+ * piece and the region has not changed; else NULL. */
+static inline uint8_t *sp_hot_at(const struct sp_hot *hot, uint32_t key, uint64_t at, uint32_t size)
 {
-    const struct sp_hot *hot = &conn->hot;
-
-    if (__builtin_expect(rkey == hot->rkey && at - hot->base < hot->size &&
+    if (__builtin_expect(key == hot->key && at - hot->base < hot->size &&
                              size <= hot->size - (at - hot->base) &&
                              __atomic_load_n(hot->word, __ATOMIC_ACQUIRE) == hot->valid,
                          1))

@@ -142,13 +142,13 @@ enum sp_ctl {
 struct sp_stream;
 struct sp_map;
 
-/* The piece of the peer's memory that was reached last through a mapping: map.h. */
+/* The piece of registered memory that was used last, of those that allow every access: map.h. */
 struct sp_hot {
-    uint32_t rkey;        /* 0: none */
+    uint32_t key;         /* 0: none */
     const uint64_t *word; /* of the region, and what it said */
     uint64_t valid;
-    uint64_t base, size;  /* addresses of the peer */
-    uint64_t delta;       /* from the peer's addresses to ours */
+    uint64_t base, size;  /* addresses of its owner */
+    uint64_t delta;       /* from the owner's addresses to ours */
 };
 
 struct sp_conn {
@@ -157,7 +157,8 @@ struct sp_conn {
     struct sp_ring *ring;     /* of the peer's endpoint */
     struct sp_stream *stream; /* once something could not be done at once */
     struct sp_map *map;       /* once something of the peer was mapped */
-    struct sp_hot hot;
+    struct sp_hot rmt_hot;    /* the peer's, mapped here */
+    struct sp_hot lcl_hot;    /* our own */
     void *ctx;
     uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;

@@ -29,15 +29,39 @@ static inline int check_conn(const struct sp_conn *conn)
 }
 _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "looked at together");
 
-static inline bool allows_local(const struct sp_conn *conn, const struct prov_xfer *x,
-                                unsigned int access)
+/* Not the region of last time. */
+static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
+                                                       const struct prov_xfer *x,
+                                                       unsigned int access)
 {
-    return x->length == 0 || (x->flags & PROV_COPY) ||
-           sp_mr_allows(conn->ep->prov->seg->table.mrs, x->lkey, (uintptr_t)x->lcl, x->length,
-                        access);
+    const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
+    const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
+    const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
+    uint64_t addr = (uintptr_t)x->lcl;
+    struct sp_hot hot = {.key = x->lkey,
+                         .word = &e->word,
+                         .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                         .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
+                         .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+
+    if (x->length == 0)
+        return true;
+    if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
+        return false;
+    if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
+        conn->lcl_hot = hot;
+    return true;
 }
 
-static inline int check_keys(const struct sp_conn *conn, const struct prov_xfer *x,
+static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
+                                unsigned int access)
+{
+    return (x->flags & PROV_COPY) ||
+           sp_hot_at(&conn->lcl_hot, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           allows_local_too(conn, x, access);
+}
+
+static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
     if (x->length == 0)
@@ -259,7 +283,7 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    uint8_t *to = sp_map_hot(conn, x->rkey, x->rmt, x->length);
+    uint8_t *to = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!to || conn->stream, 0))
         return write_any(conn, x);
     if (!is_word(to, x->length) || (x->flags & PROV_NOTIFY))
@@ -277,7 +301,7 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    const uint8_t *from = sp_map_hot(conn, x->rkey, x->rmt, x->length);
+    const uint8_t *from = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!from || conn->stream, 0))
         return read_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
@@ -330,7 +354,7 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
 
     if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))
         return NULL;
-    void *at = sp_map_hot(conn, rkey, rmt, length);
+    void *at = sp_hot_at(&conn->rmt_hot, rkey, rmt, length);
     if (__builtin_expect(at != NULL, 1))
         return at;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, rkey, rmt, length, all))

@@ -21,6 +21,8 @@ enum outcome {
 
 enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return (uint32_t)(slot - vcq->toq);
@@ -639,7 +641,7 @@ void ut_engine_pump(struct ut_link *link)
 
 /* A put without remote notice on a link where nothing is under way may be over before it is part of
  * the link. False: nothing was done, it goes the usual way. */
-static inline __attribute__((always_inline)) bool put_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+ALWAYS_INLINE bool put_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     uint32_t number = slot_number(vcq, slot);
@@ -647,8 +649,7 @@ static inline __attribute__((always_inline)) bool put_at_once(struct ut_vcq *vcq
     uint8_t *source;
 
     if (link->state != UT_LINK_UP || link->first != UT_NO_SLOT || link->msg_to_post ||
-        link->reading != UT_STAG_NONE || d->kind != UT_DESC_PUT || wants_remote_notice(slot) ||
-        ut_desc_sps(d))
+        d->kind != UT_DESC_PUT || wants_remote_notice(slot) || ut_desc_sps(d))
         return false;
     struct prov_xfer x = {.length = ut_desc_length(d),
                           .flags = post_flags(vcq, slot, number),
@@ -659,15 +660,15 @@ static inline __attribute__((always_inline)) bool put_at_once(struct ut_vcq *vcq
     x.lcl = source;
     x.lkey = local->lkey[link->provider];
     int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc < 0, 0))
-        return false;
-    if (__builtin_expect(rc & PROV_COMPLETE, 1)) {
+    if (__builtin_expect(rc == (PROV_COMPLETE | PROV_SRC_FREE), 1)) {
         if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
             write_local_notice(vcq, link, slot);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
         return true;
     }
+    if (rc < 0)
+        return false;
     slot->next = UT_NO_SLOT;
     slot->stage = slot->pending = 1;
     slot->state = UT_SLOT_POSTED;
@@ -677,7 +678,7 @@ static inline __attribute__((always_inline)) bool put_at_once(struct ut_vcq *vcq
     return true;
 }
 
-static inline void start(struct ut_vcq *vcq, struct ut_slot *slot)
+ALWAYS_INLINE void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
         slot->tcq_ready = true;
@@ -778,16 +779,11 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
  * Room in the TOQ, and the TCQ
  */
 
-static bool is_silent(const struct ut_slot *slot)
-{
-    return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
-}
-
 static void reclaim(struct ut_vcq *vcq)
 {
     while (vcq->tcq_head != vcq->toq_exec) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (!slot->tcq_ready || !is_silent(slot))
+        if (!slot->tcq_ready || !ut_engine_is_silent(slot))
             break;
         vcq->tcq_head++;
     }
@@ -834,7 +830,7 @@ static int take_tcq(struct ut_vcq *vcq, void **cbdata)
         if (!slot->tcq_ready)
             break;
         vcq->tcq_head++;
-        if (!is_silent(slot)) {
+        if (!ut_engine_is_silent(slot)) {
             *cbdata = slot->cbdata;
             return slot->tcq_rc;
         }
@@ -842,7 +838,7 @@ static int take_tcq(struct ut_vcq *vcq, void **cbdata)
     return UTOFU_ERR_NOT_FOUND;
 }
 
-int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata)
+int ut_engine_look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc = take_tcq(vcq, cbdata);
 
@@ -859,7 +855,7 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
     reclaim(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_tail; i++) {
         struct ut_slot *slot = ut_vcq_slot(vcq, i);
-        n += !(is_silent(slot) && slot->state >= UT_SLOT_POSTED);
+        n += !(ut_engine_is_silent(slot) && slot->state >= UT_SLOT_POSTED);
     }
     return n;
 }

@@ -42,8 +42,28 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 /* Polls the endpoints and moves what waits. True if anything came. */
 bool ut_engine_progress(struct ut_vcq *vcq);
 
+/* Is there no TCQ entry to be read of a descriptor, unless something goes wrong? */
+static inline bool ut_engine_is_silent(const struct ut_slot *slot)
+{
+    return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+}
+
+/* The same as ut_engine_poll_tcq(), where the first look finds nothing. */
+int ut_engine_look_for_tcq(struct ut_vcq *vcq, void **cbdata);
+
 /* The next TCQ entry: its return code and callback data, or UTOFU_ERR_NOT_FOUND. */
-int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata);
+static inline int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    if (vcq->tcq_head != vcq->toq_exec) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (slot->tcq_ready && !ut_engine_is_silent(slot)) {
+            vcq->tcq_head++;
+            *cbdata = slot->cbdata;
+            return slot->tcq_rc;
+        }
+    }
+    return ut_engine_look_for_tcq(vcq, cbdata);
+}
 
 /* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);
