@@ -12,6 +12,7 @@
 
 enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #define WINDOW_SIZE (1ull << WINDOW_BITS)
+#define HUGE        (2ull << 20)
 
 struct window {
     struct window *next;           /* in its bucket */
@@ -107,6 +108,31 @@ static void make_room(struct sp_conn *conn)
         drop(conn, conn->map->oldest);
 }
 
+/* Addresses for a window, aligned so that huge pages of the memfd are huge pages here. */
+static uint8_t *map_window(int fd, uint64_t number)
+{
+    uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (all == MAP_FAILED)
+        return NULL;
+    size_t skip = -(uintptr_t)all & (HUGE - 1);
+    uint8_t *at = mmap(all + skip, WINDOW_SIZE, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(number << WINDOW_BITS));
+    if (at == MAP_FAILED) {
+        int error = errno;
+        munmap(all, WINDOW_SIZE + HUGE);
+        errno = error;
+        return NULL;
+    }
+    if (skip > 0)
+        munmap(all, skip);
+    munmap(at + WINDOW_SIZE, HUGE - skip);
+    madvise(at, WINDOW_SIZE, MADV_DONTDUMP);
+    madvise(at, WINDOW_SIZE, MADV_DONTFORK);
+    return at;
+}
+
 static struct window *window_new(struct sp_conn *conn, uint64_t number)
 {
     struct sp_prov *prov = conn->ep->prov;
@@ -116,17 +142,14 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     if (!w)
         return NULL;
     make_room(conn);
-    w->at = mmap(NULL, WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                 conn->peer->map_fd, (off_t)(number << WINDOW_BITS));
-    if (w->at == MAP_FAILED) {
+    w->at = map_window(conn->peer->map_fd, number);
+    if (!w->at) {
         if (!__atomic_exchange_n(&prov->told_no_map, true, __ATOMIC_RELAXED))
             ut_info(SP_LOG, "cannot map %llu bytes of process %ld: %s; its memory is reached by "
                             "other ways", WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
         free(w);
         return NULL;
     }
-    madvise(w->at, WINDOW_SIZE, MADV_DONTDUMP);
-    madvise(w->at, WINDOW_SIZE, MADV_DONTFORK);
     __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     w->number = number;
     if (map->num_windows++ >= 2 * map->num_buckets)
