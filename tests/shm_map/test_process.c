@@ -304,12 +304,14 @@ static void without_ptrace(void *arg)
     (void)arg;
     pages_forbid(pages_cross_memory_attach);
     ut_open_all(&end, SIZE, peers);
-    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both */
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both, up to its end */
     ut_flush(&end, &peers[!ut_rank]);
-    for (int i = 0; i < 20; i++) {
+    atomic_fetch_add(ut_cell(2), 1);
+    while (get(2) < 2) {
         ut_expect_nothing(end.vcq);
-        ut_barrier();
+        ut_relax();
     }
+    ut_barrier();
     if (ut_rank == 0) {
         memset(end.mem, 0x33, SIZE);
         set(0, 1);
