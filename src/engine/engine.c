@@ -678,6 +678,25 @@ ALWAYS_INLINE bool put_at_once(struct ut_vcq *vcq, struct ut_link *link, struct 
     return true;
 }
 
+/* The same for an ARMW on a word that this CPU reaches. */
+static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+
+    if (d->kind != UT_DESC_ARMW || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
+        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot))
+        return false;
+    void *word = direct_word(link, slot);
+    if (!word)
+        return false;
+    slot->rmt_value = ut_armw_apply(word, ut_desc_length(d), d->op, d->operand, d->compare);
+    if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        write_local_notice(vcq, link, slot);
+    slot->tcq_ready = true;
+    slot->state = UT_SLOT_RETIRED;
+    return true;
+}
+
 ALWAYS_INLINE void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
@@ -694,7 +713,7 @@ ALWAYS_INLINE void start(struct ut_vcq *vcq, struct ut_slot *slot)
         return;
     }
     slot->link = link;
-    if (__builtin_expect(put_at_once(vcq, link, slot), 1))
+    if (__builtin_expect(put_at_once(vcq, link, slot), 1) || armw_at_once(vcq, link, slot))
         return;
     uint32_t number = slot_number(vcq, slot);
     slot->next = UT_NO_SLOT;
