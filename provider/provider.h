@@ -90,8 +90,9 @@ enum prov_flags {
 /* What posting returns: a set of these bits, or a negative errno. */
 enum prov_posted {
     PROV_SRC_FREE = 1, /* the local source may be overwritten already */
-    PROV_COMPLETE = 2, /* executed already, PROV_OK; done() will NOT be called for it. Only when no
-                        * earlier operation of the connection is still to be reported */
+    PROV_COMPLETE = 2, /* (with PROV_SRC_FREE) executed already, PROV_OK; done() will NOT be called
+                        * for it. Only when no earlier operation of the connection is still to be
+                        * reported */
 };
 /*
  * Negative returns of write(), read(), send() and atomic(): nothing was posted, done() will not be
@@ -240,6 +241,10 @@ struct prov_ops {
     int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
                 uint64_t cookie);
     int (*atomic)(struct prov_conn *conn, const struct prov_atomic *atomic);
+    /* Where this process's own CPU reaches [rmt, rmt + length) of the peer, if it does, the key
+     * allows everything there, and all earlier operations of the connection are executed; else
+     * NULL. Good until the next call for the connection. The entry may be NULL. */
+    void *(*direct)(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
 
     /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
      * readable or the time that the last call asked for has passed. Returns milliseconds until it

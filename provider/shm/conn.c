@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
 #include "sp.h"
 #include "util/log.h"
 
@@ -110,6 +111,7 @@ void sp_conn_free(struct sp_conn *conn)
 {
     sp_ep_deactivate(conn);
     sp_stream_free(conn);
+    sp_map_free(conn);
     sp_peer_put(conn->peer);
     conn->ep->num_live--;
     free(conn);

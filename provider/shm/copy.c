@@ -14,7 +14,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LINE = 256, WORD = 8 };
+#include "lines.h"
+
+enum { LINE = SP_LINE, WORD = 8 };
 
 /* How a transfer is cut: by the addresses that are written to. */
 struct cuts {
@@ -159,24 +161,43 @@ static inline void order_stores(void)
 #endif
 }
 
+/* Within one line: its last naturally aligned word behind all else. */
+static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
+{
+    uint64_t end = (uintptr_t)to + size;
+    size_t word = (size_t)(end & -end);
+
+    word = word > WORD ? WORD : word;
+    if (word < size) {
+        memcpy(to, from, size - word);
+        order_stores();
+        store_word(to + (size - word), from + (size - word), word);
+    } else {
+        store_word(to, from, size);
+    }
+    order_stores();
+}
+
 void sp_copy_ordered(void *to, const void *from, size_t length)
 {
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t first = -(uintptr_t)to & (LINE - 1); /* as far as the next line begins */
+
     if (length == 0)
         return;
     if ((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length) {
         memmove(to, from, length); /* pieces of an overlapping copy would spoil each other */
         return;
     }
-    struct cuts c = cuts_of((uintptr_t)to, length);
-    char *dst = to;
-    const char *src = from;
-    for (uint64_t at = (uintptr_t)to; at < c.last_word;) {
-        uint64_t next = cut(&c, at);
-        memcpy(dst, src, next - at);
-        order_stores();
-        dst += next - at;
-        src += next - at;
-        at = next;
+    if (first < length) {
+        size_t whole = (length - first - 1) & ~(size_t)(LINE - 1);
+        if (first > 0)
+            copy_in_line(dst, src, first);
+        sp_copy_lines(dst + first, src + first, whole);
+        dst += first + whole;
+        src += first + whole;
+        length -= first + whole;
     }
-    store_word(dst, src, (size_t)(c.end - c.last_word));
+    copy_in_line(dst, src, length);
 }

@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 1,
+    SP_VERSION = 2,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -38,12 +38,16 @@ struct sp_dir_entry {
     uint32_t reserved;
 };
 
-/* A memory region. `word`: (generation << 8) | (access << 1) | valid; see mr.h. */
+/*
+ * A memory region. `word`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
+ * `run`: the part of it that peers may map, in units of 4 KiB from the one that contains `base`:
+ * (first << 32) | number. It stays the same as long as the word does.
+ */
 struct sp_mr_entry {
     uint64_t word;
     uint64_t base;
     uint64_t size;
-    uint64_t reserved;
+    uint64_t run;
 };
 
 struct sp_seg_header {
@@ -141,7 +145,8 @@ struct sp_address {
 };
 _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 
-/* Datagrams between processes. HELLO and WELCOME carry the segment's descriptor. */
+/* Datagrams between processes. HELLO and WELCOME carry the descriptors of the
+ * segment and of the memory that may be mapped, if there is any. */
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,

@@ -2,6 +2,10 @@
 /*
  * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
  * that has looked at the table and is about to copy; a program must not do that anyway.
+ *
+ * What peers may write to is adopted (adopt.c) when it is registered: whole pages that no other
+ * region touches yet, and given back when no region touches them any more. So a device's view of a
+ * registered page never changes, and neither does what the table says of a region.
  */
 #include "mr.h"
 
@@ -11,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hold.h"
 #include "sp.h"
 #include "util/log.h"
 
@@ -83,6 +88,71 @@ static struct sp_mr *take_place(struct sp_prov *prov)
     return mr;
 }
 
+/*
+ * Pages
+ */
+
+static uint64_t page_below(uint64_t at)
+{
+    return at & ~(uint64_t)(SP_ADOPT_UNIT - 1);
+}
+
+static uint64_t page_above(uint64_t at)
+{
+    return page_below(at + SP_ADOPT_UNIT - 1);
+}
+
+struct whole {
+    struct sp_adopt *adopt;
+    uint64_t lo, hi; /* what of the region is whole pages */
+};
+
+static void adopt_part(void *arg, uint64_t lo, uint64_t hi)
+{
+    const struct whole *w = arg;
+
+    lo = lo > w->lo ? lo : w->lo;
+    hi = hi < w->hi ? hi : w->hi;
+    if (lo < hi)
+        sp_adopt_range(w->adopt, lo, hi);
+}
+
+static void give_part_back(void *arg, uint64_t lo, uint64_t hi)
+{
+    sp_adopt_give_back(arg, lo, hi);
+}
+
+/* Returns the entry's run. */
+static uint64_t hold_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr, uint64_t size,
+                           unsigned int access)
+{
+    const unsigned int both = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
+    uint64_t end = addr + size, lo = page_above(addr), hi = page_below(end);
+    struct whole w = {&prov->adopt, lo, hi};
+    bool wanted = (access & both) == both && lo < hi && sp_adopt_wants(&prov->adopt);
+
+    mr->lo = page_below(addr);
+    mr->hi = page_above(end);
+    if (!prov->holds || !sp_hold(prov->holds, mr->lo, mr->hi, wanted ? adopt_part : NULL, &w)) {
+        mr->lo = mr->hi = 0;
+        return 0;
+    }
+    if (!wanted)
+        return 0;
+    sp_adopt_find_run(&prov->adopt, &lo, &hi);
+    return (lo - mr->lo) / SP_ADOPT_UNIT << 32 | (hi - lo) / SP_ADOPT_UNIT;
+}
+
+static void release_pages(struct sp_prov *prov, const struct sp_mr *mr)
+{
+    if (mr->lo < mr->hi)
+        sp_release(prov->holds, mr->lo, mr->hi, give_part_back, &prov->adopt);
+}
+
+/*
+ * The table
+ */
+
 int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **out)
 {
@@ -101,9 +171,11 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     uint32_t index = mr->base.lkey & (SP_MAX_MRS - 1);
     uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
     struct sp_mr_entry *e = &prov->seg->table.mrs[index];
+    uint64_t run = hold_pages(prov, mr, (uintptr_t)addr, size, access);
     __atomic_store_n(&e->base, (uintptr_t)addr, __ATOMIC_RELEASE);
     __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
-    __atomic_store_n(&e->word, (uint64_t)generation << 8 | (access & 7) << 1 | 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->run, run, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->word, sp_mr_word(++prov->mr_serial, generation, access), __ATOMIC_RELEASE);
     mr->base.lkey = mr->base.rkey = generation << SP_MR_BITS | index;
     pthread_mutex_unlock(&prov->mr_lock);
     *out = &mr->base;
@@ -118,6 +190,7 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     pthread_mutex_lock(&prov->mr_lock);
     __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
                      __ATOMIC_SEQ_CST);
+    release_pages(prov, mr);
     mr->next_free = NULL;
     *prov->last_free_mr = mr;
     prov->last_free_mr = &mr->next_free;

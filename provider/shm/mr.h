@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looking a key up in a table of memory regions, one's own or a peer's. A key is an index and a
- * generation; an entry's word is (generation << 8) | (access << 1) | valid and is what makes base
- * and size count: it is cleared before they change and set after.
+ * generation; an entry's word has the generation, the access and a serial number that tells it from
+ * all others, and is what makes base, size and run count: it is cleared before they change and set
+ * after.
  */
 #ifndef SP_MR_H
 #define SP_MR_H
@@ -13,19 +14,51 @@
 
 #define SP_MR_GENERATION_MASK ((1u << (32 - SP_MR_BITS)) - 1)
 
+static inline const struct sp_mr_entry *sp_mr_entry_of(const struct sp_mr_entry *table,
+                                                       uint32_t key)
+{
+    return &table[key & (SP_MAX_MRS - 1)];
+}
+
+static inline uint64_t sp_mr_word(uint64_t serial, uint32_t generation, unsigned int access)
+{
+    return serial << 20 | (uint64_t)generation << 8 | (access & 7) << 1 | 1;
+}
+
 static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, uint64_t addr,
                                 uint64_t length, unsigned int access)
 {
-    const struct sp_mr_entry *e = &table[key & (SP_MAX_MRS - 1)];
+    const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
     uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
     uint64_t base = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE);
     uint64_t size = __atomic_load_n(&e->size, __ATOMIC_ACQUIRE);
     uint64_t needed = (uint64_t)(key >> SP_MR_BITS) << 8 | access << 1 | 1;
 
-    if ((word & (~0xffull | access << 1 | 1)) != needed)
+    if ((word & ((uint64_t)SP_MR_GENERATION_MASK << 8 | access << 1 | 1)) != needed)
         return false;
     return addr - base <= size && length <= size - (addr - base) &&
            __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
+}
+
+/* The part of a region that may be mapped. */
+struct sp_mr_run {
+    uint64_t word;
+    uint64_t lo, hi;
+};
+
+static inline bool sp_mr_find_run(const struct sp_mr_entry *table, uint32_t key,
+                                  struct sp_mr_run *run)
+{
+    const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
+    uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
+    uint64_t base = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE);
+    uint64_t r = __atomic_load_n(&e->run, __ATOMIC_ACQUIRE);
+
+    run->word = word;
+    run->lo = ((base >> 12) + (r >> 32)) << 12;
+    run->hi = run->lo + ((r & UINT32_MAX) << 12);
+    return (word >> 8 & SP_MR_GENERATION_MASK) == key >> SP_MR_BITS && (word & 1) &&
+           run->hi > run->lo && __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
 }
 
 #endif

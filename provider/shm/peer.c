@@ -14,7 +14,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
         return NULL;
     peer->prov = prov;
     peer->refs = 1;
-    peer->fd = -1;
+    peer->fd = peer->map_fd = -1;
     peer->claimer_here = ++prov->next_claimer;
     peer->next = prov->peers;
     prov->peers = peer;
@@ -70,6 +70,8 @@ void sp_peer_put(struct sp_peer *peer)
         return;
     if (peer->fd >= 0)
         close(peer->fd);
+    if (peer->map_fd >= 0)
+        close(peer->map_fd);
     sp_segment_unmap(peer->seg);
     free(peer);
 }

@@ -12,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "hold.h"
 #include "sp.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -59,12 +60,16 @@ static void in_child(void)
 {
     for (struct sp_prov *p = all; p; p = p->next) {
         p->forked = true;
+        sp_adopt_close(&p->adopt); /* what it knows is of the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
             if (peer->fd >= 0)
                 close(peer->fd);
             peer->fd = -1;
+            if (peer->map_fd >= 0)
+                close(peer->map_fd);
+            peer->map_fd = -1;
             __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         }
     }
@@ -123,8 +128,18 @@ static void init_self(struct sp_prov *prov)
                                   .cma = 1,
                                   .pid = getpid(),
                                   .fd = -1,
+                                  .map_fd = -1,
                                   .addr = prov->addr,
                                   .seg = prov->seg};
+}
+
+static void open_mapping(struct sp_prov *prov)
+{
+    prov->use_map = ut_env_num(UT_ENV_SHM_MAP);
+    prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
+    sp_adopt_open(&prov->adopt);
+    if (prov->adopt.fd >= 0)
+        prov->holds = sp_holds_new();
 }
 
 static int sp_open(const struct prov_config *config, struct prov **out)
@@ -148,6 +163,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
         goto free_prov;
     if ((rc = make_descriptors(prov)) != 0 || (rc = sp_listen(prov)) != 0)
         goto close_fds;
+    open_mapping(prov);
 #ifdef PR_SET_PTRACER
     /* Yama's scope 1 allows cross-memory attach to descendants alone, unless one asks for it */
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
@@ -194,6 +210,8 @@ static void sp_close(struct prov *base)
         prov->first_free_mr = mr->next_free;
         free(mr);
     }
+    sp_adopt_close(&prov->adopt);
+    sp_holds_free(prov->holds);
     close_descriptors(prov);
     sp_segment_destroy(prov);
     pthread_mutex_destroy(&prov->lock);
@@ -214,7 +232,8 @@ static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     (void)tni;
     *caps = (struct prov_caps){
         .max_inline = PROV_MSG_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
-    snprintf(caps->device, sizeof(caps->device), "shared memory%s",
+    snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
+             sp_prov_of(base)->adopt.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
 }
 
@@ -359,6 +378,7 @@ const struct prov_ops shm_provider = {
     .read = sp_read,
     .send = sp_send,
     .atomic = sp_atomic,
+    .direct = sp_direct,
     .fd = sp_fd,
     .progress = sp_progress,
 };

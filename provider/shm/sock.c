@@ -116,35 +116,39 @@ int sp_listen(struct sp_prov *prov)
  * Datagrams
  */
 
+enum { SEGMENT, MAPPED, NUM_FDS };
+
 static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_segment)
 {
+    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->adopt.fd};
+    size_t fds_size = (fds[MAPPED] >= 0 ? NUM_FDS : 1) * sizeof(int);
     struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
     union {
         struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int))];
+        char buf[CMSG_SPACE(NUM_FDS * sizeof(int))];
     } control;
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
     if (with_segment) {
         memset(&control, 0, sizeof(control));
         msg.msg_control = control.buf;
-        msg.msg_controllen = sizeof(control.buf);
+        msg.msg_controllen = CMSG_SPACE(fds_size);
         struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &prov->seg_fd, sizeof(int));
+        c->cmsg_len = CMSG_LEN(fds_size);
+        memcpy(CMSG_DATA(c), fds, fds_size);
     }
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
-/* Bytes received, 0 at a hang-up, -EAGAIN. A descriptor that came along is in *seg_fd. */
-static ssize_t receive_dgram(int fd, struct sp_dgram *d, int *seg_fd)
+/* Bytes received, 0 at a hang-up, -EAGAIN. Descriptors that came along are in fds[]. */
+static ssize_t receive_dgram(int fd, struct sp_dgram *d, int fds[NUM_FDS])
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
     union {
         struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int))];
+        char buf[CMSG_SPACE(NUM_FDS * sizeof(int))];
     } control;
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
@@ -152,7 +156,8 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, int *seg_fd)
                          .msg_controllen = sizeof(control.buf)};
     ssize_t n;
 
-    *seg_fd = -1;
+    for (int i = 0; i < NUM_FDS; i++)
+        fds[i] = -1;
     do { /* a reset is reported once, before what is left to read */
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -160,7 +165,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, int *seg_fd)
         return errno == EAGAIN ? -EAGAIN : 0;
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
     if (n > 0 && c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(seg_fd, CMSG_DATA(c), sizeof(int));
+        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
     return n;
 }
 
@@ -304,12 +309,22 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
                 (long)peer->pid, why);
 }
 
-static bool take_segment(struct sp_peer *peer, const struct sp_dgram *d, int *seg_fd)
+/* What can be mapped of it, if both sides want that. */
+static void take_mapped(struct sp_peer *peer, int fds[NUM_FDS])
 {
-    if (*seg_fd < 0)
+    if (fds[MAPPED] >= 0 && peer->prov->use_map && sp_adopt_check_fd(fds[MAPPED])) {
+        peer->map_fd = fds[MAPPED];
+        fds[MAPPED] = -1;
+    }
+}
+
+static bool take_segment(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
+{
+    if (fds[SEGMENT] < 0)
         return false;
-    peer->seg = sp_segment_map(*seg_fd);
-    *seg_fd = -1;
+    peer->seg = sp_segment_map(fds[SEGMENT]);
+    fds[SEGMENT] = -1;
+    take_mapped(peer, fds);
     peer->claimer_there = d->claimer;
     if (peer->seg)
         probe_cma(peer, d);
@@ -336,7 +351,7 @@ static struct sp_peer *adopt(struct sp_peer *ours, struct sp_peer *incoming)
 }
 
 /* Returns the peer whose socket this is from now on, or NULL: it is closed. */
-static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d, int *seg_fd)
+static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
 {
     struct sp_prov *prov = peer->prov;
 
@@ -364,7 +379,7 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     }
     peer->addr.key = d->key;
     struct sp_dgram answer = make_dgram(peer, SP_DGRAM_WELCOME);
-    if (!take_segment(peer, d, seg_fd) || send_dgram(prov, peer->fd, &answer, true) != 0) {
+    if (!take_segment(peer, d, fds) || send_dgram(prov, peer->fd, &answer, true) != 0) {
         sp_peer_die(peer);
         return NULL;
     }
@@ -372,11 +387,12 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     return peer;
 }
 
-static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram *d, int *seg_fd)
+static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram *d,
+                                    int fds[NUM_FDS])
 {
     struct sp_dgram answer = make_dgram(peer, SP_DGRAM_CONFIRM);
 
-    if (d->version != SP_VERSION || d->key != peer->addr.key || !take_segment(peer, d, seg_fd) ||
+    if (d->version != SP_VERSION || d->key != peer->addr.key || !take_segment(peer, d, fds) ||
         send_dgram(peer->prov, peer->fd, &answer, false) != 0) {
         sp_peer_die(peer);
         return NULL;
@@ -396,16 +412,16 @@ static void look_for_closings(struct sp_peer *peer)
 }
 
 /* Returns the peer that is to be read on, or NULL. */
-static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, int *seg_fd)
+static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
 {
     switch (d->type) {
     case SP_DGRAM_HELLO:
         if (peer->state == SP_PEER_INCOMING)
-            return take_hello(peer, d, seg_fd);
+            return take_hello(peer, d, fds);
         break;
     case SP_DGRAM_WELCOME:
         if (peer->state == SP_PEER_GREETED)
-            return take_welcome(peer, d, seg_fd);
+            return take_welcome(peer, d, fds);
         break;
     case SP_DGRAM_CONFIRM:
         if (peer->state == SP_PEER_MAPPED) {
@@ -435,8 +451,8 @@ void sp_receive(struct sp_peer *peer)
 {
     while (peer && peer->fd >= 0) {
         struct sp_dgram d = {0};
-        int seg_fd;
-        ssize_t n = receive_dgram(peer->fd, &d, &seg_fd);
+        int fds[NUM_FDS];
+        ssize_t n = receive_dgram(peer->fd, &d, fds);
 
         if (n == -EAGAIN)
             return;
@@ -445,13 +461,15 @@ void sp_receive(struct sp_peer *peer)
             return;
         }
         if (n == (ssize_t)sizeof(d)) {
-            peer = take(peer, &d, &seg_fd);
+            peer = take(peer, &d, fds);
         } else {
             sp_peer_die(peer);
             peer = NULL;
         }
-        if (seg_fd >= 0)
-            close(seg_fd);
+        for (int i = 0; i < NUM_FDS; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+        }
     }
 }
 

@@ -10,6 +10,10 @@
  *   mr.c       memory regions
  *   ep.c       endpoints: directory, polling, arming
  *   conn.c     connections: asking, answering, closing
+ *   hold.c     how many registrations touch a page
+ *   adopt.c    registered pages become pages of a memfd that peers map, and private again
+ *   vma.c      what is mapped where in this process
+ *   map.c      a peer's memfd mapped here
  *   xfer.c     write, read, send where memory of the peer can be reached
  *   stream.c   the same through the rings, and everything that could not be done at once
  *   copy.c     moving bytes so that the last ones land last
@@ -24,6 +28,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "adopt.h"
 #include "layout.h"
 #include "provider.h"
 #include "ring.h"
@@ -33,6 +38,7 @@
 struct sp_mr {
     struct prov_mr base;
     struct sp_mr *next_free;
+    uint64_t lo, hi; /* pages that it touches, as far as they are counted */
 };
 
 enum sp_peer_state {
@@ -53,6 +59,7 @@ struct sp_peer {
     bool is_self;
     pid_t pid;
     int fd;
+    int map_fd; /* its adopted memory; -1: nothing of it can be mapped */
     uint32_t claimer_here;  /* its signature in our rings */
     uint32_t claimer_there; /* our signature in its rings */
     uint64_t retry_ms;
@@ -85,6 +92,11 @@ struct sp_prov {
     uint32_t num_mrs;  /* places of the table that were ever used */
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
+    uint64_t mr_serial;
+    struct sp_holds *holds; /* NULL: nothing is adopted */
+    struct sp_adopt adopt;
+    bool use_map, told_no_map;
+    uint64_t mapped_bytes, max_mapped_bytes; /* of peers; the first is atomic */
 };
 
 struct sp_ep {
@@ -128,12 +140,25 @@ enum sp_ctl {
 };
 
 struct sp_stream;
+struct sp_map;
+
+/* The piece of registered memory that was used last, of those that allow every access: map.h. */
+struct sp_hot {
+    uint32_t key;         /* 0: none */
+    const uint64_t *word; /* of the region, and what it said */
+    uint64_t valid;
+    uint64_t base, size;  /* addresses of its owner */
+    uint64_t delta;       /* from the owner's addresses to ours */
+};
 
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
     struct sp_ring *ring;     /* of the peer's endpoint */
     struct sp_stream *stream; /* once something could not be done at once */
+    struct sp_map *map;       /* once something of the peer was mapped */
+    struct sp_hot rmt_hot;    /* the peer's, mapped here */
+    struct sp_hot lcl_hot;    /* our own */
     void *ctx;
     uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;
@@ -241,6 +266,7 @@ int sp_read(struct prov_conn *conn, const struct prov_xfer *xfer);
 int sp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
             uint64_t cookie);
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
+void *sp_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
 
 /* stream.c */
 /* These ask about conn->stream, which must be there. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write, read and send. The fast path is synchronous: look up both keys, one system call, and for a
- * message or a notice a slot of the peer's ring. What cannot be done at once goes to stream.c.
+ * Write, read and send. The fast path is synchronous: look up both keys, store where the peer's
+ * memory is mapped here, make one system call where it is not, and for a message or a notice take a
+ * slot of the peer's ring. What cannot be done at once goes to stream.c.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "copy.h"
+#include "map.h"
 #include "mr.h"
 #include "sp.h"
 #include "util/log.h"
@@ -27,13 +29,44 @@ static inline int check_conn(const struct sp_conn *conn)
 }
 _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "looked at together");
 
-static inline int check_keys(const struct sp_conn *conn, const struct prov_xfer *x,
+/* Not the region of last time. */
+static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
+                                                       const struct prov_xfer *x,
+                                                       unsigned int access)
+{
+    const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
+    const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
+    const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
+    uint64_t addr = (uintptr_t)x->lcl;
+    struct sp_hot hot = {.key = x->lkey,
+                         .word = &e->word,
+                         .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                         .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
+                         .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+
+    if (x->length == 0)
+        return true;
+    if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
+        return false;
+    if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
+        conn->lcl_hot = hot;
+    return true;
+}
+
+static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
+                                unsigned int access)
+{
+    return (x->flags & PROV_COPY) ||
+           sp_hot_at(&conn->lcl_hot, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           allows_local_too(conn, x, access);
+}
+
+static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
     if (x->length == 0)
         return 0;
-    if (!(x->flags & PROV_COPY) && !sp_mr_allows(conn->ep->prov->seg->table.mrs, x->lkey,
-                                                 (uintptr_t)x->lcl, x->length, lcl_access))
+    if (!allows_local(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
         return -EACCES;
@@ -125,28 +158,124 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     }
 }
 
-static inline int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+/* One word in one store, as most puts are. */
+static inline bool is_word(const void *to, size_t length)
 {
-    struct sp_peer *peer = conn->peer;
-    void *rmt = (void *)(uintptr_t)x->rmt;
-    int rc;
-
-    if (x->length == 0)
-        return 0;
-    if (peer->is_self) {
-        sp_copy_ordered(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
-        return 0;
-    }
-    rc = write ? sp_cma_write(peer->pid, x->lcl, x->rmt, x->length)
-               : sp_cma_read(peer->pid, x->lcl, x->rmt, x->length);
-    return __builtin_expect(rc == 0, 1) ? 0 : copy_failed(conn, x, write, rc);
+    return length == 8 && ((uintptr_t)to & 7) == 0;
 }
 
-static inline bool reaches(const struct sp_conn *conn)
+static inline void store_word(void *to, const void *from)
+{
+    uint64_t word;
+
+    memcpy(&word, from, sizeof(word));
+    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+}
+
+static inline void copy(void *to, const void *from, size_t length)
+{
+    if (__builtin_expect(is_word(to, length), 1))
+        store_word(to, from);
+    else
+        sp_copy_ordered(to, from, length);
+}
+
+static inline bool has_cma(const struct sp_conn *conn)
 {
     return __atomic_load_n(&conn->peer->cma, __ATOMIC_RELAXED);
 }
 
+static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const struct sp_piece *p,
+                     bool write)
+{
+    if (p->at) {
+        copy(write ? p->at : lcl, write ? lcl : p->at, p->size);
+        return 0;
+    }
+    if (!has_cma(conn))
+        return -ESRCH; /* it could not be mapped */
+    return write ? sp_cma_write(conn->peer->pid, lcl, rmt, p->size)
+                 : sp_cma_read(conn->peer->pid, lcl, rmt, p->size);
+}
+
+/* In the order of addresses; each piece in the way that it can be reached. */
+static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+{
+    void *rmt = (void *)(uintptr_t)x->rmt;
+
+    if (conn->peer->is_self) {
+        sp_copy_ordered(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
+        return 0;
+    }
+    for (uint32_t done = 0; done < x->length;) {
+        struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
+        int rc = move_part(conn, (uint8_t *)x->lcl + done, x->rmt + done, &p, write);
+        if (__builtin_expect(rc != 0, 0))
+            return copy_failed(conn, x, write, rc);
+        done += (uint32_t)p.size;
+    }
+    return 0;
+}
+
+/* May it be done here and now? What the peer still has to copy comes first. */
+static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    return has_cma(conn) || ((!conn->stream || sp_stream_empty(conn)) &&
+                             sp_map_covers(conn, x->rkey, x->rmt, x->length));
+}
+
+/* In whatever way it can be done. */
+static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
+
+    if (rc != 0)
+        return rc;
+    if (!reaches(conn, x))
+        return sp_stream_write(conn, x);
+    if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
+        return rc;
+    if ((x->flags & PROV_NOTIFY) && !sp_ring_has_room(conn->ring))
+        return ring_full(conn);
+    rc = move(conn, x, true);
+    if (rc != 0)
+        return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
+    return x->flags & PROV_NOTIFY ? notify(conn, x) : executed(conn, x->cookie);
+}
+
+static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    int rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
+
+    if (rc != 0)
+        return rc;
+    if (!reaches(conn, x))
+        return sp_stream_read(conn, x);
+    if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
+        return rc;
+    rc = move(conn, x, false);
+    if (rc != 0)
+        return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
+    return executed(conn, x->cookie);
+}
+
+/* To `to`, where the peer's memory is mapped. */
+static __attribute__((noinline)) int write_mapped(struct sp_conn *conn, const struct prov_xfer *x,
+                                                  uint8_t *to)
+{
+    if (__builtin_expect(!allows_local(conn, x, 0), 0))
+        return -EPERM;
+    if (!(x->flags & PROV_NOTIFY)) {
+        copy(to, x->lcl, x->length);
+        return PROV_COMPLETE | PROV_SRC_FREE;
+    }
+    if (__builtin_expect(!sp_ring_has_room(conn->ring), 0))
+        return ring_full(conn);
+    copy(to, x->lcl, x->length);
+    return notify(conn, x);
+}
+
+/* The most frequent of all writes calls nothing, so that it has no registers to save. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct sp_conn *conn = conn_of(base);
@@ -154,19 +283,15 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
-    if (__builtin_expect(rc != 0, 0))
-        return rc;
-    if (__builtin_expect(!reaches(conn), 0))
-        return sp_stream_write(conn, x);
-    if (__builtin_expect(conn->stream != NULL, 0) && (rc = sp_stream_reserve(conn)) != 0)
-        return rc;
-    if ((x->flags & PROV_NOTIFY) && __builtin_expect(!sp_ring_has_room(conn->ring), 0))
-        return ring_full(conn);
-    rc = move(conn, x, true);
-    if (__builtin_expect(rc != 0, 0))
-        return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
-    return x->flags & PROV_NOTIFY ? notify(conn, x) : executed(conn, x->cookie);
+    uint8_t *to = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
+    if (__builtin_expect(!to || conn->stream, 0))
+        return write_any(conn, x);
+    if (!is_word(to, x->length) || (x->flags & PROV_NOTIFY))
+        return write_mapped(conn, x, to);
+    if (__builtin_expect(!allows_local(conn, x, 0), 0))
+        return -EPERM;
+    store_word(to, x->lcl);
+    return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)
@@ -176,19 +301,14 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
-    if (__builtin_expect(rc != 0, 0))
-        return rc;
-    if (__builtin_expect(!reaches(conn), 0))
-        return sp_stream_read(conn, x);
-    if (__builtin_expect(conn->stream != NULL, 0) && (rc = sp_stream_reserve(conn)) != 0)
-        return rc;
-    rc = move(conn, x, false);
-    if (__builtin_expect(rc != 0, 0))
-        return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
-    return executed(conn, x->cookie);
+    const uint8_t *from = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
+    if (__builtin_expect(!from || conn->stream, 0))
+        return read_any(conn, x);
+    if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
+        return -EPERM;
+    copy(x->lcl, from, x->length);
+    return PROV_COMPLETE | PROV_SRC_FREE;
 }
-
 int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
@@ -225,4 +345,22 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
     (void)conn;
     (void)atomic;
     return -EIO; /* caps say that there are none */
+}
+
+void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
+{
+    struct sp_conn *conn = conn_of(base);
+    const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
+
+    if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))
+        return NULL;
+    void *at = sp_hot_at(&conn->rmt_hot, rkey, rmt, length);
+    if (__builtin_expect(at != NULL, 1))
+        return at;
+    if (!sp_mr_allows(conn->peer->seg->table.mrs, rkey, rmt, length, all))
+        return NULL;
+    if (conn->peer->is_self)
+        return (void *)(uintptr_t)rmt;
+    struct sp_piece p = sp_map_piece(conn, rkey, rmt, length);
+    return p.size == length ? p.at : NULL;
 }

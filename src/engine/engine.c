@@ -21,6 +21,7 @@ enum outcome {
 
 enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
 
+
 static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return (uint32_t)(slot - vcq->toq);
@@ -515,6 +516,57 @@ static void atomic_done(struct ut_link *link, struct ut_slot *slot)
         ut_link_wait(link);
 }
 
+/*
+ * ARMW by this CPU, where it reaches the target's memory: coherent with the target's own and with
+ * what the target executes for others. One that is on its way to the target goes first.
+ */
+
+static void *direct_word(struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    uint32_t size = ut_desc_length(d), rkey;
+    uint64_t addr;
+
+    if (!link->ops->direct || link->armw_out > 0 ||
+        ut_link_resolve(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
+        addr % size != 0)
+        return NULL; /* should something be wrong, the target says what */
+    return link->ops->direct(link->conn, addr, size, rkey);
+}
+
+static enum outcome post_applied_notice(struct ut_link *link, struct ut_slot *slot)
+{
+    link->armw_out++;
+    slot->stage = 2;
+    enum outcome o = post_armw_notice(link, slot);
+    if (o == NOT_NOW) {
+        link->armw_out--;
+        slot->stage = 0;
+    } else if (slot->state == UT_SLOT_WAITING) {
+        slot->state = UT_SLOT_POSTED;
+    }
+    return o;
+}
+
+static enum outcome post_armw_cpu(struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+
+    if (slot->applied)
+        return post_applied_notice(link, slot);
+    if (must_wait(link, slot))
+        return NOT_NOW;
+    void *word = direct_word(link, slot);
+    if (!word)
+        return post_armw_message(link, slot);
+    slot->rmt_value = ut_armw_apply(word, ut_desc_length(d), d->op, d->operand, d->compare);
+    slot->applied = slot->tcq_ready = true;
+    if (wants_remote_notice(slot))
+        return post_applied_notice(link, slot);
+    finish(link, slot);
+    return POSTED;
+}
+
 static enum outcome post_armw_device(struct ut_link *link, struct ut_slot *slot)
 {
     if (must_wait(link, slot))
@@ -571,7 +623,8 @@ static inline enum outcome post(struct ut_link *link, struct ut_slot *slot)
     case UT_DESC_GET:
         return post_get(link, slot);
     default:
-        return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_message(link, slot);
+        return link->vcq->armw_words ? post_armw_device(link, slot)
+                                     : post_armw_cpu(link, slot);
     }
 }
 
@@ -659,6 +712,25 @@ static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
     return true;
 }
 
+/* The same for an ARMW on a word that this CPU reaches. */
+static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+
+    if (d->kind != UT_DESC_ARMW || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
+        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot))
+        return false;
+    void *word = direct_word(link, slot);
+    if (!word)
+        return false;
+    slot->rmt_value = ut_armw_apply(word, ut_desc_length(d), d->op, d->operand, d->compare);
+    if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        write_local_notice(vcq, link, slot);
+    slot->tcq_ready = true;
+    slot->state = UT_SLOT_RETIRED;
+    return true;
+}
+
 static void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
@@ -674,6 +746,8 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
         ut_error("engine", "no memory for another peer");
         return;
     }
+    if (armw_at_once(vcq, link, slot))
+        return;
     uint32_t number = slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
     append(link, slot, number);
@@ -1139,15 +1213,16 @@ void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
         bool has_message = slot->msg_number != 0;
         if (slot->state != UT_SLOT_WAITING) {
             /* complete already */
-        } else if (reborn && slot->stage > 0) {
+        } else if (reborn && (slot->stage > 0 || slot->applied)) {
             slot->mrq_rc = UTOFU_ERR_MRQ_PEER;
             slot->state = UT_SLOT_DONE;
-        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words) {
+        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words &&
+                   !slot->applied) {
             slot->state = UT_SLOT_POSTED; /* the answer comes */
             slot->stage = 1;
             link->armw_out++;
         } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
-            slot->state = UT_SLOT_DONE; /* by the device, with its notice delivered */
+            slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
         } else if (before &&
                    (slot->desc.kind == UT_DESC_PUT || has_message ||
                     slot->desc.kind == UT_DESC_PIGGYBACK) &&

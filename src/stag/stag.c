@@ -78,6 +78,8 @@ static void unlock_pages(struct ut_region *gone)
     }
 }
 
+/* In the order of the providers: the first one may exchange pages for others, and a device that comes
+ * after it pins what it finds. Deregistering goes the other way. */
 static int register_everywhere(const struct ut_process *process, struct ut_region *r)
 {
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
@@ -158,7 +160,7 @@ void ut_region_put(struct ut_region *region)
         *at = region->next;
         if (region->locked)
             unlock_pages(region);
-        for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
+        for (int i = UT_NUM_PROVIDERS - 1; i >= 0; i--) {
             if (region->mr[i])
                 process->prov[i]->ops->dereg(process->prov[i], region->mr[i]);
         }

@@ -52,6 +52,13 @@ X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
   "program calls the library")
 X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
   "0 makes the shm provider copy through its rings instead of cross-memory attach")
+X(SHM_MAP, "UTOFU_SHM_MAP", BOOL, 1, 0, 1, NULL,
+  "0 keeps the shm provider from turning registered memory into memory that peers map; copies are "
+  "then made by the kernel")
+X(SHM_MAP_LIMIT, "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
+  "MiB of addresses that a process uses at most for mapped memory of its peers")
+X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
+  "for tests: every so-manieth region is not mapped; 0 refuses none")
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
   "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,

@@ -420,7 +420,7 @@ static const struct code_case cases[] = {
     {UTOFU_ERR_NOT_SUPPORTED, not_supported, NULL, NULL},
     {UTOFU_ERR_TCQ_OTHER, tcq_other, NULL, NULL},
     {UTOFU_ERR_TCQ_DESC, NULL, NULL, NEVER},
-    {UTOFU_ERR_TCQ_MEMORY, tcq_memory, NULL, NULL},
+    {UTOFU_ERR_TCQ_MEMORY, tcq_memory, "UTOFU_SHM_MAP=0", NULL},
     {UTOFU_ERR_TCQ_STADD, tcq_stadd, NULL, NULL},
     {UTOFU_ERR_TCQ_LENGTH, tcq_length, NULL, NULL},
     {UTOFU_ERR_MRQ_OTHER, NULL, NULL, "failures of the transport itself, which no call makes"},

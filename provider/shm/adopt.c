@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange: write-protect the range with userfaultfd, so that whoever writes to it waits; copy;
+ * put the other mapping in its place, which is one step for everybody; wake the writers, who try
+ * again and find the new pages.
+ *
+ * Between the first and the last of these nothing but the stack and system calls may be used: the
+ * range may contain whatever else this process has, and this thread would wait for itself.
+ */
+#include "adopt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "util/env.h"
+#include "util/log.h"
+#include "vma.h"
+
+#define LOG "shm"
+
+#ifndef UFFD_USER_MODE_ONLY
+#    define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23
+#endif
+/* Newer than many a <linux/userfaultfd.h>. */
+#define FEATURE_WP       (1ull << 0)
+#define FEATURE_WP_SHMEM (1ull << 12)
+
+#define FILE_SIZE        (1ull << 56)
+#define HUGE             (2ull << 20) /* a huge page, where there are any */
+#define CHUNK            (64ull << 20) /* what is exchanged at once: writers wait that long */
+#define MAX_RANGE        (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
+
+enum {
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    COUNT_EVERY = 256, /* how often the mappings are counted */
+    PAGEMAP = 1024,    /* entries that are read at once */
+};
+
+/*
+ * The range may be on its way to a tool that watches the program's calls: under ThreadSanitizer
+ * the exchange would look like a write that races with the other threads. Elsewhere the C library's
+ * function is called, which caches of registered memory (an MPI library's) watch for their part.
+ */
+static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
+{
+#ifdef __SANITIZE_THREAD__
+    return (void *)syscall(SYS_mmap, at, size, PROT_READ | PROT_WRITE, flags, fd, offset);
+#else
+    return mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
+#endif
+}
+
+static bool move_to(void *from, uint64_t size, uint64_t to)
+{
+#ifdef __SANITIZE_THREAD__
+    return syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
+#else
+    return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (void *)(uintptr_t)to;
+#endif
+}
+
+/*
+ * Opening
+ */
+
+/*
+ * Of the user's own accesses only: then a page that goes away under our copying is an error of the
+ * system call that copies, and not a wait for ourselves. The price is that a system call of another
+ * thread that writes there in that moment gets EFAULT.
+ */
+static int open_uffd(void)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = FEATURE_WP | FEATURE_WP_SHMEM};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
+        close(fd); /* EINVAL of a kernel before 5.19 */
+        fd = -1;
+    }
+    return fd;
+}
+
+static int open_memory(struct sp_adopt *a)
+{
+    struct rlimit limit;
+    struct stat st;
+
+    if (sizeof(void *) < 8 || (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                               limit.rlim_cur < FILE_SIZE)) {
+        errno = EFBIG;
+        return -1;
+    }
+    int fd = memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)FILE_SIZE) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
+        fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    a->inode = st.st_ino;
+    a->dev_major = major(st.st_dev);
+    a->dev_minor = minor(st.st_dev);
+    return fd;
+}
+
+/* Does this system give memfds huge pages when they are asked for? */
+static bool huge_pages_allowed(void)
+{
+    char text[128] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}
+
+void sp_adopt_open(struct sp_adopt *a)
+{
+    *a = (struct sp_adopt){.fd = -1, .uffd = -1};
+    if (!ut_env_num(UT_ENV_SHM_MAP))
+        return;
+    a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+    a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
+    a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
+    a->uffd = open_uffd();
+    if (a->uffd < 0) {
+        ut_info(LOG, "registered memory is not mapped: no userfaultfd with write protection (%s)",
+                strerror(errno));
+        return;
+    }
+    a->huge = huge_pages_allowed();
+    a->fd = open_memory(a);
+    if (a->fd < 0) {
+        ut_info(LOG, "registered memory is not mapped: no memfd of %llu bytes (sparse): %s",
+                FILE_SIZE, strerror(errno));
+        sp_adopt_close(a);
+    }
+}
+
+void sp_adopt_close(struct sp_adopt *a)
+{
+    if (a->uffd >= 0)
+        close(a->uffd);
+    if (a->fd >= 0)
+        close(a->fd);
+    a->uffd = a->fd = -1;
+}
+
+bool sp_adopt_check_fd(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 &&
+           st.st_size == (off_t)FILE_SIZE;
+}
+
+/*
+ * What may be adopted
+ */
+
+/* Memory that the program locked must stay locked, and what replaces it would not be. */
+static bool has_locked_memory(void)
+{
+    char buf[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return true;
+    buf[n] = '\0';
+    const char *line = strstr(buf, "VmLck:");
+    return line && strtoul(line + strlen("VmLck:"), NULL, 10) != 0;
+}
+
+/* Every piece may cost two more mappings, of which the kernel allows a process so many. */
+static bool has_too_many_mappings(struct sp_adopt *a)
+{
+    char text[32];
+
+    if (a->num_adopted++ % COUNT_EVERY != 0)
+        return a->too_many;
+    int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    long limit = n > 0 ? strtol(text, NULL, 10) : 65530;
+    bool too_many = sp_vma_count() > limit / 2;
+    if (too_many && !a->too_many)
+        ut_info(LOG, "more than half of the %ld mappings that a process may have are in use: no "
+                     "more registered memory is mapped", limit);
+    a->too_many = too_many;
+    return too_many;
+}
+
+bool sp_adopt_wants(struct sp_adopt *a)
+{
+    if (a->fd < 0)
+        return false;
+    if (a->refuse_every && ++a->count % a->refuse_every == 0)
+        return false;
+    return !has_too_many_mappings(a) && (a->keeps_locks || !has_locked_memory());
+}
+
+static bool is_ours(const struct sp_adopt *a, const struct sp_vma *v)
+{
+    return v->inode == a->inode && v->shared && v->dev_major == a->dev_major &&
+           v->dev_minor == a->dev_minor && v->offset == v->lo;
+}
+
+static bool is_private(const struct sp_vma *v)
+{
+    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable && !v->stack;
+}
+
+/* Calls fn for the parts of [lo, hi) in mappings that are `ours` or else private. */
+static void for_each(struct sp_adopt *a, uint64_t lo, uint64_t hi, bool ours,
+                     void (*fn)(struct sp_adopt *a, uint64_t lo, uint64_t hi))
+{
+    struct sp_vma v, mine;
+    sigset_t all, old;
+
+    if (!sp_vma_find((uintptr_t)&v, &mine))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there, and wait for us */
+    while (lo < hi && sp_vma_find(lo, &v) && v.lo < hi) {
+        uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
+        bool wanted = ours ? is_ours(a, &v) : is_private(&v) && v.lo != mine.lo;
+        for (; wanted && from < to; from += CHUNK)
+            fn(a, from, to - from < CHUNK ? to : from + CHUNK);
+        lo = v.hi;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
+{
+    uint64_t at = *lo, end = *hi, best_lo = *lo, best_hi = *lo;
+    struct sp_vma v;
+
+    while (at < end && sp_vma_find(at, &v) && v.lo < end) {
+        uint64_t from = v.lo > at ? v.lo : at, to = v.hi < end ? v.hi : end;
+        if (is_ours(a, &v)) {
+            if (from == best_hi && best_hi > best_lo)
+                best_hi = to;
+            else if (to - from > best_hi - best_lo)
+                best_lo = from, best_hi = to;
+        }
+        at = v.hi;
+    }
+    *lo = best_lo;
+    *hi = best_hi;
+}
+
+/*
+ * The exchange
+ */
+
+/* Also those who make pages that are not there yet; of a file they are always held back. */
+static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool private)
+{
+    struct uffdio_register r = {
+        .range = {lo, hi - lo},
+        .mode = UFFDIO_REGISTER_MODE_WP | (private ? UFFDIO_REGISTER_MODE_MISSING : 0)};
+    struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+
+    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
+        return false;
+    if (ioctl(a->uffd, UFFDIO_WRITEPROTECT, &w) == 0)
+        return true;
+    ioctl(a->uffd, UFFDIO_UNREGISTER, &r.range);
+    return false;
+}
+
+/* The new mapping is in place, or the old one stays. */
+static void let_writers_go(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool exchanged)
+{
+    struct uffdio_range range = {lo, hi - lo};
+
+    ioctl(a->uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
+}
+
+/*
+ * Makes huge pages of the memfd for the parts of [lo, hi) that are to be written in full. For that
+ * they have to be touched in a mapping that asks for them.
+ */
+static void make_huge(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    lo = (lo + HUGE - 1) & ~(HUGE - 1);
+    hi &= ~(HUGE - 1);
+    if (!a->huge || lo >= hi)
+        return;
+    void *p = map_at(0, hi - lo, MAP_SHARED | MAP_NORESERVE, a->fd, lo);
+    if (p == MAP_FAILED)
+        return;
+    if (madvise(p, hi - lo, MADV_HUGEPAGE) == 0)
+        madvise(p, hi - lo, MADV_POPULATE_WRITE);
+    munmap(p, hi - lo);
+}
+
+static bool write_all(const struct sp_adopt *a, uint64_t from, uint64_t to)
+{
+    make_huge(a, from, to);
+    while (from < to) {
+        long n = syscall(SYS_pwrite64, a->fd, from, to - from, from);
+        if (n <= 0)
+            return false;
+        from += (uint64_t)n;
+    }
+    return true;
+}
+
+/* Copies the pages that are there, in memory or swapped out, to the memfd. */
+static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    uint64_t entries[PAGEMAP];
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t begin = lo; /* of pages that are there */
+    bool ok = fd >= 0;
+
+    for (uint64_t at = lo; ok && at < hi;) {
+        uint64_t n = (hi - at) / a->page_size;
+        size_t bytes = (n < PAGEMAP ? n : PAGEMAP) * sizeof(entries[0]);
+        ssize_t got = pread(fd, entries, bytes, (off_t)(at / a->page_size * sizeof(entries[0])));
+        ok = got > 0;
+        for (ssize_t i = 0; ok && i < got / (ssize_t)sizeof(entries[0]); i++) {
+            if (entries[i] >> 62 == 0) {
+                ok = write_all(a, begin, at);
+                begin = at + a->page_size;
+            }
+            at += a->page_size;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return ok && write_all(a, begin, hi);
+}
+
+static void punch(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+}
+
+static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    punch(a, lo, hi); /* what a late put of a peer left there */
+    if (!hold_writers(a, lo, hi, true))
+        return;
+    bool exchanged = copy_out(a, lo, hi) &&
+                     map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) !=
+                         MAP_FAILED;
+    let_writers_go(a, lo, hi, exchanged);
+    if (exchanged)
+        madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
+}
+
+void sp_adopt_range(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    uint64_t mask = a->page_size - 1;
+
+    lo = (lo + mask) & ~mask;
+    hi &= ~mask;
+    if (lo < hi && hi - lo <= MAX_RANGE && hi <= FILE_SIZE)
+        for_each(a, lo, hi, false, adopt);
+}
+
+static bool read_all(const struct sp_adopt *a, uint64_t from, uint64_t to, uint8_t *copy)
+{
+    madvise(copy, to - from, MADV_POPULATE_WRITE); /* faster than a fault for each page */
+    while (from < to) {
+        long n = syscall(SYS_pread64, a->fd, copy, to - from, from);
+        if (n <= 0)
+            return false;
+        from += (uint64_t)n;
+        copy += n;
+    }
+    return true;
+}
+
+/* Copies the pages that the memfd has to private memory that is otherwise untouched. */
+static bool copy_back(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_t *copy)
+{
+    for (uint64_t at = lo; at < hi;) {
+        off_t data = lseek(a->fd, (off_t)at, SEEK_DATA);
+        if (data < 0 || (uint64_t)data >= hi)
+            return data >= 0 || errno == ENXIO;
+        off_t hole = lseek(a->fd, data, SEEK_HOLE);
+        at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
+        if (!read_all(a, (uint64_t)data, at, copy + ((uint64_t)data - lo)))
+            return false;
+    }
+    return true;
+}
+
+static void give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    uint8_t *copy = map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (copy == MAP_FAILED)
+        return;
+    if (!hold_writers(a, lo, hi, false)) {
+        munmap(copy, hi - lo);
+        return;
+    }
+    bool exchanged = copy_back(a, lo, hi, copy) && move_to(copy, hi - lo, lo);
+    let_writers_go(a, lo, hi, exchanged);
+    if (exchanged)
+        punch(a, lo, hi);
+    else
+        munmap(copy, hi - lo);
+}
+
+void sp_adopt_give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+{
+    if (a->fd >= 0)
+        for_each(a, lo, hi, true, give_back);
+}

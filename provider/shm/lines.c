@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * x86 makes stores visible in the order of the program, each of at most 16 aligned bytes in one
+ * piece where there is AVX, so ascending vector stores do, the last 16 bytes of a line on their own.
+ * Elsewhere a fence stands before the last word of a line and behind it.
+ */
+#include "lines.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#    include <immintrin.h>
+
+#    define IN_ORDER() __asm__ volatile("" ::: "memory")
+
+typedef void lines_fn(uint8_t *to, const uint8_t *from, size_t size);
+
+__attribute__((target("avx"))) static void copy_avx(uint8_t *to, const uint8_t *from, size_t size)
+{
+#    define LOAD(i)     _mm256_loadu_si256((const __m256i *)(const void *)(from + 32 * (i)))
+#    define STORE(i, v) (_mm256_store_si256((__m256i *)(void *)(to + 32 * (i)), v), (void)0)
+
+    for (; size > 0; size -= SP_LINE, to += SP_LINE, from += SP_LINE) {
+        __m256i a = LOAD(0), b = LOAD(1), c = LOAD(2), d = LOAD(3);
+        __m256i e = LOAD(4), f = LOAD(5), g = LOAD(6), h = LOAD(7);
+        STORE(0, a);
+        IN_ORDER();
+        STORE(1, b);
+        IN_ORDER();
+        STORE(2, c);
+        IN_ORDER();
+        STORE(3, d);
+        IN_ORDER();
+        STORE(4, e);
+        IN_ORDER();
+        STORE(5, f);
+        IN_ORDER();
+        STORE(6, g);
+        IN_ORDER();
+        _mm_store_si128((__m128i *)(void *)(to + 224), _mm256_castsi256_si128(h));
+        IN_ORDER();
+        _mm_store_si128((__m128i *)(void *)(to + 240), _mm256_extractf128_si256(h, 1));
+        IN_ORDER();
+    }
+#    undef LOAD
+#    undef STORE
+}
+
+static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
+{
+    for (; size > 0; size -= SP_LINE, to += SP_LINE, from += SP_LINE) {
+        for (int i = 0; i < SP_LINE - 16; i += 16) {
+            _mm_store_si128((__m128i *)(void *)(to + i),
+                            _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+            IN_ORDER();
+        }
+        for (int i = SP_LINE - 16; i < SP_LINE; i += 8) {
+            uint64_t word;
+            memcpy(&word, from + i, 8);
+            __atomic_store_n((uint64_t *)(void *)(to + i), word, __ATOMIC_RELEASE);
+        }
+        IN_ORDER();
+    }
+}
+
+/* Asked once; threads that ask at the same time find the same. */
+static lines_fn *choose(void)
+{
+    static lines_fn *chosen;
+    lines_fn *fn = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
+
+    if (!fn) {
+        fn = __builtin_cpu_supports("avx") ? copy_avx : copy_sse;
+        __atomic_store_n(&chosen, fn, __ATOMIC_RELAXED);
+    }
+    return fn;
+}
+
+void sp_copy_lines(void *to, const void *from, size_t size)
+{
+    choose()(to, from, size);
+}
+
+#else
+
+void sp_copy_lines(void *to, const void *from, size_t size)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+
+    for (; size > 0; size -= SP_LINE, dst += SP_LINE, src += SP_LINE) {
+        uint64_t word;
+        memcpy(dst, src, SP_LINE - 8);
+        memcpy(&word, src + SP_LINE - 8, 8);
+        __atomic_store_n((uint64_t *)(void *)(dst + SP_LINE - 8), word, __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+    }
+}
+
+#endif

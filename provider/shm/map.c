@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows: pieces of the peer's memfd of one size, aligned to it, because an offset there is an
+ * address. What of a window may be used, the table of regions says. */
+#include "map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "util/log.h"
+
+enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
+#define WINDOW_SIZE (1ull << WINDOW_BITS)
+#define HUGE        (2ull << 20)
+
+struct window {
+    struct window *next;           /* in its bucket */
+    struct window *newer, *older;  /* by last use */
+    uint64_t number;               /* times WINDOW_SIZE: its first address */
+    uint8_t *at;
+};
+
+struct sp_map {
+    struct window **buckets;
+    uint32_t num_buckets, num_windows;
+    struct window *newest, *oldest;
+};
+
+static struct window **bucket_of(const struct sp_map *map, uint64_t number)
+{
+    return &map->buckets[(number * 0x9e3779b97f4a7c15ull >> 32) & (map->num_buckets - 1)];
+}
+
+static void leave_order(struct sp_map *map, struct window *w)
+{
+    *(w->newer ? &w->newer->older : &map->newest) = w->older;
+    *(w->older ? &w->older->newer : &map->oldest) = w->newer;
+}
+
+static void make_newest(struct sp_map *map, struct window *w)
+{
+    w->newer = NULL;
+    w->older = map->newest;
+    *(map->newest ? &map->newest->newer : &map->oldest) = w;
+    map->newest = w;
+}
+
+static void drop(struct sp_conn *conn, struct window *w)
+{
+    struct sp_map *map = conn->map;
+    struct window **at = bucket_of(map, w->number);
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    leave_order(map, w);
+    map->num_windows--;
+    conn->rmt_hot.key = 0; /* it may lead there */
+    munmap(w->at, WINDOW_SIZE);
+    __atomic_sub_fetch(&conn->ep->prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
+    free(w);
+}
+
+static struct sp_map *map_of(struct sp_conn *conn)
+{
+    struct sp_map *map = conn->map;
+
+    if (map)
+        return map;
+    map = calloc(1, sizeof(*map));
+    if (!map)
+        return NULL;
+    map->num_buckets = FIRST_BUCKETS;
+    map->buckets = calloc(map->num_buckets, sizeof(struct window *));
+    if (!map->buckets) {
+        free(map);
+        return NULL;
+    }
+    conn->map = map;
+    return map;
+}
+
+static void grow(struct sp_map *map)
+{
+    uint32_t n = map->num_buckets * 4;
+    struct window **buckets = calloc(n, sizeof(struct window *));
+
+    if (!buckets)
+        return; /* longer chains, nothing else */
+    free(map->buckets);
+    map->buckets = buckets;
+    map->num_buckets = n;
+    for (struct window *w = map->newest; w; w = w->older) {
+        struct window **b = bucket_of(map, w->number);
+        w->next = *b;
+        *b = w;
+    }
+}
+
+/* A connection may have one window, whatever others have. */
+static void make_room(struct sp_conn *conn)
+{
+    struct sp_prov *prov = conn->ep->prov;
+
+    while (conn->map->oldest && __atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) +
+                                        WINDOW_SIZE > prov->max_mapped_bytes)
+        drop(conn, conn->map->oldest);
+}
+
+/* Addresses for a window, aligned so that huge pages of the memfd are huge pages here. */
+static uint8_t *map_window(int fd, uint64_t number)
+{
+    uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (all == MAP_FAILED)
+        return NULL;
+    size_t skip = -(uintptr_t)all & (HUGE - 1);
+    uint8_t *at = mmap(all + skip, WINDOW_SIZE, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(number << WINDOW_BITS));
+    if (at == MAP_FAILED) {
+        int error = errno;
+        munmap(all, WINDOW_SIZE + HUGE);
+        errno = error;
+        return NULL;
+    }
+    if (skip > 0)
+        munmap(all, skip);
+    munmap(at + WINDOW_SIZE, HUGE - skip);
+    madvise(at, WINDOW_SIZE, MADV_DONTDUMP);
+    madvise(at, WINDOW_SIZE, MADV_DONTFORK);
+    return at;
+}
+
+static struct window *window_new(struct sp_conn *conn, uint64_t number)
+{
+    struct sp_prov *prov = conn->ep->prov;
+    struct sp_map *map = map_of(conn);
+    struct window *w = map ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w)
+        return NULL;
+    make_room(conn);
+    w->at = map_window(conn->peer->map_fd, number);
+    if (!w->at) {
+        if (!__atomic_exchange_n(&prov->told_no_map, true, __ATOMIC_RELAXED))
+            ut_info(SP_LOG, "cannot map %llu bytes of process %ld: %s; its memory is reached by "
+                            "other ways", WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
+        free(w);
+        return NULL;
+    }
+    __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
+    w->number = number;
+    if (map->num_windows++ >= 2 * map->num_buckets)
+        grow(map);
+    struct window **b = bucket_of(map, number);
+    w->next = *b;
+    *b = w;
+    make_newest(map, w);
+    return w;
+}
+
+static struct window *window_at(struct sp_conn *conn, uint64_t at)
+{
+    struct sp_map *map = conn->map;
+    uint64_t number = at >> WINDOW_BITS;
+    struct window *w = map ? *bucket_of(map, number) : NULL;
+
+    while (w && w->number != number)
+        w = w->next;
+    if (!w)
+        return window_new(conn, number);
+    if (w != map->newest) {
+        leave_order(map, w);
+        make_newest(map, w);
+    }
+    return w;
+}
+
+/* Remembers the part of the region that lies in this window, unless some access is not allowed. */
+static void make_hot(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
+                     const struct window *w)
+{
+    const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
+    uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;
+
+    if ((run->word >> 1 & all) != all)
+        return;
+    lo = run->lo > lo ? run->lo : lo;
+    hi = run->hi < hi ? run->hi : hi;
+    conn->rmt_hot = (struct sp_hot){.key = rkey,
+                                    .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
+                                    .valid = run->word,
+                                    .base = lo,
+                                    .size = hi - lo,
+                                    .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
+}
+
+struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
+{
+    struct sp_mr_run run;
+
+    if (conn->peer->map_fd < 0 ||
+        !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) || at >= run.hi)
+        return (struct sp_piece){NULL, size};
+    if (at < run.lo)
+        return (struct sp_piece){NULL, size < run.lo - at ? size : run.lo - at};
+    struct window *w = window_at(conn, at);
+    if (!w)
+        return (struct sp_piece){NULL, size};
+    make_hot(conn, rkey, &run, w);
+    uint64_t offset = at & (WINDOW_SIZE - 1), left = WINDOW_SIZE - offset;
+    if (left > run.hi - at)
+        left = run.hi - at;
+    return (struct sp_piece){w->at + offset, size < left ? size : left};
+}
+
+bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
+{
+    struct sp_mr_run run;
+
+    return size > 0 && conn->peer->map_fd >= 0 &&
+           sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) && at >= run.lo && at < run.hi &&
+           size <= run.hi - at;
+}
+
+void sp_map_free(struct sp_conn *conn)
+{
+    if (!conn->map)
+        return;
+    while (conn->map->oldest)
+        drop(conn, conn->map->oldest);
+    free(conn->map->buckets);
+    free(conn->map);
+    conn->map = NULL;
+}

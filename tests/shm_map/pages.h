@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of mapped registration share: what the kernel says of this process's memory, and
+ * system calls that are forbidden from some moment on. Uses the harness and utofu.h. */
+#ifndef UT_TEST_PAGES_H
+#define UT_TEST_PAGES_H
+
+#include "ends.h"
+
+enum { PAGE = 4096 };
+
+/* Bytes of [at, at + size) that other processes may map. */
+size_t pages_mapped(const void *at, size_t size);
+/* Is mapping on, and does this kernel have what it needs? */
+bool pages_can_be_mapped(void);
+int pages_num_descriptors(void);
+/* KiB that "/proc/self/status" gives for a name like "RssShmem:". */
+size_t pages_status_kib(const char *name);
+size_t pages_num_mappings(void);
+
+/* From now on these system calls of this process fail with EPERM. Up to the first -1. */
+void pages_forbid(const int *calls);
+extern const int pages_cross_memory_attach[], pages_userfaultfd[];
+
+#endif

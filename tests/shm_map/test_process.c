@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mapped registration and the process around it: its death, its children, its limits, and kernels
+ * that forbid one way or another.
+ */
+#include "pages.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(map_process);
+
+enum { SIZE = 64 * PAGE };
+
+static uint64_t get(int n)
+{
+    return atomic_load(ut_cell(n));
+}
+
+static void set(int n, uint64_t value)
+{
+    atomic_store(ut_cell(n), value);
+}
+
+static void nap(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static int put(const struct ut_end *end, const struct ut_peer *to, size_t at, size_t size)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_put(end->vcq, to->id, end->stadd + at, to->stadd + at, size, 0, UT_LCL, NULL);
+
+    return rc ? rc : ut_await_mrq(end->vcq, &notice);
+}
+
+static int get_back(const struct ut_end *end, const struct ut_peer *to, size_t at, size_t size)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_get(end->vcq, to->id, end->stadd + at, to->stadd + at, size, 0, UT_LCL, NULL);
+
+    return rc ? rc : ut_await_mrq(end->vcq, &notice);
+}
+
+static int add(const struct ut_end *end, const struct ut_peer *to, size_t at, uint64_t *old)
+{
+    struct utofu_mrq_notice notice = {0};
+    int rc = utofu_armw8(end->vcq, to->id, UTOFU_ARMW_OP_ADD, 1, to->stadd + at, 0, UT_LCL, NULL);
+
+    rc = rc ? rc : ut_await_mrq(end->vcq, &notice);
+    *old = notice.rmt_value;
+    return rc;
+}
+
+/*
+ * Death
+ */
+
+/* Both put, get and add all the time; one is killed. The other is told, or never notices. */
+static void killed(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+    uint64_t old, done = 0;
+    int rc = 0;
+
+    (void)arg;
+    ut_open_all(&end, SIZE, peers);
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, SIZE));
+    ut_barrier();
+    while (rc == 0 && get(0) < 3000) {
+        size_t size = 1 + ut_random_below(40000), at = ut_random_below(SIZE - size);
+        rc = put(&end, &peers[!ut_rank], at, size);
+        rc = rc ? rc : get_back(&end, &peers[!ut_rank], at, size);
+        rc = rc ? rc : add(&end, &peers[!ut_rank], at & ~7ul, &old);
+        if (ut_rank == 1 && ++done == 200) {
+            set(1, 1);
+            raise(SIGKILL);
+        }
+        if (get(1))
+            atomic_fetch_add(ut_cell(0), 1);
+        ut_relax();
+    }
+    CHECK(rc == 0 || rc == UTOFU_ERR_MRQ_PEER, "%s", ut_rc_name(rc));
+    while (rc == 0) { /* and in the end it is told */
+        rc = put(&end, &peers[!ut_rank], 0, 8);
+        nap(1);
+    }
+    CHECK_RC(rc, UTOFU_ERR_MRQ_PEER);
+    /* what the dead one mapped of ours, and we of it, harms nobody */
+    memset(end.mem, 1, SIZE);
+    ut_end_close(&end);
+}
+
+Test(map_process, death_of_a_peer_under_traffic_is_an_error_and_no_signal)
+{
+    for (int i = 0; i < 5; i++)
+        ut_run(&(struct ut_run_opts){.n = 2, .may_die = 2, .env = {"UTOFU_PEER_TIMEOUT=1"}}, killed,
+               NULL);
+}
+
+/* A peer uses memory that its owner deregisters, registers anew, and unmaps. */
+static void deregistered(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2], theirs[2];
+    struct ut_peer mine = {0};
+    uint8_t *mem = ut_pages(SIZE);
+
+    (void)arg;
+    ut_open_all(&end, SIZE, peers);
+    for (int round = 0; round < 50; round++) {
+        mine.id = end.id;
+        memset(mem, round, SIZE);
+        CHECK_OK(utofu_reg_mem(end.vcq, mem, SIZE, 0, &mine.stadd));
+        ut_allgather(&mine, theirs, sizeof(mine));
+        memset(end.mem, 0x80, SIZE);
+        CHECK_OK(put(&end, &theirs[!ut_rank], 8, 16)); /* hot now */
+        CHECK_OK(put(&end, &theirs[!ut_rank], 2 * PAGE, PAGE));
+        ut_barrier();
+        CHECK(mem[7] == round && mem[8] == 0x80 && mem[2 * PAGE] == 0x80);
+        CHECK_OK(utofu_dereg_mem(end.vcq, mine.stadd, 0));
+        ut_barrier();
+        CHECK_RC(put(&end, &theirs[!ut_rank], 0, 8), UTOFU_ERR_MRQ_RMT_STADD);
+        CHECK_RC(get_back(&end, &theirs[!ut_rank], 0, 8), UTOFU_ERR_MRQ_RMT_STADD);
+        uint64_t old;
+        CHECK_RC(add(&end, &theirs[!ut_rank], 0, &old), UTOFU_ERR_MRQ_RMT_STADD);
+        ut_barrier();
+        CHECK(mem[0] == round && mem[8] == 0x80 && mem[SIZE - 1] == round);
+        if (round % 10 == 9) { /* other memory at the same place */
+            munmap(mem, SIZE);
+            CHECK(mmap(mem, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                       -1, 0) == mem);
+        }
+    }
+    ut_close_all(&end);
+}
+
+Test(map_process, what_was_mapped_and_is_deregistered_is_refused)
+{
+    ut_run(&(struct ut_run_opts){.n = 2}, deregistered, NULL);
+}
+
+/*
+ * Children
+ */
+
+static volatile uint8_t *touched;
+
+static int child_that_reads(const uint8_t *at)
+{
+    pid_t pid = fork();
+    int status;
+
+    touched = (volatile uint8_t *)(uintptr_t)at;
+    if (pid == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(*touched == 9 ? 0 : 1);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+/* Pages that belong to registered memory alone are not there in a child; their neighbours are. */
+static void children(void *arg)
+{
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+    uint8_t *mem = ut_pages(8 * PAGE);
+
+    (void)arg;
+    memset(mem, 9, 8 * PAGE);
+    CHECK_OK(utofu_create_vcq(0, 0, &vcq));
+    CHECK_OK(utofu_reg_mem(vcq, mem + 100, 4 * PAGE, 0, &stadd));
+    CHECK_EQ(child_that_reads(mem), 0);
+    CHECK_EQ(child_that_reads(mem + 100), 0); /* shares its page with others */
+    CHECK_EQ(child_that_reads(mem + 100 + 4 * PAGE - 1), 0);
+    int status = child_that_reads(mem + PAGE);
+    if (pages_can_be_mapped())
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "0x%x", status);
+    else
+        CHECK_EQ(status, 0);
+    CHECK_EQ(system("exit 5"), 5 << 8);
+    CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
+    CHECK_EQ(child_that_reads(mem + PAGE), 0);
+    CHECK_OK(utofu_free_vcq(vcq));
+}
+
+Test(map_process, child_of_fork_has_what_the_manual_says)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, children, NULL);
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_SHM_MAP=0"}}, children, NULL);
+}
+
+/*
+ * Limits
+ */
+
+/* A sanitizer's own memory is not told from the program's. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#    define SANITIZED 1
+#else
+#    define SANITIZED 0
+#endif
+
+static void many(void *arg)
+{
+    enum { REGIONS = 10000, EACH = 3 * PAGE };
+    utofu_stadd_t *stadds = calloc(REGIONS, sizeof(*stadds));
+    utofu_vcq_hdl_t vcq;
+    uint8_t *mem = ut_pages((size_t)REGIONS * EACH);
+
+    (void)arg;
+    CHECK_OK(utofu_create_vcq(0, 0, &vcq));
+    memset(mem, 5, (size_t)REGIONS * EACH);
+    size_t before = pages_status_kib("VmRSS:");
+    for (size_t i = 0; i < REGIONS; i++) /* the middle page of each is whole */
+        CHECK_OK(utofu_reg_mem(vcq, mem + i * EACH + 1, EACH - 2, 0, &stadds[i]));
+    size_t after = pages_status_kib("VmRSS:");
+    CHECK(pages_num_descriptors() < 64, "%d descriptors", pages_num_descriptors());
+    CHECK(SANITIZED || after < before + 8192, "%zu KiB more", after - before);
+    CHECK(pages_num_mappings() < 40000, "%zu mappings", pages_num_mappings());
+    if (pages_can_be_mapped())
+        CHECK_EQ(pages_mapped(mem, (size_t)REGIONS * EACH), REGIONS * PAGE);
+    for (size_t i = 0; i < REGIONS; i++)
+        CHECK_OK(utofu_dereg_mem(vcq, stadds[i], 0));
+    CHECK_EQ(pages_mapped(mem, (size_t)REGIONS * EACH), 0);
+    for (size_t i = 0; i < (size_t)REGIONS * EACH; i += 512)
+        CHECK_EQ(mem[i], 5);
+    after = pages_status_kib("VmRSS:");
+    CHECK(SANITIZED || after < before + 8192, "%zu KiB more at the end", after - before);
+    CHECK_OK(utofu_free_vcq(vcq));
+    free(stadds);
+}
+
+Test(map_process, ten_thousand_regions_cost_few_descriptors_and_little_memory)
+{
+    ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, many, NULL);
+}
+
+/* More of a peer's memory than may be mapped at once: 256 MiB are one window. */
+static void windows(void *arg)
+{
+    const size_t size = (size_t)3 << 30;
+    struct ut_end end;
+    struct ut_peer peers[2], theirs[2], mine = {0};
+    uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)arg;
+    CHECK(mem != MAP_FAILED);
+    ut_open_all(&end, SIZE, peers);
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, size, 0, &mine.stadd));
+    mine.id = end.id;
+    ut_allgather(&mine, theirs, sizeof(mine));
+    for (uint64_t i = 0; i < 400; i++) {
+        struct utofu_mrq_notice notice;
+        struct ut_rng rng = ut_rng_start(i * 2 + (uint64_t)ut_rank);
+        size_t length = 8 + ut_rng_below(&rng, 3 * PAGE);
+        size_t border = ((size_t)1 + ut_rng_below(&rng, 11)) << 28; /* across windows too */
+        size_t at = border - ut_rng_below(&rng, length);
+        memset(end.mem, (int)i, length);
+        CHECK_OK(utofu_put(end.vcq, theirs[!ut_rank].id, end.stadd, theirs[!ut_rank].stadd + at,
+                           length, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        memset(end.mem, 0, length);
+        CHECK_OK(utofu_get(end.vcq, theirs[!ut_rank].id, end.stadd, theirs[!ut_rank].stadd + at,
+                           length, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        for (size_t k = 0; k < length; k++)
+            CHECK_EQ(end.mem[k], (uint8_t)i);
+    }
+    CHECK(pages_status_kib("VmRSS:") < 200 << 10);
+    ut_barrier();
+    CHECK_OK(utofu_dereg_mem(end.vcq, mine.stadd, 0));
+    ut_close_all(&end);
+}
+
+Test(map_process, windows_come_and_go_within_their_limit)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP_LIMIT=768"}}, windows, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2}, windows, NULL);
+}
+
+/*
+ * What a kernel may forbid
+ */
+
+/* Without help of the target, which does not call the library meanwhile, and has no thread. */
+static void without_ptrace(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+    uint64_t old = 99;
+
+    (void)arg;
+    pages_forbid(pages_cross_memory_attach);
+    ut_open_all(&end, SIZE, peers);
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both, up to its end */
+    ut_flush(&end, &peers[!ut_rank]);
+    atomic_fetch_add(ut_cell(2), 1);
+    while (get(2) < 2) {
+        ut_expect_nothing(end.vcq);
+        ut_relax();
+    }
+    ut_barrier();
+    if (ut_rank == 0) {
+        memset(end.mem, 0x33, SIZE);
+        set(0, 1);
+        if (pages_can_be_mapped()) {
+            CHECK_OK(put(&end, &peers[1], PAGE, 32 * PAGE));
+            CHECK_OK(add(&end, &peers[1], 2 * PAGE, &old));
+            CHECK_EQ(old, 0x3333333333333333);
+            memset(end.mem, 0, SIZE);
+            CHECK_OK(get_back(&end, &peers[1], PAGE, PAGE));
+            CHECK_EQ(end.mem[PAGE], 0x33);
+        } else { /* the twin: it takes the target's calls */
+            struct utofu_mrq_notice notice;
+            CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd + PAGE, PAGE, 0,
+                               UT_LCL, NULL));
+            for (int i = 0; i < 100; i++) {
+                CHECK_RC(utofu_poll_mrq(end.vcq, 0, &notice), UTOFU_ERR_NOT_FOUND);
+                nap(1);
+            }
+        }
+        set(0, 2);
+    } else {
+        while (get(0) < 2) /* calls nothing */
+            nap(1);
+        CHECK_EQ(end.mem[PAGE], pages_can_be_mapped() ? 0x33 : 0);
+    }
+    if (!pages_can_be_mapped() && ut_rank == 0) {
+        struct utofu_mrq_notice notice;
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        set(1, 1);
+    }
+    while (!pages_can_be_mapped() && get(1) == 0)
+        ut_expect_nothing(end.vcq);
+    ut_close_all(&end);
+}
+
+Test(map_process, memory_is_reached_without_permission_to_trace)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0"}}, without_ptrace, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0", "UTOFU_SHM_MAP=0"}},
+           without_ptrace, NULL);
+}
+
+static void without_userfaultfd(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+    uint64_t old;
+
+    (void)arg;
+    pages_forbid(pages_userfaultfd);
+    ut_open_all(&end, SIZE, peers);
+    CHECK_EQ(pages_mapped(end.mem, SIZE), 0);
+    memset(end.mem + PAGE, 3, PAGE);
+    CHECK_OK(put(&end, &peers[!ut_rank], PAGE, PAGE));
+    CHECK_OK(add(&end, &peers[!ut_rank], 0, &old));
+    CHECK_EQ(old, 0);
+    ut_close_all(&end);
+}
+
+Test(map_process, kernel_without_userfaultfd_is_said_once)
+{
+    struct ut_outcome out[2];
+    char report[4096];
+
+    if (!pages_can_be_mapped())
+        return;
+    if (!ut_run_collect(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_LOG_LEVEL=info"}},
+                        without_userfaultfd, NULL, out, report, sizeof(report)))
+        cr_assert_fail("%s", report);
+    for (int i = 0; i < 2; i++) {
+        const char *line = strstr(out[i].output, "registered memory is not mapped");
+        cr_assert(line, "no line in: %s", out[i].output);
+        cr_assert(!strstr(line + 1, "registered memory is not mapped"), "twice");
+    }
+}
