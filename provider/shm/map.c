@@ -14,11 +14,16 @@ enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #define WINDOW_SIZE (1ull << WINDOW_BITS)
 #define HUGE        (2ull << 20)
 
+#ifndef MADV_POPULATE_READ
+#    define MADV_POPULATE_READ 22
+#endif
+
 struct window {
     struct window *next;           /* in its bucket */
     struct window *newer, *older;  /* by last use */
     uint64_t number;               /* times WINDOW_SIZE: its first address */
     uint8_t *at;
+    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bits: blocks that are there for good */
 };
 
 struct sp_map {
@@ -214,6 +219,40 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
     if (left > run.hi - at)
         left = run.hi - at;
     return (struct sp_piece){w->at + offset, size < left ? size : left};
+}
+
+static bool touch(struct window *w, uint64_t block)
+{
+    uint64_t bit = 1ull << block % 64, *word = &w->touched[block / 64];
+    bool first = !(*word & bit);
+
+    *word |= bit;
+    return first;
+}
+
+/* Whole blocks only, each once. Reading maps several pages at a time, and for writing too. */
+void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
+{
+    const struct sp_map *map = conn->map;
+    struct window *w = map ? *bucket_of(map, at >> WINDOW_BITS) : NULL;
+
+    while (w && w->number != at >> WINDOW_BITS)
+        w = w->next;
+    if (!w)
+        return;
+    uint64_t offset = at & (WINDOW_SIZE - 1);
+    uint64_t block = (offset + SP_MAP_BLOCK - 1) / SP_MAP_BLOCK;
+    uint64_t end = (offset + size) / SP_MAP_BLOCK;
+    while (block < end) {
+        uint64_t first = block;
+        while (block < end && touch(w, block))
+            block++;
+        if (block > first)
+            madvise(w->at + first * SP_MAP_BLOCK, (block - first) * SP_MAP_BLOCK,
+                    MADV_POPULATE_READ);
+        else
+            block++;
+    }
 }
 
 bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)

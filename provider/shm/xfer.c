@@ -189,6 +189,8 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
                      bool write)
 {
     if (p->at) {
+        if (p->size >= SP_MAP_BLOCK)
+            sp_map_prefault(conn, rmt, p->size);
         copy(write ? p->at : lcl, write ? lcl : p->at, p->size);
         return 0;
     }
@@ -265,6 +267,8 @@ static __attribute__((noinline)) int write_mapped(struct sp_conn *conn, const st
 {
     if (__builtin_expect(!allows_local(conn, x, 0), 0))
         return -EPERM;
+    if (x->length >= SP_MAP_BLOCK)
+        sp_map_prefault(conn, x->rmt, x->length);
     if (!(x->flags & PROV_NOTIFY)) {
         copy(to, x->lcl, x->length);
         return PROV_COMPLETE | PROV_SRC_FREE;
@@ -306,6 +310,8 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
         return read_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
         return -EPERM;
+    if (x->length >= SP_MAP_BLOCK)
+        sp_map_prefault(conn, x->rmt, x->length);
     copy(x->lcl, from, x->length);
     return PROV_COMPLETE | PROV_SRC_FREE;
 }

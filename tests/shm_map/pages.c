@@ -14,6 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Tests that want regions refused say so themselves. */
+__attribute__((constructor)) static void refuse_nothing(void)
+{
+    unsetenv("UTOFU_SHM_MAP_REFUSE");
+}
+
 size_t pages_mapped(const void *at, size_t size)
 {
     unsigned long lo = (unsigned long)at, hi = lo + size;
