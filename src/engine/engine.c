@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 /* What posting one descriptor led to. */
 enum outcome {
@@ -57,6 +58,16 @@ static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct 
     n->edata = d->edata;
 }
 
+/* What is told of a slot that is complete: to the program, and to whoever watches the VCQ. */
+static void tell(struct ut_link *link, struct ut_slot *slot)
+{
+    if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
+        ut_watch_done(link, slot);
+    if (slot->mrq_rc ||
+        (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
+        write_local_notice(link->vcq, link, slot);
+}
+
 static void retire(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -68,9 +79,9 @@ static void retire(struct ut_link *link)
         link->first = slot->next;
         if (link->first == UT_NO_SLOT)
             link->last = UT_NO_SLOT;
-        if (slot->mrq_rc || (!slot->tcq_rc &&
-                             (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
-            write_local_notice(vcq, link, slot);
+        if (slot->mrq_rc ||
+            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED)))
+            tell(link, slot);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
     }
@@ -128,6 +139,8 @@ static int rmt_mrq_error(enum ut_stag_result r)
 /* A negative return of the provider, with nothing of the operation posted. */
 static enum outcome refused(struct ut_link *link, struct ut_slot *slot, int rc)
 {
+    if (link->vcq->watch && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
+        ut_watch_retry(link);
     switch (rc) {
     case -EAGAIN:
         ut_link_wait(link);
@@ -628,6 +641,13 @@ static void flush(struct ut_vcq *vcq)
         vcq->eps[i].ops->ep_flush(vcq->eps[i].ep);
 }
 
+static void start_watched(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    ut_watch_start(vcq, slot);
+    start(vcq, slot);
+    ut_watch_started(vcq, slot);
+}
+
 /* Starts descriptors up to the schedule pointer; in free mode that is the tail. */
 static void start_due(struct ut_vcq *vcq)
 {
@@ -643,7 +663,11 @@ static void start_due(struct ut_vcq *vcq)
                 break;
             vcq->started++;
         }
-        start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
+        if (__builtin_expect(vcq->watch != NULL, 0))
+            start_watched(vcq, slot);
+        else
+            start(vcq, slot);
     }
     if (batch)
         flush(vcq);
@@ -652,17 +676,22 @@ static void start_due(struct ut_vcq *vcq)
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     bool alone = n == 1 && !delay && vcq->toq_exec == vcq->toq_tail &&
-                 !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
+                 !(vcq->flags & (UTOFU_VCQ_FLAG_SESSION_MODE | UT_VCQ_WATCHED));
 
     for (uint32_t i = 0; i < n; i++) {
         struct ut_slot *slot = ut_engine_slot(vcq, i);
         memset(slot->as_new, 0, sizeof(slot->as_new));
         slot->state = UT_SLOT_SUBMITTED;
     }
-    vcq->toq_tail += n;
-    if (__builtin_expect(alone, 1))
+    if (__builtin_expect(alone, 1)) {
+        vcq->toq_tail++;
         start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
-    else if (!delay)
+        return;
+    }
+    if (vcq->watch)
+        ut_watch_submit(vcq, n);
+    vcq->toq_tail += n;
+    if (!delay)
         start_due(vcq);
 }
 
@@ -736,6 +765,8 @@ static int make_room(struct ut_vcq *vcq, uint32_t n)
     if (room(vcq) >= n)
         return 0;
     nudge(vcq);
+    if (vcq->watch)
+        ut_watch_busy(vcq);
     return UTOFU_ERR_BUSY;
 }
 
@@ -828,6 +859,8 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
         if (slot->pending == 0)
             finish(link, slot);
     } else if (status == PROV_RMT_ACCESS) {
+        if (link->vcq->watch)
+            ut_watch_retry(link);
         slot->state = UT_SLOT_WAITING;
         slot->stage = 0;
         slot->fresh = false;
@@ -1051,6 +1084,8 @@ void ut_engine_rewind(struct ut_link *link)
             slot->state = UT_SLOT_DONE;
             continue;
         }
+        if (vcq->watch && slot->state == UT_SLOT_POSTED)
+            ut_watch_retry(link);
         /* stage > 0 tells ut_engine_delivered() that the peer may have it */
         slot->state = UT_SLOT_WAITING;
         if (resume == UT_NO_SLOT)
