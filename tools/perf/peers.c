@@ -40,7 +40,7 @@ static struct {
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
-static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[64];
+static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[PATH_MAX - 64];
 static bool first_row = true;
 
 static void remove_work(void)
@@ -261,7 +261,8 @@ int perf_peers(void)
     const char *list[] = {peer, "list", NULL};
 
     find_programs();
-    snprintf(work, sizeof(work), "/tmp/utofu-perf.XXXXXX");
+    const char *tmp = getenv("TMPDIR");
+    snprintf(work, sizeof(work), "%s/utofu-perf.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(work))
         party_fail(1, "%s: %s", work, strerror(errno));
     atexit(remove_work);
