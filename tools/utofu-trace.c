@@ -199,7 +199,8 @@ static void copy(struct input *in, char *line, FILE *out)
         fputs(line, out);
         return;
     }
-    double at = strtod(ts + 5, &rest) + in->offset - first_offset;
+    /* the difference first: a time of day in microseconds leaves a double no fraction to speak of */
+    double at = strtod(ts + 5, &rest) + (in->offset - first_offset);
     fprintf(out, "%.*s%.3f%s", (int)(ts + 5 - line), line, at, rest);
 }
 
@@ -260,8 +261,10 @@ int main(int argc, char **argv)
     }
     uint64_t loose = count_loose();
     if (unfinished)
-        fprintf(stderr, "utofu-trace: %d of %d files end early: their processes did not exit, or "
-                        "reached UTOFU_TRACE_LIMIT\n", unfinished, n);
+        fprintf(stderr,
+                "utofu-trace: %d of %d files end early: their processes did not exit, or "
+                "reached UTOFU_TRACE_LIMIT\n",
+                unfinished, n);
     if (loose)
         fprintf(stderr, "utofu-trace: %" PRIu64 " of %zu arrows have only one end%s\n", loose,
                 num_arrows, check ? "" : " and are left out");

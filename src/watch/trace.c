@@ -160,8 +160,7 @@ static void write_op(const struct ut_watch_event *e)
     put(",\"dur\":%.3f,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
         "\"complete_us\":%.3f%s}}",
         us(e->length ? e->length : 1), e->bytes, e->edata, (unsigned long long)e->peer, e->rc,
-        e->done ? us(e->done - e->at) : us(e->length),
-        e->unfinished ? ",\"unfinished\":true" : "");
+        e->done ? us(e->done - e->at) : us(e->length), e->unfinished ? ",\"unfinished\":true" : "");
     if (e->done) {
         uint64_t id = own_id();
         head('b', name, "under way", e->track, e->at);
@@ -198,7 +197,7 @@ static void write_gate(const struct ut_watch_event *e)
         [UT_SLICE_SIGNAL] = "signal", [UT_SLICE_PACKET] = "packet", [UT_SLICE_START] = "start",
         [UT_SLICE_RELAY] = "relay",   [UT_SLICE_RESULT] = "result",
     };
-    const char *name = e->kind != UT_SLICE_BARRIER               ? names[e->kind]
+    const char *name = e->kind != UT_SLICE_BARRIER           ? names[e->kind]
                        : e->edata == UTOFU_REDUCE_OP_BARRIER ? "barrier"
                                                              : "reduction";
 
@@ -209,8 +208,8 @@ static void write_gate(const struct ut_watch_event *e)
 
 static void write_name(const struct ut_watch_event *e)
 {
-    put(",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"", rank,
-        e->track);
+    put(",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"",
+        rank, e->track);
     if (e->kind == UT_NAME_GATE)
         put("%s gate %lld, TNI %u", e->rank < UT_NUM_START_GATES ? "start" : "relay",
             (long long)e->rank, e->bytes);
@@ -218,7 +217,8 @@ static void write_name(const struct ut_watch_event *e)
         put("VCQ %016llx, TNI %u CQ %lld component %u%s", (unsigned long long)e->peer, e->bytes,
             (long long)e->rank, e->sps, e->kind == UT_NAME_SESSION ? ", session mode" : "");
     put("\"}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
-        "\"args\":{\"sort_index\":%u}}", rank, e->track, e->track);
+        "\"args\":{\"sort_index\":%u}}",
+        rank, e->track, e->track);
 }
 
 static void write_event(const struct ut_watch_event *e)
@@ -258,8 +258,10 @@ void ut_trace_write(const struct ut_watch_event *events, uint32_t count)
     pthread_mutex_lock(&file_lock);
     for (uint32_t i = 0; i < count && file >= 0; i++) {
         if (limit && written + used >= limit && events[i].what != UT_EVENT_NAME) {
-            ut_error("watch", "the timeline of UTOFU_TRACE has reached UTOFU_TRACE_LIMIT, %llu MiB, "
-                              "and ends here", (unsigned long long)(limit >> 20));
+            ut_error("watch",
+                     "the timeline of UTOFU_TRACE has reached UTOFU_TRACE_LIMIT, %llu MiB, "
+                     "and ends here",
+                     (unsigned long long)(limit >> 20));
             put("\n]\n");
             write_text();
             close(file);
@@ -334,9 +336,10 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
         if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
             *c = '?';
     put("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"rank\":%u,\"host\":"
-        "\"%016llx\",\"monotonic_to_realtime_us\":%.3f}}", rank, rank, (unsigned long long)host,
-        (double)time_of_day_offset() * 1e-3);
-    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on %s\"}}",
+        "\"%016llx\",\"monotonic_to_realtime_us\":%.3f}}",
+        rank, rank, (unsigned long long)host, (double)time_of_day_offset() * 1e-3);
+    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
+        "%s\"}}",
         rank, rank, name);
     put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}",
         rank, rank);

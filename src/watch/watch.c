@@ -198,8 +198,10 @@ int ut_watch_open(const struct ut_job_info *info, uint64_t host)
     if (*pattern) {
         int rc = ut_trace_open(pattern, job, host, path);
         if (rc != 0) {
-            ut_error("watch", "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write "
-                              "%s: %s", pattern, path, strerror(-rc));
+            ut_error("watch",
+                     "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write "
+                     "%s: %s",
+                     pattern, path, strerror(-rc));
             return UTOFU_ERR_FATAL;
         }
         tracing = true;
@@ -630,8 +632,7 @@ static void end_arrival(const struct arrival *a)
     e->peer = link->peer;
     e->rank = p->rank;
     if (a->flow)
-        e->flow =
-            message_flow(link->peer_session, link->vcq->session_number, link->rx_number);
+        e->flow = message_flow(link->peer_session, link->vcq->session_number, link->rx_number);
 }
 
 static void watch_notify(void *ctx, uint32_t imm)
@@ -778,8 +779,7 @@ static void gate_slice(struct ut_watch *w, const struct ut_gate *g, enum ut_watc
 static void gate_arrows(struct ut_watch *w, const struct ut_gate *g, uint64_t at)
 {
     for (int i = 0; i < UT_NUM_INPUTS; i++) {
-        struct ut_watch_event *e =
-            w->consumed[i] ? gate_event(w, g, UT_EVENT_ARROW, at) : NULL;
+        struct ut_watch_event *e = w->consumed[i] ? gate_event(w, g, UT_EVENT_ARROW, at) : NULL;
         if (e)
             e->cause = w->consumed[i];
         w->consumed[i] = 0;

@@ -45,10 +45,10 @@ struct ut_watch_counts {
 struct ut_watch_peer {
     struct ut_watch_peer *next;
     utofu_vcq_id_t id;
-    int64_t rank;   /* -1: not known yet */
-    int8_t provider; /* -1: not connected so far */
+    int64_t rank;                  /* -1: not known yet */
+    int8_t provider;               /* -1: not connected so far */
     struct ut_watch_counts counts; /* blocked: something waited to be handed to the provider */
-    uint64_t retries;     /* communications that had to be handed to the provider once more */
+    uint64_t retries; /* communications that had to be handed to the provider once more */
     uint64_t reconnects;
     uint64_t blocked_since; /* 0: not at the moment */
 };
@@ -73,7 +73,7 @@ enum { UT_WATCH_CREDITS = 4096 };
 struct ut_watch_gate {
     uint64_t started, finished, failed; /* a start gate */
     uint64_t blocked_ns;
-    uint64_t begin; /* of the communication under way */
+    uint64_t begin;                /* of the communication under way */
     uint64_t sent[2], received[2]; /* signals, packets */
     bool named;                    /* its track is */
 };
@@ -86,22 +86,22 @@ struct ut_watch {
     uint16_t tni;
     bool session;
     bool closed;
-    uint32_t lives; /* VCQs that had this id */
-    uint32_t track; /* of the timeline; each VCQ has its own */
+    uint32_t lives;                /* VCQs that had this id */
+    uint32_t track;                /* of the timeline; each VCQ has its own */
     struct ut_watch_counts counts; /* blocked: the program polled in vain */
     uint64_t busy;                 /* UTOFU_ERR_BUSY: no room in the TOQ */
     uint64_t vain_polls;
     uint64_t most_mrq;              /* entries of the MRQ that were in use at one time */
     uint64_t vain_first, vain_last; /* the polls in vain under way; 0: none */
     struct ut_watch_peer *peers;
-    struct ut_watch_gate *gates;    /* of the library's own VCQ of a TNI */
+    struct ut_watch_gate *gates; /* of the library's own VCQ of a TNI */
 
     struct ut_watch_op *ops;         /* one for each TOQ slot */
     uint32_t starting;               /* slot that is being started; UT_NO_SLOT: none */
     struct ut_watch_credit *credits; /* session mode: a ring */
     uint32_t credit_head, credit_tail;
-    uint64_t consumed[2];            /* when what a gate takes came in */
-    struct ut_watch_event *events;   /* NULL: no timeline */
+    uint64_t consumed[2];          /* when what a gate takes came in */
+    struct ut_watch_event *events; /* NULL: no timeline */
     uint32_t num_events;
 };
 
@@ -166,30 +166,31 @@ struct ut_watch_peer *ut_watch_find_peer(struct ut_watch *w, utofu_vcq_id_t id);
 
 /* trace.c */
 enum ut_watch_what {
-    UT_EVENT_OP,      /* a communication; flow: its message's; since: until complete */
-    UT_EVENT_ARRIVAL, /* flow: the message's */
-    UT_EVENT_WAIT,    /* the program polls in vain */
-    UT_EVENT_GATE,    /* a slice of a gate */
+    UT_EVENT_OP,       /* a communication; flow: its message's; since: until complete */
+    UT_EVENT_ARRIVAL,  /* flow: the message's */
+    UT_EVENT_WAIT,     /* the program polls in vain */
+    UT_EVENT_GATE,     /* a slice of a gate */
     UT_EVENT_FLOW_OUT, /* an arrow begins, or ends, in the slice around it */
     UT_EVENT_FLOW_IN,
-    UT_EVENT_ARROW,   /* within a process: from `cause` on */
-    UT_EVENT_NAME,    /* of a track; kind: below */
+    UT_EVENT_ARROW, /* within a process: from `cause` on */
+    UT_EVENT_NAME,  /* of a track; kind: below */
 };
 struct ut_watch_event {
     uint8_t what;
-    uint8_t kind; /* enum ut_watch_kind; of an arrival: enum utofu_mrq_type; of a gate: see trace.c */
+    uint8_t
+        kind; /* enum ut_watch_kind; of an arrival: enum utofu_mrq_type; of a gate: see trace.c */
     uint8_t edata;
     uint8_t sps;
     int16_t rc;
     bool unfinished;
     uint32_t bytes;
     uint32_t track;
-    int64_t rank;   /* the other one's; -1: not known */
+    int64_t rank;        /* the other one's; -1: not known */
     uint64_t at, length; /* ns */
-    uint64_t done;  /* OP: when it was complete, later than it returned; else 0 */
-    uint64_t flow;  /* 0: none */
-    uint64_t cause; /* when what led to it arrived; 0: nothing */
-    uint64_t peer;  /* VCQ or VBG id */
+    uint64_t done;       /* OP: when it was complete, later than it returned; else 0 */
+    uint64_t flow;       /* 0: none */
+    uint64_t cause;      /* when what led to it arrived; 0: nothing */
+    uint64_t peer;       /* VCQ or VBG id */
 };
 enum { UT_NAME_FREE, UT_NAME_SESSION, UT_NAME_GATE };
 enum ut_watch_gate_slice {
@@ -201,7 +202,7 @@ enum ut_watch_gate_slice {
     UT_SLICE_BARRIER,
 };
 enum {
-    UT_WATCH_EVENTS = 4096,       /* in a buffer */
+    UT_WATCH_EVENTS = 4096,         /* in a buffer */
     UT_WATCH_GATE_TRACKS = 1000000, /* numbers of the gates' tracks begin here */
 };
 

@@ -246,6 +246,19 @@ def barriers(t, n):
     return good
 
 
+def as_of_another_host(path, seconds):
+    """The same file as if its host had been booted so much later."""
+    with open(path) as f:
+        text = f.read()
+    us = seconds * 1e6
+    text = re.sub(r'"host":"[0-9a-f]+"', '"host":"00000000deadbeef"', text)
+    text = re.sub(r'"monotonic_to_realtime_us":([0-9.]+)',
+                  lambda m: f'"monotonic_to_realtime_us":{float(m[1]) + us:.3f}', text)
+    text = re.sub(r'"ts":([0-9.]+)', lambda m: f'"ts":{float(m[1]) - us:.3f}', text)
+    with open(path, "w") as f:
+        f.write(text)
+
+
 def without(path, wanted):
     """The same file without the first line that has all of this."""
     with open(path) as f:
@@ -270,6 +283,14 @@ def group_chain():
         t = well_formed("chain", files, 4)
         check("chain_of_four_is_linked", chains(t) == ROUNDS, chains(t))
         check("check_finds_nothing", trace_check(files).returncode == 0, trace_check(files).stderr)
+
+        with open(files[1]) as f:
+            before = f.read()
+        as_of_another_host(files[1], 1000)
+        t = Timeline(merge(files)[0])
+        check("another_host_is_moved_in_time", chains(t) == ROUNDS, (chains(t), t.homeless[:3]))
+        with open(files[1], "w") as f:
+            f.write(before)
 
         without(files[2], ['"ph":"f"', '"name":"relay"'])
         t = Timeline(merge(files)[0])

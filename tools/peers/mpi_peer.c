@@ -70,14 +70,16 @@ static const struct operation {
     int windowed, both;
     long bytes; /* of every row; 0: the sizes */
 } operations[] = {
-    {"put-local-lat", put, 0, 0, 0}, {"put-bw", put, 1, 0, 0},  {"get-lat", get, 0, 0, 0},
+    {"put-local-lat", put, 0, 0, 0}, {"put-bw", put, 1, 0, 0},       {"get-lat", get, 0, 0, 0},
     {"armw-lat", add, 0, 0, 8},      {"barrier", barrier, 0, 1, -1},
 };
 
 static void measure(const struct operation *op, const struct run *r, int rank)
 {
     float *samples = malloc((size_t)r->iterations * sizeof(*samples));
-    long warmup = r->iterations / 10 < 1 ? 1 : r->iterations / 10 > 1000 ? 1000 : r->iterations / 10;
+    long warmup = r->iterations / 10 < 1      ? 1
+                  : r->iterations / 10 > 1000 ? 1000
+                                              : r->iterations / 10;
     double begin = bench_now(), first = begin;
 
     if (!samples)
@@ -132,7 +134,8 @@ int main(int argc, char **argv)
             op = &operations[i];
     if (ranks != 2 || argc < 5 || !op) {
         if (rank == 0)
-            fprintf(stderr, "usage, with 2 processes: mpi_peer OPERATION WINDOW ITERATIONS SIZE...\n");
+            fprintf(stderr,
+                    "usage, with 2 processes: mpi_peer OPERATION WINDOW ITERATIONS SIZE...\n");
         MPI_Finalize();
         return 2;
     }

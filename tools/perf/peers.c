@@ -148,14 +148,13 @@ static void run_column(const struct reader *r, uint64_t iterations)
         at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%zu", s ? "," : "", r->sizes[s]);
     }
     if (r->column == OURS) {
-        const char *ours[] = {launcher, "-n", "2",  self,       "-q",        "--timeout", numbers[2],
-                        "-n",     numbers[0], "-W",       numbers[1],  "-s",        list,
-                        r->op->name};
+        const char *ours[] = {launcher,    "-n",       "2",  self,       "-q",
+                              "--timeout", numbers[2], "-n", numbers[0], "-W",
+                              numbers[1],  "-s",       list, r->op->name};
         memcpy(argv, ours, sizeof(ours));
         n = sizeof(ours) / sizeof(ours[0]);
     } else {
-        const char *theirs[] = {peer, columns[r->column].name, r->op->name, numbers[1],
-                          numbers[0]};
+        const char *theirs[] = {peer, columns[r->column].name, r->op->name, numbers[1], numbers[0]};
         memcpy(argv, theirs, sizeof(theirs));
         n = sizeof(theirs) / sizeof(theirs[0]);
         for (unsigned int s = 0; s < r->num_sizes; s++)

@@ -137,8 +137,9 @@ static void draw_over_size(FILE *g, enum panel panel)
     const char *separator = "plot";
     unsigned int block = 0, color = 0;
 
-    fprintf(g, "set logscale x 2\nset logscale y\nset format x '%%.0b%%B'\nset key below\n"
-               "set title '%s'\nset ylabel '%s'\nset xtics auto\n",
+    fprintf(g,
+            "set logscale x 2\nset logscale y\nset format x '%%.0b%%B'\nset key below\n"
+            "set title '%s'\nset ylabel '%s'\nset xtics auto\n",
             panel == LATENCY ? "latency over bytes: median, and band from min to p95"
                              : "bandwidth over bytes",
             panel == LATENCY ? "us" : "MB/s (10^6 bytes)");
@@ -164,11 +165,12 @@ static void draw_over_size(FILE *g, enum panel panel)
                 continue;
             color++;
             if (panel == LATENCY)
-                fprintf(g, "%s $d%u using 1:2:4 with filledcurves fillcolor lt %u notitle", separator,
-                        block, color);
-            fprintf(g, "%s $d%u using 1:%d with linespoints linecolor %u pointtype %u title '%s%s%s'",
-                    panel == LATENCY ? "," : separator, block, panel == LATENCY ? 3 : 5, color,
-                    r + 4, row->operation, num_runs > 1 ? ", " : "", num_runs > 1 ? runs[r].label : "");
+                fprintf(g, "%s $d%u using 1:2:4 with filledcurves fillcolor lt %u notitle",
+                        separator, block, color);
+            fprintf(
+                g, "%s $d%u using 1:%d with linespoints linecolor %u pointtype %u title '%s%s%s'",
+                panel == LATENCY ? "," : separator, block, panel == LATENCY ? 3 : 5, color, r + 4,
+                row->operation, num_runs > 1 ? ", " : "", num_runs > 1 ? runs[r].label : "");
             block++;
             separator = ",";
         }
@@ -181,9 +183,10 @@ static void draw_single(FILE *g)
     const char *separator = "plot";
     unsigned int n = 0;
 
-    fprintf(g, "unset logscale x\nset logscale y\nset key below\n"
-               "set title 'one size: median, bar from min to p95'\nset ylabel 'us'\n"
-               "set xrange [-0.6:%u - 0.4]\nset xtics rotate by 30 right (",
+    fprintf(g,
+            "unset logscale x\nset logscale y\nset key below\n"
+            "set title 'one size: median, bar from min to p95'\nset ylabel 'us'\n"
+            "set xrange [-0.6:%u - 0.4]\nset xtics rotate by 30 right (",
             count(SINGLE));
     for (unsigned int r = 0; r < num_runs; r++)
         for (unsigned int i = 0; i < runs[r].num_rows; i++) {
@@ -231,8 +234,10 @@ static void draw(FILE *g, const char *terminal, const char *output)
         fprintf(g, "set terminal pdfcairo size %u,5 font ',10'\n", 7 * panels);
     else
         fprintf(g, "set terminal %s size %u,560 font ',10'\n", terminal, 760 * panels);
-    fprintf(g, "set output '%s'\nset grid\nset style fill transparent solid 0.15 noborder\n"
-               "set termoption noenhanced\nset multiplot layout 1,%u\n", output, panels);
+    fprintf(g,
+            "set output '%s'\nset grid\nset style fill transparent solid 0.15 noborder\n"
+            "set termoption noenhanced\nset multiplot layout 1,%u\n",
+            output, panels);
     if (count(LATENCY))
         draw_over_size(g, LATENCY);
     if (count(BANDWIDTH))
@@ -244,7 +249,8 @@ static void draw(FILE *g, const char *terminal, const char *output)
 
 int perf_plot(const char *output, char **paths, int num_paths)
 {
-    static const char *const kinds[][2] = {{".png", "pngcairo"}, {".svg", "svg"}, {".pdf", "pdfcairo"}};
+    static const char *const kinds[][2] = {
+        {".png", "pngcairo"}, {".svg", "svg"}, {".pdf", "pdfcairo"}};
     const char *dot = strrchr(output, '.'), *terminal = NULL;
 
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
