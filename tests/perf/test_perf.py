@@ -63,6 +63,7 @@ def group_bad():
             (2, ["--peers", "put-lat"], "without a launcher"),
             (0, ["--peers", "put-lat"], "no peer does put-lat"),
             (0, ["--peers", "-t", "2", "barrier"], "one thread"),
+            (0, ["--peers", "-s", "0", "put-bw"], "from 1 byte"),
             (0, ["--plot"], "takes a value"),
             (0, ["--plot", "x.gif", "a.json"], ".png, .svg or .pdf"),
             (0, ["--plot", "x.png"], "takes 1 to"),

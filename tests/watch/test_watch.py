@@ -94,7 +94,7 @@ def group_stats():
               for r in (0, 1)), gates)
 
     # a signal in the middle, and the same numbers go on
-    with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "2000000", "put-lat"],
+    with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
                           env={**os.environ, "UTOFU_STATS": "1"}, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True) as job:
         time.sleep(1.5)
@@ -333,7 +333,7 @@ def group_more():
     with tempfile.TemporaryDirectory() as folder:
         # killed in the middle: what was written so far can be read
         path = os.path.join(folder, "t.json")
-        with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "2000000", "put-lat"],
+        with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
                               env={**os.environ, "UTOFU_TRACE": path, "UTOFU_TRACE_LIMIT": "0"},
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             time.sleep(0.6)

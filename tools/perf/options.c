@@ -172,6 +172,9 @@ static void check(void)
         for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
             if (!perf_has_peers(perf_ops[perf_options.ops[o]].name))
                 wrong("no peer does %s", perf_ops[perf_options.ops[o]].name);
+        for (uint64_t s = 0; s < perf_options.num_sizes; s++)
+            if (perf_options.sizes[s] == 0)
+                wrong("--peers takes sizes from 1 byte on");
     }
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++) {
         const struct perf_op *op = &perf_ops[perf_options.ops[o]];

@@ -225,8 +225,7 @@ static void compare(const struct perf_op *op)
         sizes[r.num_sizes++] = op->default_to ? op->default_to : 1;
     } else if (perf_options.num_sizes) {
         for (uint64_t s = 0; s < perf_options.num_sizes; s++)
-            if (perf_options.sizes[s] > 0)
-                sizes[r.num_sizes++] = perf_options.sizes[s];
+            sizes[r.num_sizes++] = perf_options.sizes[s];
     } else {
         for (int s = 0; s < NUM_DEFAULT_SIZES; s++)
             sizes[r.num_sizes++] = default_sizes[s];
@@ -267,6 +266,7 @@ int perf_peers(void)
     atexit(remove_work);
     perf_child_open(remove_work);
     setenv("PEER_BUILD", work, 1);
+    unsetenv("PEER_CPUS"); /* ours are not put on CPUs either */
     if (perf_child_run(list, add_peer, NULL) != 0)
         party_fail(1, "%s failed", peer);
     if (num_columns == 1)
