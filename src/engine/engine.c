@@ -36,7 +36,8 @@ static bool wants_remote_notice(const struct ut_slot *slot)
  * Completion: DONE, and RETIRED when everything before it on the link is
  */
 
-static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static inline __attribute__((always_inline)) void
+write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct utofu_mrq_notice *n;
@@ -58,11 +59,9 @@ static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct 
     n->edata = d->edata;
 }
 
-/* What is told of a slot that is complete: to the program, and to whoever watches the VCQ. */
-static void tell(struct ut_link *link, struct ut_slot *slot)
+static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, struct ut_slot *slot)
 {
-    if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
-        ut_watch_done(link, slot);
+    ut_watch_done(link, slot);
     if (slot->mrq_rc ||
         (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
         write_local_notice(link->vcq, link, slot);
@@ -80,8 +79,12 @@ static void retire(struct ut_link *link)
         if (link->first == UT_NO_SLOT)
             link->last = UT_NO_SLOT;
         if (slot->mrq_rc ||
-            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED)))
-            tell(link, slot);
+            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED))) {
+            if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
+                tell_watched(link, slot);
+            else if (slot->mrq_rc || !slot->tcq_rc)
+                write_local_notice(vcq, link, slot);
+        }
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
     }
