@@ -68,6 +68,8 @@ static void find_programs(void)
     if (access(launcher, X_OK) != 0)
         snprintf(launcher, sizeof(launcher), "utofurun");
     snprintf(peer, sizeof(peer), "%s/peers/peer", dir);
+    if (access(peer, X_OK) != 0) /* installed, and moved as a whole perhaps */
+        snprintf(peer, sizeof(peer), "%s/../libexec/utofu-perf/peer", dir);
     if (access(peer, X_OK) != 0)
         snprintf(peer, sizeof(peer), "%s/peer", PERF_PEERS_DIR);
     if (access(peer, X_OK) != 0)
