@@ -142,6 +142,12 @@ def group_peers():
                       rows["barrier"][mpi]["value"] > 0, rows)
         check("peers_leave_no_files", sorted(os.listdir(folder)) == ["ib_write_lat", "ibv_devices"],
               os.listdir(folder))
+        # ours cannot run
+        done = run(PERF, "--peers", "-q", "-n", "50", "-s", "8", "put-mem-lat",
+                   PATH=folder + ":" + os.environ["PATH"], TMPDIR=folder, UTOFU_PROVIDER="no")
+        check("nothing_to_compare_with_is_told", done.returncode == 1 and
+              "nothing to compare with" in done.stderr and len(os.listdir(folder)) == 2,
+              (done.stderr, os.listdir(folder)))
         # one that fails is told, and the others go on
         with open(os.path.join(folder, "ib_write_lat"), "w") as f:
             f.write("#!/bin/sh\necho broken >&2\nexit 1\n")

@@ -169,8 +169,10 @@ static void run_column(const struct reader *r, uint64_t iterations)
     if (status != 0 && status != 3)
         fprintf(stderr, PERF_NAME ": %s of %s failed (exit status %d)\n", r->op->name,
                 title_of(r->column), status);
-    if (status != 0 && r->column == OURS)
+    if (status != 0 && r->column == OURS) {
+        remove_work();
         party_fail(1, "there is nothing to compare with");
+    }
 }
 
 static void print_head(void)
@@ -269,8 +271,10 @@ int perf_peers(void)
     perf_child_open(remove_work);
     setenv("PEER_BUILD", work, 1);
     unsetenv("PEER_CPUS"); /* ours are not put on CPUs either */
-    if (perf_child_run(list, add_peer, NULL) != 0)
+    if (perf_child_run(list, add_peer, NULL) != 0) {
+        remove_work();
         party_fail(1, "%s failed", peer);
+    }
     if (num_columns == 1)
         fprintf(stderr, PERF_NAME ": no peer is installed: Open MPI or MPICH with their compiler "
                                   "commands, ucx_perftest, perftest with an RDMA device\n");
