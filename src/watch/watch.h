@@ -9,7 +9,7 @@
  * gate by the functions below, all with the lock of the VCQ held: each VCQ has counters and a
  * buffer of events of its own, and recording takes no other lock.
  *
- * watch.c: what the others tell. stats.c: printing. trace.c: buffers of events, and the file.
+ * watch.c and gates.c: what the others tell. stats.c: printing. trace.c: buffers, and the file.
  */
 #ifndef UT_WATCH_WATCH_H
 #define UT_WATCH_WATCH_H
@@ -156,6 +156,16 @@ void ut_watch_gate_end(struct ut_watch *w, const struct ut_gate *g, int rc);
 /*
  * Within the room
  */
+
+/* The number of an arrow between processes: both ends make it of what both know. */
+static inline uint64_t ut_watch_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+    return h ^ h >> 29;
+}
+
+/* gates.c: barriers that are under way at the end */
+void ut_watch_end_gates(struct ut_watch *w);
 
 /* stats.c */
 /* What counted is added to `into`: of one that is freed, and of one with the same id. */
