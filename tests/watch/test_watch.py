@@ -366,7 +366,7 @@ def group_more():
 
 
 def group_bad():
-    for env, words in (({"UTOFU_TRACE": "/nowhere/t.json"}, ("UTOFU_TRACE", "/nowhere/t.0.json",
+    for env, words in (({"UTOFU_TRACE": "/nowhere/t.json"}, ("UTOFU_TRACE", "cannot write /nowhere/t.",
                                                              "No such file")),
                        ({"UTOFU_TRACE": "/tmp/"}, ("UTOFU_TRACE", "Is a directory")),
                        ({"UTOFU_STATS": "2"}, ("UTOFU_STATS", "'2' is not allowed")),
