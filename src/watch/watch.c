@@ -344,8 +344,9 @@ static struct ut_watch_peer *peer_of(struct ut_link *link)
         link->watch = ut_watch_find_peer(link->vcq->watch, link->peer);
         if (!link->watch)
             return &nobody;
-        find_rank(link->watch);
     }
+    if (link->watch->rank < 0)
+        find_rank(link->watch); /* the launcher may have been busy before */
     return link->watch;
 }
 
