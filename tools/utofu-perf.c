@@ -56,6 +56,13 @@ const struct perf_op perf_ops[] = {
      .target = perf_passive_target,
      .fixed = true,
      .default_to = 8},
+    {.name = "connect",
+     .help = "first put of a new VCQ until its local notice: connection set-up",
+     .origin = perf_connect_origin,
+     .target = perf_passive_target,
+     .fixed = true,
+     .default_to = 8,
+     .most_iterations = 500},
     {.name = "put-bw",
      .help = "windows of puts, each with a TCQ entry, the last with a local notice",
      .windowed = true,
@@ -168,6 +175,8 @@ static struct perf_run plan(const struct perf_op *op, size_t size)
     if (run.iterations == 0) /* a second or so at a few GB/s and a microsecond each */
         run.iterations = op->windowed ? clamp((1024 * MI) / bytes, 20, 5000)
                                       : clamp((2048 * MI) / bytes, 200, 20000);
+    if (perf_options.iterations == 0 && op->most_iterations)
+        run.iterations = clamp(run.iterations, 1, op->most_iterations);
     run.warmup =
         perf_options.has_warmup ? perf_options.warmup : clamp(run.iterations / 10, 1, 1000);
     return run;
@@ -279,7 +288,12 @@ int main(int argc, char **argv)
     unsigned int row = 0, rows = 0;
     size_t sizes[PERF_MAX_SIZES];
 
+    party_set_name(PERF_NAME);
     perf_read_options(argc, argv);
+    if (perf_options.plot)
+        return perf_plot(perf_options.plot, perf_options.files, perf_options.num_files);
+    if (perf_options.peers)
+        return perf_peers();
     party_open(PERF_NAME, 2, perf_options.timeout);
     compare_options();
     if (any_pairs()) {

@@ -4,18 +4,27 @@
 
 #include "api/api.h"
 #include "engine/engine.h"
+#include "watch/watch.h"
 
-/* So many polls in a row that find nothing, and the core is offered to others: with more processes
- * than cores, whoever is waited for may need this one. */
-enum { PATIENCE = 512, YIELD_EVERY = 8 };
+enum { YIELD_EVERY = 8 }; /* so many polls behind UT_PATIENCE */
+
+static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
+{
+    uint32_t idle = vcq->idle_polls;
+
+    if (vcq->watch)
+        ut_watch_vain(vcq);
+    ut_vcq_leave(vcq);
+    if (idle > UT_PATIENCE && idle % YIELD_EVERY == 0)
+        sched_yield();
+}
 
 static int leave_empty(struct ut_vcq *vcq)
 {
-    uint32_t idle = ++vcq->idle_polls;
-
-    ut_vcq_leave(vcq);
-    if (__builtin_expect(idle > PATIENCE && idle % YIELD_EVERY == 0, 0))
-        sched_yield();
+    if (__builtin_expect(++vcq->idle_polls > vcq->patience, 0))
+        leave_idle(vcq);
+    else
+        ut_vcq_leave(vcq);
     return UTOFU_ERR_NOT_FOUND;
 }
 

@@ -74,6 +74,9 @@ static inline uint32_t ut_desc_path(const struct ut_desc *d)
     return d->word >> 28;
 }
 
+/* In the flags of a descriptor in the TOQ, where no public one lies: its VCQ is watched. */
+enum { UT_DESC_WATCHED = 1 << 13 };
+
 /* flags that a descriptor keeps */
 static inline uint16_t ut_desc_flags(unsigned long flags)
 {

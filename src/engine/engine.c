@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 /* What posting one descriptor led to. */
 enum outcome {
@@ -36,7 +37,8 @@ static bool wants_remote_notice(const struct ut_slot *slot)
  * Completion: DONE, and RETIRED when everything before it on the link is
  */
 
-static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static inline __attribute__((always_inline)) void
+write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct utofu_mrq_notice *n;
@@ -58,6 +60,14 @@ static void write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct 
     n->edata = d->edata;
 }
 
+static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, struct ut_slot *slot)
+{
+    ut_watch_done(link, slot);
+    if (slot->mrq_rc ||
+        (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
+        write_local_notice(link->vcq, link, slot);
+}
+
 static void retire(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -70,8 +80,12 @@ static void retire(struct ut_link *link)
         if (link->first == UT_NO_SLOT)
             link->last = UT_NO_SLOT;
         if (slot->mrq_rc ||
-            (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
-            write_local_notice(vcq, link, slot);
+            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED))) {
+            if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
+                tell_watched(link, slot);
+            else if (slot->mrq_rc || !slot->tcq_rc)
+                write_local_notice(vcq, link, slot);
+        }
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
     }
@@ -129,6 +143,8 @@ static int rmt_mrq_error(enum ut_stag_result r)
 /* A negative return of the provider, with nothing of the operation posted. */
 static enum outcome refused(struct ut_link *link, struct ut_slot *slot, int rc)
 {
+    if (link->vcq->watch && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
+        ut_watch_retry(link);
     switch (rc) {
     case -EAGAIN:
         ut_link_wait(link);
@@ -718,7 +734,8 @@ static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct
     const struct ut_desc *d = &slot->desc;
 
     if (d->kind != UT_DESC_ARMW || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
-        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot))
+        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot) ||
+        (d->flags & UT_DESC_WATCHED))
         return false;
     void *word = direct_word(link, slot);
     if (!word)
@@ -769,6 +786,13 @@ static void flush(struct ut_vcq *vcq)
         vcq->eps[i].ops->ep_flush(vcq->eps[i].ep);
 }
 
+static void start_watched(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    ut_watch_start(vcq, slot);
+    start(vcq, slot);
+    ut_watch_started(vcq, slot);
+}
+
 /* Starts descriptors up to the schedule pointer; in free mode that is the tail. */
 static void start_due(struct ut_vcq *vcq)
 {
@@ -784,7 +808,11 @@ static void start_due(struct ut_vcq *vcq)
                 break;
             vcq->started++;
         }
-        start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
+        if (__builtin_expect(vcq->watch != NULL, 0))
+            start_watched(vcq, slot);
+        else
+            start(vcq, slot);
     }
     if (batch)
         flush(vcq);
@@ -798,13 +826,17 @@ static inline void enter_toq(struct ut_slot *slot)
 
 void ut_engine_submit_one(struct ut_vcq *vcq, struct ut_slot *slot)
 {
-    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+    unsigned long other = vcq->flags & (UTOFU_VCQ_FLAG_SESSION_MODE | UT_VCQ_WATCHED);
 
     enter_toq(slot);
-    if (__builtin_expect(vcq->toq_tail++ != vcq->toq_exec || session, 0)) {
+    if (__builtin_expect(vcq->toq_tail != vcq->toq_exec || other, 0)) {
+        if (vcq->watch)
+            ut_watch_submit(vcq, 1);
+        vcq->toq_tail++;
         start_due(vcq);
         return;
     }
+    vcq->toq_tail++;
     vcq->toq_exec++;
     if (__builtin_expect(!put_at_once(vcq, slot), 0))
         start(vcq, slot);
@@ -818,6 +850,8 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
     }
     for (uint32_t i = 0; i < n; i++)
         enter_toq(ut_engine_slot(vcq, i));
+    if (vcq->watch)
+        ut_watch_submit(vcq, n);
     vcq->toq_tail += n;
     if (!delay)
         start_due(vcq);
@@ -900,6 +934,8 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     if (ut_engine_room(vcq) >= n)
         return 0;
     nudge_all(vcq);
+    if (vcq->watch)
+        ut_watch_busy(vcq);
     return UTOFU_ERR_BUSY;
 }
 
@@ -963,6 +999,8 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
         if (slot->pending == 0)
             finish(link, slot);
     } else if (status == PROV_RMT_ACCESS) {
+        if (link->vcq->watch)
+            ut_watch_retry(link);
         slot->state = UT_SLOT_WAITING;
         slot->stage = 0;
         slot->fresh = false;
@@ -1187,6 +1225,8 @@ void ut_engine_rewind(struct ut_link *link)
             slot->state = UT_SLOT_DONE;
             continue;
         }
+        if (vcq->watch && slot->state == UT_SLOT_POSTED)
+            ut_watch_retry(link);
         /* stage > 0 tells ut_engine_delivered() that the peer may have it */
         slot->state = UT_SLOT_WAITING;
         if (resume == UT_NO_SLOT)

@@ -12,6 +12,7 @@
 #include "progress/progress.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 enum {
     PATIENCE = 512,  /* polls in vain before the core is offered to others... */
@@ -135,12 +136,18 @@ static void drop_old(struct ut_gate_input *in)
         drop_first(in);
 }
 
+static struct ut_watch *watch_of(const struct ut_gate *g)
+{
+    return ut_gates[g->tni].vcq->watch;
+}
+
 static void copy_item(struct ut_gate_item *to, const struct ut_gate_item *from)
 {
     to->src = from->src;
     to->number = from->number;
     to->epoch = from->epoch;
     to->last = from->last;
+    to->at = from->at;
     ut_value_copy(&to->value, &from->value);
 }
 
@@ -279,12 +286,17 @@ static void take_strays(struct ut_gate *g)
     }
 }
 
-void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_item *item)
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, struct ut_gate_item *item)
 {
+    struct ut_watch *w = g->epoch > 0 ? watch_of(g) : NULL; /* 0: never was allocated */
+
+    item->at = w ? ut_watch_now() : 0;
     if (g->set && g->in[input].src == item->src)
         push(g, input, item);
     else
         keep_stray(g, input, item);
+    if (w && !item->last)
+        ut_watch_gate_arrive(w, g, input, item);
 }
 
 static bool is_wired(const struct ut_gate_input *in)
@@ -326,12 +338,15 @@ static void take(struct ut_gate_input *in, struct ut_value *value)
 /* Combines what is there at the inputs; false: none is wired. */
 static bool take_all(struct ut_gate *g, struct ut_value *value)
 {
+    struct ut_watch *w = watch_of(g);
     bool any = false;
 
     for (int i = 0; i < UT_NUM_INPUTS; i++) {
         struct ut_value more;
         if (!is_wired(&g->in[i]))
             continue;
+        if (w)
+            w->consumed[i] = g->in[i].count > 0 ? item_at(&g->in[i], 0)->at : 0;
         take(&g->in[i], any ? &more : value);
         if (any)
             ut_value_combine(value, &more);
@@ -354,6 +369,8 @@ static void send_signal(struct ut_gate *g, const struct ut_value *value, bool la
         return;
     ut_vbg_id_unpack(g->setting.dst_lcl_vbg_id, &dst);
     ut_value_copy(&item.value, value);
+    if (watch_of(g) && !last)
+        ut_watch_gate_send(watch_of(g), g, UT_INPUT_SIGNAL, g->setting.dst_lcl_vbg_id, item.number);
     ut_gate_deliver(&ut_gates[g->tni].gate[dst.gate], UT_INPUT_SIGNAL, &item);
 }
 
@@ -361,6 +378,16 @@ static void send_both(struct ut_gate *g, const struct ut_value *value, bool last
 {
     send_signal(g, value, last);
     ut_gate_send_packet(g, value, last);
+}
+
+static void send_on(struct ut_gate *g, const struct ut_value *value)
+{
+    struct ut_watch *w = watch_of(g);
+    uint64_t began = w ? ut_watch_now() : 0;
+
+    send_both(g, value, false);
+    if (w)
+        ut_watch_gate_sent(w, g, began);
 }
 
 /* Nothing more comes out of this gate. */
@@ -395,7 +422,7 @@ static bool fire_once(struct ut_gate *g)
         end_outputs(g, value.u[0]);
         return false;
     }
-    send_both(g, &value, false);
+    send_on(g, &value);
     return true;
 }
 
@@ -797,7 +824,7 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     if (g->gone) {
         ut_value_broken(&g->mine, g->culprit);
     } else {
-        send_both(g, value, false);
+        send_on(g, value);
         for (unsigned int i = 0; i < g->num_members; i++)
             ut_gate_ask_first(&t->gate[g->members[i]]);
         ut_gate_run(t);
@@ -820,6 +847,21 @@ static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
     return UTOFU_ERR_BARRIER_OTHER;
 }
 
+static int judge(struct ut_gate *g, const struct ut_value *result)
+{
+    if (result->status == UT_VALUE_BROKEN)
+        return end_broken(g, result->u[0]);
+    if (result->status == UT_VALUE_MISMATCH || result->op != g->mine.op ||
+        result->count != g->mine.count) {
+        ut_warn("gate",
+                "%s: the processes did not start the same operation (here operator %u, %u "
+                "values)",
+                ut_gate_name(g->id), g->mine.op, g->mine.count);
+        return UTOFU_ERR_BARRIER_MISMATCH;
+    }
+    return UTOFU_SUCCESS;
+}
+
 static int take_result(struct ut_gate *g, struct ut_value *result)
 {
     if (g->mine.status == UT_VALUE_GOOD) {
@@ -833,17 +875,10 @@ static int take_result(struct ut_gate *g, struct ut_value *result)
         ut_value_copy(result, &g->mine);
     }
     g->active = false;
-    if (result->status == UT_VALUE_BROKEN)
-        return end_broken(g, result->u[0]);
-    if (result->status == UT_VALUE_MISMATCH || result->op != g->mine.op ||
-        result->count != g->mine.count) {
-        ut_warn("gate",
-                "%s: the processes did not start the same operation (here operator %u, %u "
-                "values)",
-                ut_gate_name(g->id), g->mine.op, g->mine.count);
-        return UTOFU_ERR_BARRIER_MISMATCH;
-    }
-    return UTOFU_SUCCESS;
+    int rc = judge(g, result);
+    if (watch_of(g))
+        ut_watch_gate_end(watch_of(g), g, rc);
+    return rc;
 }
 
 /* Circuits run over several TNIs: what the program polls for may hang on another one. */

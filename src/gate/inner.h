@@ -15,6 +15,7 @@ struct ut_gate_item {
     uint64_t number; /* counts what src has sent to this output, within the epoch */
     uint32_t epoch;  /* of src */
     bool last;       /* nothing comes after it, ever: src is gone; value names the culprit */
+    uint64_t at;     /* when it came, ns; of a watched process */
     struct ut_value value;
 };
 
@@ -118,7 +119,7 @@ static inline bool ut_gate_is_allocated(const struct ut_gate *g)
 bool ut_gate_is_own(const struct ut_vbg_ident *ident);
 
 /* gate.c: the automaton */
-void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_item *item);
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, struct ut_gate_item *item);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
 /* The source's epoch is known: what is older does not count. */
 void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);

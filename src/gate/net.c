@@ -4,6 +4,7 @@
 
 #include "gate/inner.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 _Static_assert(sizeof(struct ut_msg_gate) + UT_VALUE_PACKED_MAX <= PROV_MSG_MAX,
                "the largest packet is one message");
@@ -76,6 +77,9 @@ void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool l
     if (g->setting.dst_rmt_vbg_id == UTOFU_VBG_ID_NULL)
         return;
     g->out_packets++;
+    struct ut_watch *w = ut_gates[g->tni].vcq->watch;
+    if (w && !last)
+        ut_watch_gate_send(w, g, UT_INPUT_PACKET, g->setting.dst_rmt_vbg_id, g->out_packets);
     ut_vbg_id_unpack(g->setting.dst_rmt_vbg_id, &dst);
     if (ut_gate_is_own(&dst)) {
         send_within(g, &dst, value, last);

@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 enum {
     FIRST_BACKOFF_MS = 1,
@@ -279,6 +280,8 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
         switch (link->state) {
         case UT_LINK_UP:
             ut_engine_pump(link);
+            if (vcq->watch)
+                ut_watch_look(link);
             break;
         case UT_LINK_SEEKING:
         case UT_LINK_AWAITING:
@@ -338,6 +341,8 @@ static void come_up(struct ut_link *link, const void *hello, size_t size)
 {
     link->state = UT_LINK_UP;
     link->serial++;
+    if (link->vcq->watch)
+        ut_watch_connected(link);
     link->was_up = true;
     link->backoff_ms = 0;
     if (!apply_hello(link, hello, size)) {

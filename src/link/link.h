@@ -15,6 +15,8 @@
 #include "stag/stag.h"
 #include "vcq/vcq.h"
 
+struct ut_watch_peer;
+
 enum ut_link_state {
     UT_LINK_IDLE,       /* no connection, and none wanted */
     UT_LINK_SEEKING,    /* the owner's address is not known yet, or the next try is not due */
@@ -87,6 +89,7 @@ struct ut_link {
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;
     uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
+    struct ut_watch_peer *watch; /* of a watched VCQ, from the first use on */
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
     struct ut_link_msg *msg_to_post;

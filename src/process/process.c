@@ -14,6 +14,7 @@
 #include "progress/progress.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 static struct ut_process proc;
 static struct ut_process *ready; /* set with release order when proc is complete */
@@ -297,7 +298,7 @@ static int set_up(void)
     proc.host = host_identity();
     if (getrandom(&proc.session, sizeof(proc.session), 0) != sizeof(proc.session))
         proc.session = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&proc;
-    if ((rc = place_in_network()) || (rc = deal_cqs()))
+    if ((rc = ut_watch_open(proc.job, proc.host)) || (rc = place_in_network()) || (rc = deal_cqs()))
         return rc;
     reserve_cqs();
     if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish()))

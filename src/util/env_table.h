@@ -73,3 +73,10 @@ X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
   "reads and atomics in flight on a connection, as far as the device allows")
 X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
   "connection handshakes in flight at once")
+X(STATS, "UTOFU_STATS", BOOL, 0, 0, 1, NULL,
+  "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers")
+X(TRACE, "UTOFU_TRACE", STR, 0, 0, 0, "",
+  "file for a timeline of this process; the rank is put before its extension (trace.json becomes "
+  "trace.0.json); utofu-trace merges those of a job")
+X(TRACE_LIMIT, "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
+  "MiB that the timeline of a process may take; 0: as much as there is")

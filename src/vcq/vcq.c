@@ -17,6 +17,7 @@
 #include "stag/stag.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "watch/watch.h"
 
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: a late look at one finds a VCQ or none */
 
@@ -156,6 +157,8 @@ static int make_queues(struct ut_vcq *v)
                                                   : UT_ENV_NUM_MRQ_ENTRIES);
     v->toq_mask = (uint32_t)toq - 1;
     v->mrq_mask = v->mrq_entries - 1;
+    v->mrq_alarm = v->mrq_entries;
+    v->patience = UT_PATIENCE;
     v->toq = map_queue(toq * sizeof(*v->toq));
     v->mrq = map_queue(v->mrq_entries * sizeof(*v->mrq));
     v->scratch = map_queue(scratch);
@@ -188,7 +191,7 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
             .tni = tni,
             .id = ut_vcq_id_key(v->id),
             .owner = v,
-            .callbacks = &ut_engine_callbacks[i],
+            .callbacks = v->watch ? &ut_watch_callbacks[i] : &ut_engine_callbacks[i],
             .depth = v->toq_mask + 1,
         };
         int rc = prov->ops->ep_open(prov, &attr, &v->eps[v->num_eps].ep);
@@ -205,6 +208,7 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
 
 static void unmake(struct ut_vcq *v)
 {
+    ut_watch_detach(v);
     ut_link_destroy_all(v);
     for (unsigned int i = 0; i < v->num_eps; i++)
         v->eps[i].ops->ep_close(v->eps[i].ep);
@@ -246,6 +250,8 @@ static int make(const struct ut_process *process, struct ut_vcq *v, const struct
     int rc = ut_stag_table_create(tni, ident->cmp, &v->stags);
     if (rc == 0)
         rc = make_queues(v);
+    if (rc == 0 && !ut_watch_attach(v))
+        rc = UTOFU_ERR_OUT_OF_MEMORY;
     if (rc == 0)
         rc = open_endpoints(process, v, tni);
     if (rc == 0) {
@@ -463,10 +469,9 @@ static void overflow(const struct ut_vcq *vcq)
     _exit(EXIT_FAILURE);
 }
 
-struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer)
+static inline struct utofu_mrq_notice *next_notice(struct ut_vcq *vcq, uint8_t type, int rc,
+                                                   utofu_vcq_id_t peer)
 {
-    if (__builtin_expect(vcq->mrq_tail - vcq->mrq_head > vcq->mrq_mask, 0))
-        overflow(vcq);
     struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
 
     memset(n, 0, sizeof(*n));
@@ -474,6 +479,24 @@ struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, u
     n->vcq_id = peer;
     n->reserved[0] = (uint64_t)(int64_t)rc; /* ours until it is handed out */
     return n;
+}
+
+static struct utofu_mrq_notice *__attribute__((noinline, cold))
+push_at_alarm(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer)
+{
+    uint32_t used = vcq->mrq_tail - vcq->mrq_head;
+
+    if (used > vcq->mrq_mask)
+        overflow(vcq);
+    vcq->mrq_alarm = ut_watch_mrq(vcq, used + 1);
+    return next_notice(vcq, type, rc, peer);
+}
+
+struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer)
+{
+    if (__builtin_expect(vcq->mrq_tail - vcq->mrq_head >= vcq->mrq_alarm, 0))
+        return push_at_alarm(vcq, type, rc, peer);
+    return next_notice(vcq, type, rc, peer);
 }
 
 int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)

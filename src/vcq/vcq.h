@@ -19,8 +19,15 @@
 
 struct ut_link;
 struct ut_stag_table;
+struct ut_watch;
 
 enum { UT_NO_SLOT = UINT32_MAX };
+
+/* In the flags of a VCQ beside the public ones: it has a struct ut_watch. */
+enum { UT_VCQ_WATCHED = 1 << 7 };
+/* So many polls in a row that find nothing, and the core is offered to others: with more processes
+ * than cores, whoever is waited for may need this one. */
+enum { UT_PATIENCE = 512 };
 
 /* Life of a TOQ entry. */
 enum ut_slot_state {
@@ -66,10 +73,12 @@ struct ut_vcq {
     uint32_t tcq_head;   /* next whose TCQ entry is to be read */
     uint32_t toq_head;   /* oldest that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
+    uint32_t mrq_alarm;  /* with so many entries in use the next one is looked at: no room, or more
+                          * than ever of a watched VCQ */
     struct utofu_mrq_notice *mrq;
     struct ut_link *last_link; /* the link found last */
     unsigned int num_eps;
-    uint32_t idle_polls;
+    uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
     struct {
         struct prov_ep *ep;
         const struct prov_ops *ops;
@@ -89,6 +98,8 @@ struct ut_vcq {
     uint64_t scheduled;  /* descriptors that arrived SPS allow to start, in all */
     uint64_t started;    /* descriptors started, in all */
     bool shortfall_told;
+
+    struct ut_watch *watch; /* counters and timeline; NULL: not watched */
 
     struct ut_stag_table *stags;
     uint8_t *scratch;              /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */

@@ -28,12 +28,17 @@ static const char help_options[] =
     "      --target HOW     what a passive side does: poll (default) or sleep\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
     "      --json           print JSON\n"
+    "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as they\n"
+    "                       are installed; without a launcher, for the operations below\n"
+    "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with gnuplot;\n"
+    "                       what follows are files with results, laid over each other\n"
     "  -q, --quiet          no progress line (there is none but on a terminal)\n"
     "  -h, --help           print this text\n"
     "  -V, --version        print the version\n\n"
     "A latency is the time of one operation, or half a round trip where two answer each\n"
     "other (put-lat, put-mem-lat, piggyback-lat); of a window, its time divided by the\n"
-    "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n";
+    "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
+    "What --peers compares with:\n";
 
 static void print_help(void)
 {
@@ -47,6 +52,7 @@ static void print_help(void)
     for (unsigned int i = 0; i < perf_num_ops; i++)
         printf("  %-16s %s\n", perf_ops[i].name, perf_ops[i].help);
     fputs(help_options, stdout);
+    perf_print_counterparts();
 }
 
 static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
@@ -157,6 +163,19 @@ static void check(void)
 {
     if (perf_options.num_ops == 0)
         wrong("name an operation, or all");
+    if (perf_options.peers) {
+        if (perf_options.threads > 1 || perf_options.num_tnis > 1 || perf_options.tnis[0] != 0)
+            wrong("--peers measures one thread and TNI 0");
+        if (getenv("UTOFU_RANK") || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
+            getenv("OMPI_COMM_WORLD_RANK"))
+            wrong("--peers starts its own processes: call it without a launcher");
+        for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+            if (!perf_has_peers(perf_ops[perf_options.ops[o]].name))
+                wrong("no peer does %s", perf_ops[perf_options.ops[o]].name);
+        for (uint64_t s = 0; s < perf_options.num_sizes; s++)
+            if (perf_options.sizes[s] == 0)
+                wrong("--peers takes sizes from 1 byte on");
+    }
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++) {
         const struct perf_op *op = &perf_ops[perf_options.ops[o]];
         if (op->kind == PERF_ALL && perf_options.threads > 1)
@@ -178,7 +197,7 @@ static void check(void)
 
 void perf_read_options(int argc, char **argv)
 {
-    enum { STRIDE = 256, TARGET, TIMEOUT, JSON };
+    enum { STRIDE = 256, TARGET, TIMEOUT, JSON, PEERS, PLOT };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -191,6 +210,8 @@ void perf_read_options(int argc, char **argv)
         {"target", required_argument, NULL, TARGET},
         {"timeout", required_argument, NULL, TIMEOUT},
         {"json", no_argument, NULL, JSON},
+        {"peers", no_argument, NULL, PEERS},
+        {"plot", required_argument, NULL, PLOT},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
@@ -237,6 +258,12 @@ void perf_read_options(int argc, char **argv)
         case JSON:
             perf_options.json = true;
             break;
+        case PEERS:
+            perf_options.peers = true;
+            break;
+        case PLOT:
+            perf_options.plot = optarg;
+            break;
         case 'q':
             perf_options.no_progress = true;
             break;
@@ -255,6 +282,11 @@ void perf_read_options(int argc, char **argv)
                 wrong("there is no option -%c", optopt);
             wrong("there is no option %s", argv[optind - 1]);
         }
+    }
+    if (perf_options.plot) {
+        perf_options.files = argv + optind;
+        perf_options.num_files = argc - optind;
+        return;
     }
     for (; optind < argc; optind++)
         read_operation(argv[optind]);

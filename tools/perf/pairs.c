@@ -317,6 +317,32 @@ void perf_armw_origin(struct perf_worker *w)
     measure_one_sided(w, armw_once, 1);
 }
 
+/* A VCQ of its own each time; only the first put is measured, not making and freeing the VCQ. */
+void perf_connect_origin(struct perf_worker *w)
+{
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double us = 0;
+
+    for (uint64_t i = 0; i < total; i++) {
+        utofu_vcq_hdl_t vcq;
+        party_check(utofu_create_vcq((utofu_tni_id_t)perf_options.tnis[0], 0, &vcq),
+                    "utofu_create_vcq");
+        double begin = perf_now();
+        party_check(utofu_put_piggyback8(vcq, w->lanes[0].rmt, 1, rmt_word(w, PERF_WORD_ARMW),
+                                         sizeof(uint64_t), 0, LCL, NULL),
+                    "utofu_put_piggyback8");
+        perf_await_notice(vcq, UTOFU_MRQ_TYPE_LCL_PUT);
+        double end = perf_now();
+        perf_sample(w, i, end - begin);
+        us += i >= w->run.warmup ? end - begin : 0;
+        party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
+    }
+    w->seconds = us * 1e-6;
+    w->messages = w->run.iterations;
+    w->bytes = w->messages * w->run.size;
+    say_stop(w);
+}
+
 /* Blocks of a stride, so that all of them lie in the buffers. */
 static void stride_once(struct perf_worker *w)
 {

@@ -45,6 +45,11 @@ static uint64_t generation;
 static bool closing;          /* errors do not matter any more */
 static uint32_t acknowledged; /* words of the last barrier */
 
+void party_set_name(const char *program)
+{
+    program_name = program;
+}
+
 const char *party_rc_name(int rc)
 {
     static const struct {

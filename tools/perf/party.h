@@ -26,6 +26,8 @@ struct party {
 };
 extern struct party party;
 
+/* The name in messages of a program that does not come to party_open() or party_find(). */
+void party_set_name(const char *program);
 /* Finds the job. Leaves with PARTY_USAGE if it has fewer than min_size processes. timeout_s: a
  * wait that sees nothing arrive for so long fails. */
 void party_open(const char *program, uint32_t min_size, unsigned int timeout_s);

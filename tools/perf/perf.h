@@ -52,6 +52,10 @@ struct perf_options {
     unsigned int timeout;
     bool json;
     bool no_progress;
+    bool peers;
+    const char *plot; /* file to draw to; NULL: measure */
+    char **files;     /* to draw */
+    int num_files;
 };
 extern struct perf_options perf_options;
 void perf_read_options(int argc, char **argv);
@@ -102,6 +106,7 @@ struct perf_op {
     bool fixed;        /* measured with default_to bytes, whatever --sizes says */
     size_t min_size, max_size, size_step;
     size_t default_from, default_to; /* powers of two */
+    uint64_t most_iterations;        /* that are done unless asked for; 0: as for all */
     void (*origin)(struct perf_worker *worker);
     void (*target)(struct perf_worker *worker);
     /* PERF_ALL: once before and once after the sizes; run is the measurement */
@@ -125,6 +130,7 @@ void perf_piggyback_target(struct perf_worker *worker);
 void perf_put_local_origin(struct perf_worker *worker);
 void perf_get_origin(struct perf_worker *worker);
 void perf_armw_origin(struct perf_worker *worker);
+void perf_connect_origin(struct perf_worker *worker);
 void perf_window_origin(struct perf_worker *worker);
 void perf_window_both(struct perf_worker *worker);
 void perf_stride_origin(struct perf_worker *worker);
@@ -148,6 +154,20 @@ void perf_report_row(const struct perf_run *run, const struct perf_worker *worke
                      unsigned int num_workers);
 void perf_report_progress(const struct perf_run *run, unsigned int row, unsigned int rows);
 void perf_report_end(void);
+
+/* plot.c: draws results to a file; returns the exit status */
+int perf_plot(const char *output, char **paths, int num_paths);
+
+/* peers.c: compares with other libraries; returns the exit status */
+int perf_peers(void);
+bool perf_has_peers(const char *operation);
+void perf_print_counterparts(void);
+
+/* child.c: starts programs. On a signal that ends this process what was started is ended, and
+ * clean() called. */
+void perf_child_open(void (*clean)(void));
+/* Runs argv, gives its lines to line(), returns its exit status. */
+int perf_child_run(const char *const argv[], void (*line)(char *text, void *arg), void *arg);
 
 static inline double perf_now(void)
 {

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mpi_peer OPERATION WINDOW ITERATIONS SIZE...
+ *
+ * What an MPI library does for the same as an operation of utofu-perf, in the same words and with
+ * buffers laid out alike: rank 0 reaches malloc'ed memory of rank 1, in a window made with
+ * MPI_Win_create. put-local-lat: MPI_Put and MPI_Win_flush; put-bw: WINDOW of them, then one flush;
+ * get-lat: MPI_Get and flush; armw-lat: MPI_Fetch_and_op and flush; barrier: MPI_Barrier.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+enum { BUFFER_BYTES = 64 << 20 };
+
+struct run {
+    char *lcl;
+    size_t span;
+    long size, window, iterations;
+    MPI_Win win;
+};
+
+static size_t buffer_size(long size, long window)
+{
+    size_t all = (size_t)size * (size_t)window;
+
+    if (all > BUFFER_BYTES)
+        all = (size_t)size > BUFFER_BYTES ? (size_t)size : BUFFER_BYTES;
+    return (all + 4095) / 4096 * 4096;
+}
+
+static void put(const struct run *r)
+{
+    long apart = (long)(r->span / (size_t)r->size);
+
+    for (long w = 0; w < r->window; w++) {
+        long offset = w % apart * r->size;
+        MPI_Put(r->lcl + offset, (int)r->size, MPI_BYTE, 1, offset, (int)r->size, MPI_BYTE, r->win);
+    }
+    MPI_Win_flush(1, r->win);
+}
+
+static void get(const struct run *r)
+{
+    MPI_Get(r->lcl, (int)r->size, MPI_BYTE, 1, 0, (int)r->size, MPI_BYTE, r->win);
+    MPI_Win_flush(1, r->win);
+}
+
+static void add(const struct run *r)
+{
+    uint64_t one = 1, old;
+
+    MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, 1, 0, MPI_SUM, r->win);
+    MPI_Win_flush(1, r->win);
+}
+
+static void barrier(const struct run *r)
+{
+    (void)r;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static const struct operation {
+    const char *name;
+    void (*once)(const struct run *r);
+    int windowed, both;
+    long bytes; /* of every row; 0: the sizes */
+} operations[] = {
+    {"put-local-lat", put, 0, 0, 0}, {"put-bw", put, 1, 0, 0},       {"get-lat", get, 0, 0, 0},
+    {"armw-lat", add, 0, 0, 8},      {"barrier", barrier, 0, 1, -1},
+};
+
+static void measure(const struct operation *op, const struct run *r, int rank)
+{
+    float *samples = malloc((size_t)r->iterations * sizeof(*samples));
+    long warmup = r->iterations / 10 < 1      ? 1
+                  : r->iterations / 10 > 1000 ? 1000
+                                              : r->iterations / 10;
+    double begin = bench_now(), first = begin;
+
+    if (!samples)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (long i = 0; i < warmup + r->iterations; i++) {
+        if (i == warmup)
+            first = begin;
+        op->once(r);
+        double end = bench_now();
+        if (i >= warmup)
+            samples[i - warmup] = (float)((end - begin) / (double)r->window);
+        begin = end;
+    }
+    if (rank == 0)
+        bench_print(op->name, op->bytes ? (size_t)(op->bytes > 0 ? op->bytes : 0) : (size_t)r->size,
+                    samples, (size_t)r->iterations, (double)(r->iterations * r->window),
+                    begin - first);
+    free(samples);
+}
+
+static void run_size(const struct operation *op, struct run *r, int rank)
+{
+    r->span = buffer_size(r->size, r->window);
+    char *rmt = malloc(r->span);
+    r->lcl = malloc(r->span);
+    if (!r->lcl || !rmt)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(r->lcl, 1, r->span);
+    memset(rmt, 0, r->span);
+    MPI_Win_create(rmt, (MPI_Aint)r->span, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &r->win);
+    MPI_Win_lock_all(0, r->win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 || op->both)
+        measure(op, r, rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_unlock_all(r->win);
+    MPI_Win_free(&r->win);
+    free(r->lcl);
+    free(rmt);
+}
+
+int main(int argc, char **argv)
+{
+    const struct operation *op = NULL;
+    int rank, ranks;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (size_t i = 0; argc > 1 && i < sizeof(operations) / sizeof(operations[0]); i++)
+        if (strcmp(argv[1], operations[i].name) == 0)
+            op = &operations[i];
+    if (ranks != 2 || argc < 5 || !op) {
+        if (rank == 0)
+            fprintf(stderr,
+                    "usage, with 2 processes: mpi_peer OPERATION WINDOW ITERATIONS SIZE...\n");
+        MPI_Finalize();
+        return 2;
+    }
+    long window = bench_number("mpi_peer", argv[2], 1, 1024);
+    struct run r = {.window = op->windowed ? window : 1,
+                    .iterations = bench_number("mpi_peer", argv[3], 1, 100000000)};
+    for (int a = 4; a < argc; a++) {
+        r.size = bench_number("mpi_peer", argv[a], 1, 1 << 30);
+        run_size(op, &r, rank);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * utofu-perf --peers: the same operation with this library and with others, one after the other on
+ * this machine, and how they compare. Starts itself under utofurun, and tools/peers/peer for
+ * the others; both print the same rows.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 32 + PERF_MAX_SIZES };
+
+static const size_t default_sizes[NUM_DEFAULT_SIZES] = {8, 65536, 1048576};
+
+/* Operations that others can do, and which. */
+static const struct counterpart {
+    const char *operation, *what;
+} counterparts[] = {
+    {"put-local-lat", "MPI_Put and MPI_Win_flush"},
+    {"put-mem-lat", "ucp_put_lat; ib_write_lat"},
+    {"put-bw", "MPI_Put and one MPI_Win_flush; ucp_put_bw; ib_write_bw"},
+    {"get-lat", "MPI_Get and MPI_Win_flush; ucp_get; ib_read_lat"},
+    {"armw-lat", "MPI_Fetch_and_op and MPI_Win_flush; ucp_fadd; ib_atomic_lat"},
+    {"barrier", "MPI_Barrier"},
+};
+
+static const struct {
+    const char *name, *title;
+} known[] = {{"openmpi", "Open MPI"}, {"mpich", "MPICH"}, {"ucx", "UCX"}, {"perftest", "perftest"}};
+
+static struct {
+    char name[32];
+    double value[PERF_MAX_SIZES]; /* of the operation at hand; 0: none */
+} columns[MAX_PEERS + 1] = {{.name = "ours"}};
+static unsigned int num_columns = 1;
+
+static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[PATH_MAX - 64];
+static bool first_row = true;
+
+static void remove_work(void)
+{
+    char path[PATH_MAX];
+
+    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
+        snprintf(path, sizeof(path), "%s/mpi_peer.%s", work, known[k].name);
+        unlink(path);
+    }
+    rmdir(work);
+}
+
+static void find_programs(void)
+{
+    char dir[PATH_MAX - 32];
+    ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+
+    if (n < 0)
+        party_fail(1, "/proc/self/exe: %s", strerror(errno));
+    dir[n] = '\0';
+    snprintf(self, sizeof(self), "%s", dir);
+    *strrchr(dir, '/') = '\0';
+    snprintf(launcher, sizeof(launcher), "%s/utofurun", dir);
+    if (access(launcher, X_OK) != 0)
+        snprintf(launcher, sizeof(launcher), "utofurun");
+    snprintf(peer, sizeof(peer), "%s/peers/peer", dir);
+    if (access(peer, X_OK) != 0) /* installed, and moved as a whole perhaps */
+        snprintf(peer, sizeof(peer), "%s/../libexec/utofu-perf/peer", dir);
+    if (access(peer, X_OK) != 0)
+        snprintf(peer, sizeof(peer), "%s/peer", PERF_PEERS_DIR);
+    if (access(peer, X_OK) != 0)
+        party_fail(1, "cannot run %s: %s", peer, strerror(errno));
+}
+
+static void add_peer(char *name, void *arg)
+{
+    (void)arg;
+    if (num_columns <= MAX_PEERS)
+        snprintf(columns[num_columns++].name, sizeof(columns[0].name), "%.31s", name);
+}
+
+static const char *title_of(unsigned int column)
+{
+    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+        if (strcmp(columns[column].name, known[k].name) == 0)
+            return known[k].title;
+    return columns[column].name;
+}
+
+/* A row: operation bytes min p50...; the number that is compared is kept. */
+struct reader {
+    const struct perf_op *op;
+    const size_t *sizes;
+    unsigned int num_sizes, column;
+};
+
+static void take_row(char *text, void *arg)
+{
+    const struct reader *r = arg;
+    char name[64];
+    size_t bytes;
+    double p50;
+
+    if (sscanf(text, "%63s %zu %*s %lf", name, &bytes, &p50) != 3 ||
+        strcmp(name, r->op->name) != 0 || !(p50 > 0))
+        return;
+    for (unsigned int s = 0; s < r->num_sizes; s++)
+        if (r->op->fixed || r->sizes[s] == bytes)
+            columns[r->column].value[s] = r->op->windowed ? (double)bytes / p50 : p50;
+}
+
+static uint64_t iterations_for(const struct perf_op *op, size_t largest)
+{
+    uint64_t bytes = largest ? largest : 1, least = op->windowed ? 20 : 100;
+    uint64_t most = op->windowed ? 2000 : 20000;
+
+    if (perf_options.iterations)
+        return perf_options.iterations;
+    uint64_t n = ((uint64_t)512 << 20) / (op->windowed ? bytes * perf_options.window : bytes);
+    return n < least ? least : n > most ? most : n;
+}
+
+static void note(const char *operation, unsigned int column)
+{
+    if (!perf_options.no_progress && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%s: %s", operation, title_of(column));
+}
+
+static void end_note(void)
+{
+    if (!perf_options.no_progress && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+}
+
+static void run_column(const struct reader *r, uint64_t iterations)
+{
+    char numbers[3][24], list[PERF_MAX_SIZES * 12] = "", sizes[PERF_MAX_SIZES][24];
+    const char *argv[MAX_ARGS];
+    size_t n = 0, at = 0;
+
+    snprintf(numbers[0], sizeof(numbers[0]), "%llu", (unsigned long long)iterations);
+    snprintf(numbers[1], sizeof(numbers[1]), "%llu", (unsigned long long)perf_options.window);
+    snprintf(numbers[2], sizeof(numbers[2]), "%u", perf_options.timeout);
+    for (unsigned int s = 0; s < r->num_sizes; s++) {
+        snprintf(sizes[s], sizeof(sizes[s]), "%zu", r->sizes[s]);
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%zu", s ? "," : "", r->sizes[s]);
+    }
+    if (r->column == OURS) {
+        const char *ours[] = {launcher,    "-n",       "2",  self,       "-q",
+                              "--timeout", numbers[2], "-n", numbers[0], "-W",
+                              numbers[1],  "-s",       list, r->op->name};
+        memcpy(argv, ours, sizeof(ours));
+        n = sizeof(ours) / sizeof(ours[0]);
+    } else {
+        const char *theirs[] = {peer, columns[r->column].name, r->op->name, numbers[1], numbers[0]};
+        memcpy(argv, theirs, sizeof(theirs));
+        n = sizeof(theirs) / sizeof(theirs[0]);
+        for (unsigned int s = 0; s < r->num_sizes; s++)
+            argv[n++] = sizes[s];
+    }
+    argv[n] = NULL;
+    note(r->op->name, r->column);
+    int status = perf_child_run(argv, take_row, (void *)r);
+    end_note();
+    if (status != 0 && status != 3)
+        fprintf(stderr, PERF_NAME ": %s of %s failed (exit status %d)\n", r->op->name,
+                title_of(r->column), status);
+    if (status != 0 && r->column == OURS) {
+        remove_work();
+        party_fail(1, "there is nothing to compare with");
+    }
+}
+
+static void print_head(void)
+{
+    if (perf_options.json) {
+        printf("{\"tool\": \"%s\", \"version\": \"%s\", \"compared\": [", PERF_NAME, UT_VERSION);
+        for (unsigned int c = 0; c < num_columns; c++)
+            printf("%s\"%s\"", c ? ", " : "", columns[c].name);
+        printf("], \"window\": %u, \"results\": [", (unsigned int)perf_options.window);
+        return;
+    }
+    printf("# %s %s --peers: medians in us, of windows in MB/s; ratio: ours / theirs\n", PERF_NAME,
+           UT_VERSION);
+    printf("# %-14s %9s %5s %10s", "operation", "bytes", "", "ours");
+    for (unsigned int c = 1; c < num_columns; c++)
+        printf(" %10s %7s", title_of(c), "ratio");
+    printf("\n");
+}
+
+static void print_row(const struct perf_op *op, size_t size, unsigned int s)
+{
+    const char *unit = op->windowed ? "MB/s" : "us";
+    double ours = columns[OURS].value[s];
+
+    if (perf_options.json)
+        printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"ours\": %.4f",
+               first_row ? "" : ",", op->name, size, unit, ours);
+    else
+        printf("%-16s %9zu %5s %10.3f", op->name, size, unit, ours);
+    first_row = false;
+    for (unsigned int c = 1; c < num_columns; c++) {
+        double theirs = columns[c].value[s];
+        if (perf_options.json && theirs > 0)
+            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs,
+                   ours / theirs);
+        else if (perf_options.json)
+            printf(", \"%s\": null", columns[c].name);
+        else if (theirs > 0)
+            printf(" %10.3f %7.2f", theirs, ours / theirs);
+        else
+            printf(" %10s %7s", "-", "-");
+    }
+    printf(perf_options.json ? "}" : "\n");
+    fflush(stdout);
+}
+
+static void compare(const struct perf_op *op)
+{
+    size_t sizes[PERF_MAX_SIZES];
+    struct reader r = {.op = op, .sizes = sizes};
+    size_t largest = 0;
+
+    if (op->fixed) {
+        sizes[r.num_sizes++] = op->default_to ? op->default_to : 1;
+    } else if (perf_options.num_sizes) {
+        for (uint64_t s = 0; s < perf_options.num_sizes; s++)
+            sizes[r.num_sizes++] = perf_options.sizes[s];
+    } else {
+        for (int s = 0; s < NUM_DEFAULT_SIZES; s++)
+            sizes[r.num_sizes++] = default_sizes[s];
+    }
+    for (unsigned int s = 0; s < r.num_sizes; s++)
+        largest = sizes[s] > largest ? sizes[s] : largest;
+    for (r.column = 0; r.column < num_columns; r.column++) {
+        memset(columns[r.column].value, 0, sizeof(columns[0].value));
+        run_column(&r, iterations_for(op, largest));
+    }
+    for (unsigned int s = 0; s < r.num_sizes; s++)
+        print_row(op, op->fixed ? op->default_to : sizes[s], s);
+}
+
+bool perf_has_peers(const char *operation)
+{
+    for (size_t i = 0; i < sizeof(counterparts) / sizeof(counterparts[0]); i++)
+        if (strcmp(counterparts[i].operation, operation) == 0)
+            return true;
+    return false;
+}
+
+void perf_print_counterparts(void)
+{
+    for (size_t i = 0; i < sizeof(counterparts) / sizeof(counterparts[0]); i++)
+        printf("  %-16s %s\n", counterparts[i].operation, counterparts[i].what);
+}
+
+int perf_peers(void)
+{
+    const char *list[] = {peer, "list", NULL};
+
+    find_programs();
+    const char *tmp = getenv("TMPDIR");
+    snprintf(work, sizeof(work), "%s/utofu-perf.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(work))
+        party_fail(1, "%s: %s", work, strerror(errno));
+    atexit(remove_work);
+    perf_child_open(remove_work);
+    setenv("PEER_BUILD", work, 1);
+    unsetenv("PEER_CPUS"); /* ours are not put on CPUs either */
+    if (perf_child_run(list, add_peer, NULL) != 0) {
+        remove_work();
+        party_fail(1, "%s failed", peer);
+    }
+    if (num_columns == 1)
+        fprintf(stderr, PERF_NAME ": no peer is installed: Open MPI or MPICH with their compiler "
+                                  "commands, ucx_perftest, perftest with an RDMA device\n");
+    print_head();
+    for (uint64_t o = 0; o < perf_options.num_ops; o++)
+        if (perf_has_peers(perf_ops[perf_options.ops[o]].name))
+            compare(&perf_ops[perf_options.ops[o]]);
+    if (perf_options.json)
+        printf("\n]}\n");
+    return fflush(stdout) == 0 ? 0 : 1;
+}
