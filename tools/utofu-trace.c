@@ -30,8 +30,9 @@ static const char help_text[] =
     "  -h, --help         print this text\n"
     "  -V, --version      print the version\n\n"
     "Ranks of one host have one clock. Times of other hosts are moved by the difference of\n"
-    "the hosts' times of day, so they are as right as those (NTP, PTP). Exit status: 0, 1\n"
-    "when a file cannot be read or written or is no timeline, 2 for wrong usage.\n";
+    "the hosts' times of day, so they are as right as those (NTP, PTP).\n\n"
+    "Exit status: 0, 1 when a file cannot be read or written or is no timeline, 2 for wrong\n"
+    "usage.\n";
 
 static void __attribute__((format(printf, 2, 3), noreturn)) fail(int status, const char *fmt, ...)
 {

@@ -46,7 +46,7 @@ use_root() {
 
     # a stub that says that the system has no manual pages is no man
     if man --version 2>/dev/null | grep -q '^man '; then
-        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf; do
+        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-trace; do
             LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$man" "$page" >"$work/$page" 2>&1 ||
                 { fail "man $page"; cat "$work/$page"; }
         done

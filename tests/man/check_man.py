@@ -171,7 +171,7 @@ def main():
         elif plain == name:
             check_function(folder, name, *known[name])
     others = {"utofu.3": HEADER, "utofu-verbs.7": OVERVIEW}
-    others.update({t + ".1": TOOL for t in ("utofurun", "utofu-perf", "utofu-info")})
+    others.update({t + ".1": TOOL for t in ("utofurun", "utofu-perf", "utofu-info", "utofu-trace")})
     for page, want in others.items():
         if not os.path.exists(os.path.join(folder, page)):
             bad(page, "there is none")
