@@ -174,6 +174,23 @@ struct prov_caps {
     char device[64];         /* for people: device and port of this TNI */
 };
 
+/* A port of a network adapter, used or not: for people. Unknown numbers are 0, texts empty. */
+struct prov_port {
+    char device[64];
+    unsigned int port;
+    char link[16];     /* "Ethernet", "InfiniBand" */
+    char state[16];    /* "active", "down"... */
+    char netdev[16];   /* the network device below it */
+    int gid_index;     /* -1: none */
+    char gid[48];
+    char address[48];  /* where this process listened */
+    uint32_t mtu, max_mtu; /* bytes */
+    char atomics[8];   /* "none", "hca": coherent among devices, "glob": with CPUs too */
+    uint32_t max_inline;   /* bytes; of a port in use */
+    uint32_t tnis;     /* in use: bit n for TNI n. 0: not in use */
+    char why_not[160]; /* not in use: the reason */
+};
+
 struct prov_ops {
     const char *name;
 
@@ -234,6 +251,11 @@ struct prov_ops {
      * wants to be called again, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);
+
+    /* Tells every port of this machine, opened or not, as open() would find it now. NULL: the
+     * transport has no ports. */
+    void (*survey)(const struct prov_config *config, void *ctx,
+                   void (*tell)(void *ctx, const struct prov_port *port));
 };
 
 extern const struct prov_ops shm_provider;

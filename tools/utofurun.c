@@ -98,8 +98,9 @@ static void print_help(void)
         "  -h, --help         print this text\n"
         "  -V, --version      print the version\n\n"
         "Standard input goes to rank 0. Signals are passed on. When a process fails, the others\n"
-        "are ended and utofurun says which one it was. The status is the worst of the processes'\n"
-        "(128 + number for a signal), 2 for wrong usage, 127 if the program cannot be run.\n");
+        "are ended and utofurun says which one it was.\n\n"
+        "Exit status: the worst of the processes' (128 + number for a signal), 2 for wrong usage,\n"
+        "124 after --timeout, 127 if the program cannot be run.\n");
 }
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const char *fmt, ...)

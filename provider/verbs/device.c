@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,27 @@ void vp_log_nomem(const char *what, const char *device, int err)
              what, device, strerror(err), (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static const char *addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
+/* Says why a device (port 0) or a port is not used. */
+static void __attribute__((format(printf, 4, 5)))
+refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
+{
+    struct vp_port_refusal local, *r = &local;
+    char number[16] = "";
+    va_list ap;
+
+    if (prov->survey && prov->survey->num_refusals < VP_MAX_REFUSALS)
+        r = &prov->survey->refusals[prov->survey->num_refusals++];
+    snprintf(r->device, sizeof(r->device), "%s", device);
+    r->port = port;
+    va_start(ap, fmt);
+    vsnprintf(r->why, sizeof(r->why), fmt, ap);
+    va_end(ap);
+    if (port)
+        snprintf(number, sizeof(number), ":%u", port);
+    ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
+}
+
+const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
 {
     const void *raw = addr->sa.sa_family == AF_INET ? (const void *)&addr->in.sin_addr
                                                     : (const void *)&addr->in6.sin6_addr;
@@ -273,7 +294,7 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
         return -EIO;
     }
     if (dev->attr.max_srq < 1) {
-        ut_info(VP_CAT, "%s has no shared receive queues: not used", name);
+        refuse(prov, name, 0, "has no shared receive queues");
         return -EIO;
     }
     int rc = probe_device(dev, prov->tuning.inline_size);
@@ -300,7 +321,7 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
     if (ibv_query_port(dev->context, (uint8_t)num, &attr))
         return false;
     if (attr.state != IBV_PORT_ACTIVE) {
-        ut_info(VP_CAT, "%s:%u is %s: not used", name, num, ibv_port_state_str(attr.state));
+        refuse(prov, name, num, "is %s", ibv_port_state_str(attr.state));
         return false;
     }
     bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -313,11 +334,11 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
     while (i < count && !listen_at(prov, port, &candidates[i]))
         i++;
     if (i == count) {
-        ut_info(VP_CAT, "%s:%u is active but has no address to listen on (%d tried): not used",
-                name, num, count);
+        refuse(prov, name, num, "is active but has no address to listen on (%d tried)", count);
         return false;
     }
-    addr_text(&port->addr, text, sizeof(text));
+    port->gid_index = roce ? candidates[i].gid_index : -1;
+    vp_addr_text(&port->addr, text, sizeof(text));
     if (roce)
         snprintf(port->name, sizeof(port->name), "%s:%u gid %d (%s)", name, num,
                  candidates[i].gid_index, text);
@@ -338,24 +359,28 @@ static void device_open(struct vp_prov *prov, struct ibv_device *device)
     if (prov->num_devices == VP_MAX_DEVICES || prov->num_ports >= most)
         return;
     if (device->transport_type != IBV_TRANSPORT_IB) {
-        ut_info(VP_CAT, "%s has no writes with immediate data: not used", name);
+        refuse(prov, name, 0, "has no writes with immediate data");
         return;
     }
     memset(dev, 0, sizeof(*dev));
     dev->index = prov->num_devices;
     dev->context = ibv_open_device(device);
     if (!dev->context) {
-        ut_info(VP_CAT, "%s cannot be opened (%s): not used", name, strerror(errno));
+        refuse(prov, name, 0, "cannot be opened (%s)", strerror(errno));
         return;
     }
     if (ibv_query_device(dev->context, &dev->attr))
         goto not_used;
-    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt && prov->num_ports < most; num++)
+    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt && prov->num_ports < most; num++) {
         if (is_wanted(name, num))
             port_open(prov, dev, num);
+        else
+            refuse(prov, name, num, "is not among UTOFU_VERBS_DEVICES");
+    }
     if (prov->num_ports == first)
         goto not_used;
     if (device_set_up(prov, dev)) {
+        refuse(prov, name, 0, "cannot be set up");
         while (prov->num_ports > first)
             rdma_destroy_id(prov->ports[--prov->num_ports].listener);
         goto not_used;
@@ -397,7 +422,7 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
             gid_candidate(&table[i], &c);
             int wrote = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
                                  ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
-                                 addr_text(&c.addr, text, sizeof(text)));
+                                 vp_addr_text(&c.addr, text, sizeof(text)));
             used += wrote > 0 ? (size_t)wrote : 0;
         }
         if (context)

@@ -124,9 +124,9 @@ static void release(struct vp_prov *prov)
     free(prov);
 }
 
-static int vp_open(const struct prov_config *config, struct prov **out)
+/* Everything but the devices. */
+static int prov_new(const struct prov_config *config, struct vp_prov **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct vp_prov *prov = calloc(1, sizeof(*prov));
     int rc;
 
@@ -147,20 +147,50 @@ static int vp_open(const struct prov_config *config, struct prov **out)
         rc = -EIO;
         goto fail;
     }
-    survive_fork();
     rc = open_descriptors(prov);
-    if (!rc)
-        rc = vp_devices_open(prov);
     if (rc)
         goto fail;
-    opened = prov;
-    pthread_once(&once, watch_forks);
-    *out = &prov->base;
+    *out = prov;
     return 0;
 
 fail:
     release(prov);
     return rc;
+}
+
+static int vp_open(const struct prov_config *config, struct prov **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct vp_prov *prov;
+    int rc;
+
+    survive_fork();
+    rc = prov_new(config, &prov);
+    if (rc)
+        return rc;
+    rc = vp_devices_open(prov);
+    if (rc) {
+        release(prov);
+        return rc;
+    }
+    opened = prov;
+    pthread_once(&once, watch_forks);
+    *out = &prov->base;
+    return 0;
+}
+
+static void vp_survey(const struct prov_config *config, void *ctx,
+                      void (*tell)(void *ctx, const struct prov_port *port))
+{
+    struct vp_survey survey = {0};
+    struct vp_prov *prov;
+
+    if (prov_new(config, &prov))
+        return;
+    prov->survey = &survey;
+    vp_devices_open(prov);
+    vp_survey_ports(prov, ctx, tell);
+    release(prov);
 }
 
 static void vp_close(struct prov *base)
@@ -223,4 +253,5 @@ const struct prov_ops verbs_provider = {
     .atomic = vp_atomic,
     .fd = vp_fd,
     .progress = vp_progress,
+    .survey = vp_survey,
 };

@@ -98,7 +98,20 @@ struct vp_port {
     uint32_t max_msg;
     union vp_sockaddr addr; /* with the port number that the listener got */
     struct rdma_cm_id *listener;
+    int gid_index; /* -1: InfiniBand, whose address is not a GID's */
     char name[64];
+};
+
+/* Why a port, or with number 0 a whole device, is not used. */
+struct vp_port_refusal {
+    char device[IBV_SYSFS_NAME_MAX];
+    unsigned int port;
+    char why[160];
+};
+enum { VP_MAX_REFUSALS = 64 };
+struct vp_survey {
+    unsigned int num_refusals;
+    struct vp_port_refusal refusals[VP_MAX_REFUSALS];
 };
 
 /* Read once from the environment, then fitted to each device. */
@@ -117,6 +130,7 @@ struct vp_prov {
     unsigned int num_ports;
     uint8_t key[VP_KEY_BYTES];
     struct rdma_event_channel *channel;
+    struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */
     int epoll_fd, kick_fd;
 
     pthread_mutex_t lock;
@@ -380,6 +394,11 @@ uint64_t vp_now_ms(void);
 int vp_devices_open(struct vp_prov *prov);
 void vp_devices_close(struct vp_prov *prov);
 void vp_log_nomem(const char *what, const char *device, int err);
+const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);
+
+/* survey.c */
+void vp_survey_ports(const struct vp_prov *prov, void *ctx,
+                     void (*tell)(void *ctx, const struct prov_port *port));
 
 /* mr.c */
 int vp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,

@@ -16,7 +16,7 @@
      UTOFU_ONESIDED_FLAG_PATH(0xfful) | UTOFU_ONESIDED_FLAG_SPS(0xful))
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
 
 /* What a start or prepare function was asked for. Lives in registers: everything is inlined. */
 struct request {
@@ -28,8 +28,8 @@ struct request {
     uint64_t edata;
     unsigned long flags;
     size_t mtu, gap;
-    const void *data;              /* piggyback */
-    uint32_t op;                   /* ARMW */
+    const void *data; /* piggyback */
+    uint32_t op;      /* ARMW */
     uint64_t operand, compare;
 };
 
@@ -45,8 +45,8 @@ static int __attribute__((noinline, cold)) refuse_flags(unsigned long flags)
 }
 
 /* The values come one by one: were the request itself passed, it would have to be in memory. */
-static int __attribute__((noinline, cold)) refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length,
-                                                       size_t max_length, uint64_t edata)
+static int __attribute__((noinline, cold))
+refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, uint64_t edata)
 {
     if (!ut_vcq_id_check(rmt_vcq_id))
         return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
@@ -64,8 +64,8 @@ static int __attribute__((noinline, cold)) refuse_pace(size_t mtu, size_t gap)
     return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the most is %d", gap, UT_MAX_GAP);
 }
 
-static int __attribute__((noinline, cold)) refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd,
-                                                       size_t size)
+static int __attribute__((noinline, cold))
+refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size)
 {
     if (op < UTOFU_ARMW_OP_SWAP || op > UT_ARMW_OP_CSWAP)
         return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%u is no ARMW operator", op);
@@ -115,8 +115,8 @@ static bool kind_fits(const struct ut_vcq *vcq, unsigned int kind)
            kind == UT_DESC_NOP;
 }
 
-static int __attribute__((noinline, cold)) refuse_vcq(struct ut_vcq *vcq, unsigned int kind,
-                                                      size_t num_blocks)
+static int __attribute__((noinline, cold))
+refuse_vcq(struct ut_vcq *vcq, unsigned int kind, size_t num_blocks)
 {
     int rc = kind_fits(vcq, kind)
                  ? UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu blocks: the TOQ has %u entries",
@@ -141,13 +141,17 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
     vcq->poll_count++;
     rc = ut_engine_reserve(vcq, (uint32_t)r->num_blocks);
     if (!unlikely(rc)) {
+        struct ut_slot *slot = NULL;
+        bool delay = r->flags & UTOFU_ONESIDED_FLAG_DELAY_START;
         for (uint32_t i = 0; i < r->num_blocks; i++) {
-            struct ut_slot *slot = ut_engine_slot(vcq, i);
+            slot = ut_engine_slot(vcq, i);
             encode(&slot->desc, r, i);
             slot->cbdata = cbdata;
         }
-        ut_engine_submit(vcq, (uint32_t)r->num_blocks,
-                         r->flags & UTOFU_ONESIDED_FLAG_DELAY_START);
+        if (__builtin_constant_p(r->num_blocks) && r->num_blocks == 1 && !unlikely(delay))
+            ut_engine_submit_one(vcq, slot);
+        else
+            ut_engine_submit(vcq, (uint32_t)r->num_blocks, delay);
     }
     ut_vcq_leave(vcq);
     return rc;
@@ -218,7 +222,8 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
                             .data = data};
 }
 
-/* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator */
+/* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator
+ */
 ALWAYS_INLINE struct request armw(size_t size, utofu_vcq_id_t rmt_vcq_id, uint32_t op,
                                   uint64_t operand, uint64_t compare, utofu_stadd_t rmt_stadd,
                                   uint64_t edata, unsigned long flags)
@@ -336,8 +341,8 @@ int putofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void 
                        desc_size);
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (unlikely(!ut_desc_valid(&in[i], vcq->session_number) || !kind_fits(vcq, in[i].kind)))
-            rc = UT_REFUSE(UTOFU_ERR_INVALID_DESC,
-                           "descriptor %zu was not prepared for this VCQ", i);
+            rc = UT_REFUSE(UTOFU_ERR_INVALID_DESC, "descriptor %zu was not prepared for this VCQ",
+                           i);
     }
     if (rc == 0)
         rc = ut_engine_reserve(vcq, (uint32_t)n);

@@ -29,9 +29,13 @@ int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbd
     if (__builtin_expect(!vcq, 0))
         return UTOFU_ERR_INVALID_VCQ_HDL;
     vcq->poll_count++;
-    int rc = ut_engine_poll_tcq(vcq, cbdata);
-    if (rc == UTOFU_ERR_NOT_FOUND)
+    int rc = ut_engine_take_tcq(vcq, cbdata);
+    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
+        rc = ut_engine_take_tcq(vcq, cbdata);
+    if (rc == UTOFU_ERR_NOT_FOUND) {
+        ut_engine_unblock_tcq(vcq);
         return leave_empty(vcq);
+    }
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
     return rc;

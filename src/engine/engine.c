@@ -15,13 +15,11 @@
 
 /* What posting one descriptor led to. */
 enum outcome {
-    POSTED,   /* all of it is with the provider, or it is finished */
-    NOT_NOW,  /* the link is told when to go on */
+    POSTED,  /* all of it is with the provider, or it is finished */
+    NOT_NOW, /* the link is told when to go on */
 };
 
 enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
@@ -70,8 +68,8 @@ static void retire(struct ut_link *link)
         link->first = slot->next;
         if (link->first == UT_NO_SLOT)
             link->last = UT_NO_SLOT;
-        if (slot->mrq_rc || (!slot->tcq_rc &&
-                             (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
+        if (slot->mrq_rc ||
+            (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
             write_local_notice(vcq, link, slot);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
@@ -184,7 +182,8 @@ static unsigned int announce_slot(utofu_stadd_t stadd)
     return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55); /* UT_NUM_ANNOUNCED is 2^9 */
 }
 
-/* The notice of a put or a get in a message of its own; a put's announces its slot for next time. */
+/* The notice of a put or a get in a message of its own; a put's announces its slot for next time.
+ */
 static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
 {
     const struct ut_desc *d = &slot->desc;
@@ -223,7 +222,8 @@ static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t
     int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
 
     if (!notice) {
-        *imm = ut_imm_make(d->edata, ut_desc_sps(d), 0, 0); /* the schedule pointer needs no STADD */
+        *imm =
+            ut_imm_make(d->edata, ut_desc_sps(d), 0, 0); /* the schedule pointer needs no STADD */
         return true;
     }
     if (__builtin_expect(!link->tx_announced, 0)) {
@@ -260,8 +260,9 @@ static enum outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return accepted(link, slot, rc);
 }
 
-/* The provider has a copy of the source, but may lose it with the connection: of a small one we keep
- * our own, and its TCQ entry can be given. A larger one stays the source until it is delivered. */
+/* The provider has a copy of the source, but may lose it with the connection: of a small one we
+ * keep our own, and its TCQ entry can be given. A larger one stays the source until it is
+ * delivered. */
 static void keep_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;
@@ -273,6 +274,21 @@ static void keep_source(struct ut_slot *slot, const uint8_t *source)
         d->kind = UT_DESC_PIGGYBACK;
     }
     slot->tcq_ready = true;
+}
+
+/* The provider took the data. */
+static inline void data_posted(struct ut_slot *slot, const uint8_t *source, int rc)
+{
+    slot->pending++;
+    if (rc & PROV_COMPLETE)
+        slot->tcq_ready = true;
+    else if (rc & PROV_SRC_FREE)
+        keep_source(slot, source);
+}
+
+static inline uint32_t notify_flags(const struct ut_desc *d)
+{
+    return PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
 }
 
 /* Stage 0: the data (and the notice, where it rides along); stage 1: the notice. */
@@ -287,18 +303,18 @@ static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     if (must_wait(link, slot))
         return NOT_NOW;
 
-    struct prov_xfer x = {.length = ut_desc_length(d),
-                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
+    struct prov_xfer x = {.length = ut_desc_length(d), .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint8_t *source = d->data;
     if (d->kind == UT_DESC_PUT) {
         struct ut_stag_local *local;
-        enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), false, &local,
-                                                &source);
+        enum ut_stag_result r =
+            ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), false, &local, &source);
         if (__builtin_expect(r != UT_STAG_OK, 0))
             return fail_tcq(link, slot, tcq_error(r));
         x.lkey = local->lkey[link->provider];
     }
-    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &x.rmt, &x.rkey);
+    int rc =
+        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &x.rmt, &x.rkey);
     if (__builtin_expect(rc != 0, 0))
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
 
@@ -309,18 +325,14 @@ static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     bool notify = wants_remote_notice(slot) || ut_desc_sps(d);
     bool rides = notify && notice_rides(link, d, &x.imm);
     if (rides) {
-        x.flags |= PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
+        x.flags |= notify_flags(d);
     } else if (notify) {
         x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it tells */
     }
     rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0))
         return refused(link, slot, rc);
-    slot->pending++;
-    if (rc & PROV_COMPLETE)
-        slot->tcq_ready = true;
-    else if (rc & PROV_SRC_FREE)
-        keep_source(slot, source);
+    data_posted(slot, source, rc);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     if (!notify || rides)
@@ -344,14 +356,16 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
         return post_notice(link, slot);
     if (must_wait(link, slot))
         return NOT_NOW;
-    enum ut_stag_result r = ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), true, &local, &dest);
+    enum ut_stag_result r =
+        ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), true, &local, &dest);
     if (r != UT_STAG_OK)
         return fail_mrq(link, slot, lcl_mrq_error(r));
     struct prov_xfer x = {.lcl = dest,
                           .length = ut_desc_length(d),
                           .lkey = local->lkey[link->provider],
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), false, slot->fresh, &x.rmt, &x.rkey);
+    int rc =
+        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), false, slot->fresh, &x.rmt, &x.rkey);
     if (rc != 0)
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
     x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
@@ -430,7 +444,8 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
                             .flags = PROV_SIGNAL | fence_flag(link, slot),
                             .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint64_t addr;
-    int rc = ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr, &a.rkey);
+    int rc =
+        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr, &a.rkey);
 
     if (rc != 0)
         return rc;
@@ -442,8 +457,8 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
     } else {
         a.op = PROV_ATOMIC_CSWAP;
         a.compare = slot->rmt_value;
-        a.operand = ut_armw_word_result(ut_desc_length(d), armw_shift(d, addr), d->op, slot->rmt_value,
-                                        d->operand, d->compare);
+        a.operand = ut_armw_word_result(ut_desc_length(d), armw_shift(d, addr), d->op,
+                                        slot->rmt_value, d->operand, d->compare);
     }
     return link->ops->atomic(link->conn, &a);
 }
@@ -607,8 +622,7 @@ static inline enum outcome post(struct ut_link *link, struct ut_slot *slot)
     case UT_DESC_GET:
         return post_get(link, slot);
     default:
-        return link->vcq->armw_words ? post_armw_device(link, slot)
-                                     : post_armw_cpu(link, slot);
+        return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_cpu(link, slot);
     }
 }
 
@@ -639,52 +653,70 @@ void ut_engine_pump(struct ut_link *link)
  * Starting
  */
 
-/* A put without remote notice on a link where nothing is under way may be over before it is part of
- * the link. False: nothing was done, it goes the usual way. */
-ALWAYS_INLINE bool put_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static inline void append(struct ut_link *link, struct ut_slot *slot, uint32_t number)
+{
+    slot->link = link;
+    slot->next = UT_NO_SLOT;
+    if (link->last == UT_NO_SLOT)
+        link->first = number;
+    else
+        link->vcq->toq[link->last].next = number;
+    link->last = number;
+}
+
+/*
+ * The usual put: nothing is before it on its link, its STags are the ones used last, and its remote
+ * notice rides along. Where the provider executes it at once it never enters the link's list.
+ * False: nothing was done, start() takes the long way.
+ */
+static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
+    struct ut_link *link = vcq->last_link;
     uint32_t number = slot_number(vcq, slot);
-    struct ut_stag_local *local;
+    struct prov_xfer x = {.length = ut_desc_length(d), .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint8_t *source;
 
-    if (link->state != UT_LINK_UP || link->first != UT_NO_SLOT || link->msg_to_post ||
-        d->kind != UT_DESC_PUT || wants_remote_notice(slot) || ut_desc_sps(d))
+    if (d->kind != UT_DESC_PUT || !link || link->key != ut_vcq_id_key(d->rmt_vcq_id) ||
+        !ut_link_is_clear(link))
         return false;
-    struct prov_xfer x = {.length = ut_desc_length(d),
-                          .flags = post_flags(vcq, slot, number),
-                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    if (ut_stag_resolve(vcq->stags, d->lcl_stadd, x.length, false, &local, &source) != UT_STAG_OK ||
-        ut_link_resolve(link, d->rmt_stadd, x.length, true, false, &x.rmt, &x.rkey) != 0)
+    const struct ut_stag_local *local = ut_stag_hot(vcq->stags, d->lcl_stadd, x.length, &source);
+    if (!local || !ut_link_hot(link, d->rmt_stadd, x.length, &x.rmt, &x.rkey))
         return false;
     x.lcl = source;
     x.lkey = local->lkey[link->provider];
+    x.flags = post_flags(vcq, slot, number);
+    bool notify = wants_remote_notice(slot) || ut_desc_sps(d);
+    if (notify) {
+        if (!notice_rides(link, d, &x.imm))
+            return false;
+        x.flags |= notify_flags(d);
+    }
     int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc == (PROV_COMPLETE | PROV_SRC_FREE), 1)) {
+    if (__builtin_expect(rc < 0, 0))
+        return false;
+    if (notify)
+        slot->msg_number = ut_link_count_tx(link);
+    if ((rc & PROV_COMPLETE) && __builtin_expect(link->first == UT_NO_SLOT, 1)) {
         if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
             write_local_notice(vcq, link, slot);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
         return true;
     }
-    if (rc < 0)
-        return false;
-    slot->next = UT_NO_SLOT;
-    slot->stage = slot->pending = 1;
-    slot->state = UT_SLOT_POSTED;
-    link->first = link->last = number;
-    if (rc & PROV_SRC_FREE)
-        keep_source(slot, source);
+    append(link, slot, number);
+    data_posted(slot, source, rc);
+    accepted(link, slot, rc);
     return true;
 }
 
 /* The same for an ARMW on a word that this CPU reaches. */
-static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 
-    if (d->kind != UT_DESC_ARMW || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
-        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot))
+    if (d->kind != UT_DESC_ARMW || !ut_link_is_clear(link) || link->first != UT_NO_SLOT ||
+        vcq->armw_words || wants_remote_notice(slot))
         return false;
     void *word = direct_word(link, slot);
     if (!word)
@@ -697,7 +729,7 @@ static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct
     return true;
 }
 
-ALWAYS_INLINE void start(struct ut_vcq *vcq, struct ut_slot *slot)
+static void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_NOP) {
         slot->tcq_ready = true;
@@ -712,17 +744,11 @@ ALWAYS_INLINE void start(struct ut_vcq *vcq, struct ut_slot *slot)
         ut_error("engine", "no memory for another peer");
         return;
     }
-    slot->link = link;
-    if (__builtin_expect(put_at_once(vcq, link, slot), 1) || armw_at_once(vcq, link, slot))
+    if (armw_at_once(vcq, link, slot))
         return;
     uint32_t number = slot_number(vcq, slot);
-    slot->next = UT_NO_SLOT;
     slot->state = UT_SLOT_WAITING;
-    if (link->last == UT_NO_SLOT)
-        link->first = number;
-    else
-        vcq->toq[link->last].next = number;
-    link->last = number;
+    append(link, slot, number);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
         return; /* others wait before it; they are pumped when they can move */
     link->to_post = number;
@@ -762,20 +788,36 @@ static void start_due(struct ut_vcq *vcq)
         flush(vcq);
 }
 
+static inline void enter_toq(struct ut_slot *slot)
+{
+    memset(slot->as_new, 0, sizeof(slot->as_new));
+    slot->state = UT_SLOT_SUBMITTED;
+}
+
+void ut_engine_submit_one(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+
+    enter_toq(slot);
+    if (__builtin_expect(vcq->toq_tail++ != vcq->toq_exec || session, 0)) {
+        start_due(vcq);
+        return;
+    }
+    vcq->toq_exec++;
+    if (__builtin_expect(!put_at_once(vcq, slot), 0))
+        start(vcq, slot);
+}
+
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
-    bool alone = n == 1 && !delay && vcq->toq_exec == vcq->toq_tail &&
-                 !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct ut_slot *slot = ut_engine_slot(vcq, i);
-        memset(slot->as_new, 0, sizeof(slot->as_new));
-        slot->state = UT_SLOT_SUBMITTED;
+    if (n == 1 && !delay) {
+        ut_engine_submit_one(vcq, ut_engine_slot(vcq, 0));
+        return;
     }
+    for (uint32_t i = 0; i < n; i++)
+        enter_toq(ut_engine_slot(vcq, i));
     vcq->toq_tail += n;
-    if (__builtin_expect(alone, 1))
-        start(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
-    else if (!delay)
+    if (!delay)
         start_due(vcq);
 }
 
@@ -787,10 +829,12 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
     start_due(vcq);
     if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_told) {
         vcq->shortfall_told = true;
-        ut_error("session", "VCQ %016llx: puts have arrived for %llu descriptors more than were "
-                            "posted; the limit is %d (manual 2.2.8.1). Post descriptors before "
-                            "their puts arrive", (unsigned long long)vcq->id,
-                 (unsigned long long)(vcq->scheduled - vcq->started), (int)MAX_SHORTFALL);
+        ut_error("session",
+                 "VCQ %016llx: puts have arrived for %llu descriptors more than were "
+                 "posted; the limit is %d (manual 2.2.8.1). Post descriptors before "
+                 "their puts arrive",
+                 (unsigned long long)vcq->id, (unsigned long long)(vcq->scheduled - vcq->started),
+                 (int)MAX_SHORTFALL);
     }
 }
 
@@ -802,7 +846,7 @@ static void reclaim(struct ut_vcq *vcq)
 {
     while (vcq->tcq_head != vcq->toq_exec) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (!slot->tcq_ready || !ut_engine_is_silent(slot))
+        if (!slot->tcq_ready || !ut_slot_is_silent(slot))
             break;
         vcq->tcq_head++;
     }
@@ -815,16 +859,31 @@ static void reclaim(struct ut_vcq *vcq)
     }
 }
 
-/* Descriptors without notices complete with a later one; where there is none, an empty write that
- * reports makes them. */
-static void nudge(struct ut_vcq *vcq)
+/* Descriptors without notices complete with a later one of their link; where there is none, an
+ * empty write that reports makes them. */
+static void nudge(struct ut_link *link)
 {
-    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        struct prov_xfer x = {.flags = PROV_SIGNAL};
-        if (link->state == UT_LINK_UP && link->first != UT_NO_SLOT &&
-            link->to_post == UT_NO_SLOT)
-            (void)link->ops->write(link->conn, &x);
-    }
+    struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
+
+    if (link->state != UT_LINK_UP || link->first == UT_NO_SLOT || link->to_post != UT_NO_SLOT ||
+        link->nudged)
+        return;
+    int rc = link->ops->write(link->conn, &x);
+    link->nudged = rc >= 0 && !(rc & PROV_COMPLETE);
+}
+
+static void nudge_all(struct ut_vcq *vcq)
+{
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next)
+        nudge(link);
+}
+
+void ut_engine_unblock_tcq(struct ut_vcq *vcq)
+{
+    struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+
+    if (vcq->tcq_head != vcq->toq_exec && slot->state == UT_SLOT_POSTED && ut_slot_is_silent(slot))
+        nudge(slot->link);
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
@@ -838,32 +897,8 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    nudge(vcq);
+    nudge_all(vcq);
     return UTOFU_ERR_BUSY;
-}
-
-static int take_tcq(struct ut_vcq *vcq, void **cbdata)
-{
-    while (vcq->tcq_head != vcq->toq_exec) {
-        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (!slot->tcq_ready)
-            break;
-        vcq->tcq_head++;
-        if (!ut_engine_is_silent(slot)) {
-            *cbdata = slot->cbdata;
-            return slot->tcq_rc;
-        }
-    }
-    return UTOFU_ERR_NOT_FOUND;
-}
-
-int ut_engine_look_for_tcq(struct ut_vcq *vcq, void **cbdata)
-{
-    int rc = take_tcq(vcq, cbdata);
-
-    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
-        rc = take_tcq(vcq, cbdata);
-    return rc;
 }
 
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
@@ -874,7 +909,7 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
     reclaim(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_tail; i++) {
         struct ut_slot *slot = ut_vcq_slot(vcq, i);
-        n += !(ut_engine_is_silent(slot) && slot->state >= UT_SLOT_POSTED);
+        n += !(ut_slot_is_silent(slot) && slot->state >= UT_SLOT_POSTED);
     }
     return n;
 }
@@ -984,6 +1019,7 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
         ut_link_msg_done(link, status);
         break;
     case UT_COOKIE_NONE:
+        link->nudged = false;
         break;
     }
 }
@@ -1156,6 +1192,7 @@ void ut_engine_rewind(struct ut_link *link)
     }
     link->to_post = resume;
     link->armw_out = link->reads_out = 0;
+    link->nudged = false;
     retire(link);
 }
 
@@ -1184,8 +1221,9 @@ void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
             link->armw_out++;
         } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
             slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
-        } else if (before && (slot->desc.kind == UT_DESC_PUT || has_message ||
-                              slot->desc.kind == UT_DESC_PIGGYBACK) &&
+        } else if (before &&
+                   (slot->desc.kind == UT_DESC_PUT || has_message ||
+                    slot->desc.kind == UT_DESC_PIGGYBACK) &&
                    slot->desc.kind != UT_DESC_ARMW) {
             slot->state = UT_SLOT_DONE; /* a later message has arrived, so this has */
         } else {
@@ -1258,7 +1296,7 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
         if (now >= end)
             return;
         if (now >= next_nudge) {
-            nudge(vcq);
+            nudge_all(vcq);
             next_nudge = now + 10;
         }
         ut_engine_progress(vcq);

@@ -4,7 +4,8 @@
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
  * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put is read from top to bottom:
- * ut_engine_reserve(), ut_engine_submit(), start, ut_engine_pump(), post_put, done, finish, retire.
+ * ut_engine_reserve(), ut_engine_submit(), put_at_once; and where that is not possible start,
+ * ut_engine_pump(), post_put, done, finish, retire.
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H
@@ -12,13 +13,12 @@
 #include "link/link.h"
 #include "vcq/vcq.h"
 
+int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
+
 static inline uint32_t ut_engine_room(const struct ut_vcq *vcq)
 {
     return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
 }
-
-/* Takes back what is complete, and makes progress once if that is not enough. */
-int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
 
 /* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or
  * UTOFU_ERR_BUSY. */
@@ -35,6 +35,8 @@ static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
 
 /* Makes the n filled slots part of the TOQ; unless `delay`, starts everything that may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
+/* The same for the one slot at the tail, without delay. */
+void ut_engine_submit_one(struct ut_vcq *vcq, struct ut_slot *slot);
 
 /* A put with this SPS arrived (session mode). */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
@@ -42,28 +44,31 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 /* Polls the endpoints and moves what waits. True if anything came. */
 bool ut_engine_progress(struct ut_vcq *vcq);
 
-/* Is there no TCQ entry to be read of a descriptor, unless something goes wrong? */
-static inline bool ut_engine_is_silent(const struct ut_slot *slot)
+/* Nobody wants to hear of it. */
+static inline bool ut_slot_is_silent(const struct ut_slot *slot)
 {
     return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
 }
 
-/* The same as ut_engine_poll_tcq(), where the first look finds nothing. */
-int ut_engine_look_for_tcq(struct ut_vcq *vcq, void **cbdata);
-
-/* The next TCQ entry: its return code and callback data, or UTOFU_ERR_NOT_FOUND. */
-static inline int ut_engine_poll_tcq(struct ut_vcq *vcq, void **cbdata)
+/* The next TCQ entry that is there: its return code and callback data, or UTOFU_ERR_NOT_FOUND. */
+static inline int ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata)
 {
-    if (vcq->tcq_head != vcq->toq_exec) {
-        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (slot->tcq_ready && !ut_engine_is_silent(slot)) {
-            vcq->tcq_head++;
+    while (vcq->tcq_head != vcq->toq_exec) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (!slot->tcq_ready)
+            break;
+        vcq->tcq_head++;
+        if (!ut_slot_is_silent(slot)) {
             *cbdata = slot->cbdata;
             return slot->tcq_rc;
         }
     }
-    return ut_engine_look_for_tcq(vcq, cbdata);
+    return UTOFU_ERR_NOT_FOUND;
 }
+
+/* Nothing was there: if the next entry waits for a communication without notice, to another target
+ * perhaps, whose completion nobody asked for, asks for it. */
+void ut_engine_unblock_tcq(struct ut_vcq *vcq);
 
 /* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);

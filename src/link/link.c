@@ -174,13 +174,15 @@ static void give_up(struct ut_link *link, uint8_t state, int rc)
         ut_gate_on_link_failed(link, state == UT_LINK_DEAD);
 }
 
-static void fill_hello(const struct ut_link *link, int provider, struct ut_hello *hello)
+static void fill_hello(const struct ut_link *link, int provider, uint16_t serial,
+                       struct ut_hello *hello)
 {
     const struct ut_vcq *vcq = link->vcq;
 
     *hello = (struct ut_hello){
         .version = UT_WIRE_VERSION,
         .armw_mode = ut_process_peek()->armw_mode,
+        .serial = serial,
         .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
         .dir_addr = (uintptr_t)vcq->stags->dir,
         .rx_count = link->rx_number,
@@ -216,7 +218,7 @@ static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_
         return;
     }
     use_endpoint(link, peer->provider);
-    fill_hello(link, peer->provider, &hello);
+    fill_hello(link, peer->provider, link->serial, &hello);
     link->state = UT_LINK_CONNECTING;
     int rc = link->ops->connect(link->vcq->eps[e].ep, peer->addr, peer->addr_size, link->peer_tni,
                                 link->key, &hello, sizeof(hello), link, &link->conn);
@@ -301,12 +303,15 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
         return false;
     memcpy(&hello, data, sizeof(hello));
     if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
-        ut_error("link", "VCQ %016llx belongs to another version or ARMW mode of this library; use "
-                         "one version and one UTOFU_ARMW in a job", (unsigned long long)link->peer);
+        ut_error("link",
+                 "VCQ %016llx belongs to another version or ARMW mode of this library; use "
+                 "one version and one UTOFU_ARMW in a job",
+                 (unsigned long long)link->peer);
         _exit(1);
     }
     bool reborn = link->peer_session != 0 && link->peer_session != hello.session;
     link->peer_session = hello.session;
+    link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
     link->dir_rkey = hello.dir_rkey;
     drop_remote_table(link);
@@ -332,6 +337,7 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 static void come_up(struct ut_link *link, const void *hello, size_t size)
 {
     link->state = UT_LINK_UP;
+    link->serial++;
     link->was_up = true;
     link->backoff_ms = 0;
     if (!apply_hello(link, hello, size)) {
@@ -357,7 +363,7 @@ static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *
     struct ut_hello mine;
 
     use_endpoint(link, provider);
-    fill_hello(link, provider, &mine);
+    fill_hello(link, provider, (uint16_t)(link->serial + 1), &mine);
     if (link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
         /* logged there; the peer tries again, and so does this side if it has something to send */
         link->state = UT_LINK_IDLE;
@@ -367,6 +373,21 @@ static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *
     }
     link->conn = conn;
     come_up(link, hello, size);
+}
+
+/*
+ * A request that crossed one of ours can be here later than the peer's answer to ours, which made
+ * the peer forget it. It must not end the connection that is up: what arrived there and was not
+ * looked at yet would be lost.
+ */
+static bool is_outdated(const struct ut_link *link, const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return false;
+    memcpy(&hello, data, sizeof(hello));
+    return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
 }
 
 void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
@@ -392,7 +413,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
         link = ut_link_get(vcq, id);
         vcq->last_link = last;
     }
-    if (!link) {
+    if (!link || is_outdated(link, hello, size)) {
         ops->reject(conn);
         return;
     }
@@ -446,8 +467,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         return;
     case PROV_REASON_NO_ENDPOINT:
         /* not created yet is worth waiting for; freed is not */
-        if (link->was_up || now > link->deadline_ms -
-                                      ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
+        if (link->was_up || now > link->deadline_ms - ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
                                       ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000) {
             give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
             return;

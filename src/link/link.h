@@ -21,7 +21,7 @@ enum ut_link_state {
     UT_LINK_CONNECTING, /* a connection is asked for */
     UT_LINK_AWAITING,   /* the peer asked first: its request is on the way */
     UT_LINK_UP,
-    UT_LINK_DEAD,       /* the peer process is gone */
+    UT_LINK_DEAD, /* the peer process is gone */
 };
 
 /* One STag of the peer, as read last. */
@@ -52,7 +52,7 @@ struct ut_link {
     utofu_vcq_id_t peer; /* canonical */
     uint64_t key;
     uint8_t state;
-    bool passive;        /* the accepting half of a connection to oneself */
+    bool passive; /* the accepting half of a connection to oneself */
     bool was_up;
     bool in_waiting;
     uint8_t provider;
@@ -64,15 +64,16 @@ struct ut_link {
 
     /* TOQ entries on the link, oldest first, by slot number */
     uint32_t first, last, to_post;
-    uint32_t armw_out;   /* ARMWs that are not complete */
-    uint32_t reads_out;  /* reads and device atomics that are posted */
+    uint32_t armw_out;  /* ARMWs that are not complete */
+    uint32_t reads_out; /* reads and device atomics that are posted */
+    bool nudged;        /* an empty write is on its way, that will report what is before it */
 
     /* the peer's STag table */
     uint64_t dir_addr;
     uint32_t dir_rkey;
-    uint32_t reading;    /* index of the STag that is being read; UT_STAG_NONE: none */
+    uint32_t reading; /* index of the STag that is being read; UT_STAG_NONE: none */
     bool reading_dir;
-    uint32_t scratch;    /* where it lands: index into the VCQ's scratch memory, plus 1 */
+    uint32_t scratch; /* where it lands: index into the VCQ's scratch memory, plus 1 */
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
     /* the writable one found last */
     uint64_t hot;       /* its STag and generation; UT_STAG_NOT_HOT: none */
@@ -85,6 +86,7 @@ struct ut_link {
     utofu_stadd_t *rx_announced;
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;
+    uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
     struct ut_link_msg *msg_to_post;
@@ -121,18 +123,34 @@ void ut_link_destroy_all(struct ut_vcq *vcq);
 int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
                  uint64_t *addr, uint32_t *rkey);
 
+/* The same for the writable STag used last; false: it takes ut_link_find(). */
+static inline bool ut_link_hot(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                               uint64_t *addr, uint32_t *rkey)
+{
+    uint64_t at = ut_stadd_offset(stadd) - link->hot_first;
+
+    if (__builtin_expect(stadd >> 40 != link->hot, 0) ||
+        __builtin_expect(at >= link->hot_size || length > link->hot_size - at, 0))
+        return false;
+    *addr = link->hot_base + at;
+    *rkey = link->hot_rkey;
+    return true;
+}
+
 static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                                   bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
 {
-    if (__builtin_expect(stadd >> 40 == link->hot, 1)) {
-        uint64_t at = ut_stadd_offset(stadd) - link->hot_first;
-        if (__builtin_expect(at < link->hot_size && length <= link->hot_size - at, 1)) {
-            *addr = link->hot_base + at;
-            *rkey = link->hot_rkey;
-            return 0;
-        }
-    }
+    if (__builtin_expect(ut_link_hot(link, stadd, length, addr, rkey), 1))
+        return 0;
     return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
+}
+
+/* Connected, and nothing is on it that a communication would have to wait for. */
+static inline bool ut_link_is_clear(const struct ut_link *link)
+{
+    return ((link->state ^ UT_LINK_UP) | (link->to_post ^ UT_NO_SLOT) | link->armw_out |
+            link->reads_out) == 0 &&
+           !link->msg_to_post;
 }
 
 /* What was read of this STag is wrong: read it again at the next use. */
@@ -175,9 +193,9 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason);
 enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = 32 };
 
 /* What the engine does for a link. */
-void ut_engine_pump(struct ut_link *link);                 /* post what can be posted */
-void ut_engine_fail_all(struct ut_link *link, int rc);     /* MRQ errors for everything on it */
-void ut_engine_rewind(struct ut_link *link);               /* nothing is posted any more */
+void ut_engine_pump(struct ut_link *link);             /* post what can be posted */
+void ut_engine_fail_all(struct ut_link *link, int rc); /* MRQ errors for everything on it */
+void ut_engine_rewind(struct ut_link *link);           /* nothing is posted any more */
 /* The peer has received `count` messages of the link; reborn: it is another VCQ of the same id. */
 void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn);
 /* What is told to the barrier gates of the library's own VCQs. The first: messages to the peer are

@@ -51,8 +51,8 @@ struct ut_stag_local {
     uint64_t size;
     struct ut_region *region; /* NULL: free */
     uint32_t lkey[UT_NUM_PROVIDERS];
-    uint32_t count;      /* registrations */
-    uint32_t next;       /* in the hash of regions, or in the free list */
+    uint32_t count; /* registrations */
+    uint32_t next;  /* in the hash of regions, or in the free list */
     uint8_t generation;
     bool writable;
 };
@@ -63,15 +63,15 @@ struct ut_stag_table {
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
     struct ut_region *chunk_regions[UT_STAG_CHUNKS];
     struct ut_stag_local *locals[UT_STAG_CHUNKS];
-    uint32_t *buckets;         /* hash of (address, size, access) -> index of a dynamic STag */
+    uint32_t *buckets; /* hash of (address, size, access) -> index of a dynamic STag */
     uint32_t num_buckets;
     uint32_t free_first, free_last, num_free; /* freed STags wait here before they are used again */
-    uint32_t num_made;         /* dynamic STags that were ever used */
+    uint32_t num_made;                        /* dynamic STags that were ever used */
     unsigned int tni;
     unsigned int cmp;
     /* the region found last: most communications use the same one again */
-    uint64_t hot;              /* its STag and generation; UT_STAG_NOT_HOT: none */
-    uint64_t hot_first;        /* offset of its first byte in its STADDs */
+    uint64_t hot;       /* its STag and generation; UT_STAG_NOT_HOT: none */
+    uint64_t hot_first; /* offset of its first byte in its STADDs */
     struct ut_stag_local *hot_local;
 };
 #define UT_STAG_NOT_HOT UINT64_MAX
@@ -113,19 +113,30 @@ enum ut_stag_result {
 enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
+/* The same for the STag used last; NULL: it takes ut_stag_find(). */
+static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *table,
+                                                utofu_stadd_t stadd, uint64_t length,
+                                                uint8_t **addr)
+{
+    struct ut_stag_local *l = table->hot_local;
+    uint64_t at = ut_stadd_offset(stadd) - table->hot_first;
+
+    if (__builtin_expect(stadd >> 40 != table->hot, 0) ||
+        __builtin_expect(at >= l->size || length > l->size - at, 0))
+        return NULL;
+    *addr = l->base + at;
+    return l;
+}
+
 static inline enum ut_stag_result ut_stag_resolve(struct ut_stag_table *table, utofu_stadd_t stadd,
                                                   uint64_t length, bool write,
                                                   struct ut_stag_local **out, uint8_t **addr)
 {
-    if (__builtin_expect(stadd >> 40 == table->hot, 1)) {
-        struct ut_stag_local *l = table->hot_local;
-        uint64_t at = ut_stadd_offset(stadd) - table->hot_first;
-        if (__builtin_expect(at < l->size && length <= l->size - at && (!write || l->writable),
-                             1)) {
-            *out = l;
-            *addr = l->base + at;
-            return UT_STAG_OK;
-        }
+    struct ut_stag_local *l = ut_stag_hot(table, stadd, length, addr);
+
+    if (__builtin_expect(l && (!write || l->writable), 1)) {
+        *out = l;
+        return UT_STAG_OK;
     }
     return ut_stag_find(table, stadd, length, write, out, addr);
 }

@@ -112,7 +112,7 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
     return rc;
 }
 
-static void describe_allowed(const struct ut_env_entry *e, char *buf, size_t size)
+void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
 {
     switch (e->type) {
     case UT_ENV_TYPE_UINT:
@@ -128,8 +128,12 @@ static void describe_allowed(const struct ut_env_entry *e, char *buf, size_t siz
     case UT_ENV_TYPE_BOOL:
         snprintf(buf, size, "0 or 1");
         break;
-    default:
+    case UT_ENV_TYPE_ENUM:
         snprintf(buf, size, "one of %s", e->choices);
+        break;
+    case UT_ENV_TYPE_STR:
+        snprintf(buf, size, "a text");
+        break;
     }
 }
 
@@ -149,7 +153,7 @@ static void load(void)
         }
         if (e->is_set && ut_env_parse(e, text, &e->value) != 0) {
             char allowed[128];
-            describe_allowed(e, allowed, sizeof(allowed));
+            ut_env_allowed(e, allowed, sizeof(allowed));
             fprintf(stderr, "utofu: environment variable %s: '%s' is not allowed; it takes %s\n",
                     e->name, text, allowed);
             load_result = -EINVAL;

@@ -65,4 +65,7 @@ static inline const char *ut_env_str(enum ut_env_id id)
 /* Parses one value of an entry without storing it: 0 or -EINVAL. For the table and its tests. */
 int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *value);
 
+/* What it takes: "a number from 1 to 128", "one of a|b|c". */
+void ut_env_allowed(const struct ut_env_entry *entry, char *buf, size_t size);
+
 #endif

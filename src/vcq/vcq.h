@@ -126,7 +126,7 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     if (__builtin_expect(index >= UT_MAX_VCQS, 0))
         return NULL;
     struct ut_vcq *vcq = __atomic_load_n(&ut_vcqs[index], __ATOMIC_ACQUIRE);
-    if (__builtin_expect(!vcq || __atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
+    if (__builtin_expect(!vcq, 0))
         return NULL;
     ut_lock(&vcq->lock);
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {

@@ -24,9 +24,9 @@ enum {
 
 /* The greeting: 32 bytes, PROV_HELLO_MAX. */
 struct ut_hello {
-    uint16_t version;
+    uint8_t version;
     uint8_t armw_mode;   /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint8_t flags;
+    uint16_t serial;     /* how often the link was up so far, the accepter's counting this time */
     uint32_t dir_rkey;   /* the STag directory of the sender's VCQ, */
     uint64_t dir_addr;   /* an array of struct ut_stag_dir */
     uint64_t rx_count;   /* messages and immediates it has received from the other side */

@@ -54,6 +54,18 @@ Test(env, choices_and_ranges_are_kept)
     cr_assert_neq(parse(UT_ENV_PROGRESS_THREAD, "maybe", &v), 0);
 }
 
+Test(env, what_is_allowed_can_be_told)
+{
+    char text[160];
+
+    ut_env_allowed(ut_env_get(UT_ENV_PEER_TIMEOUT), text, sizeof(text));
+    cr_assert_str_eq(text, "a number from 1 to 3600");
+    ut_env_allowed(ut_env_get(UT_ENV_PROVIDER), text, sizeof(text));
+    cr_assert_str_eq(text, "one of auto|verbs|shm");
+    ut_env_allowed(ut_env_get(UT_ENV_SHAPE), text, sizeof(text));
+    cr_assert_str_eq(text, "a text");
+}
+
 Test(env, every_entry_says_what_it_is)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {

@@ -43,6 +43,12 @@ struct proc_state {
     uint8_t blob[UT_BLOB_MAX];
 };
 
+/* Where the parents of a run that spans hosts meet: in front of what the processes share. */
+struct meeting {
+    _Atomic uint64_t epoch[UT_MAX_HOSTS];
+    _Atomic uint64_t bad; /* hosts (bits) of which some process failed */
+};
+
 struct shared {
     atomic_bool failed; /* somebody failed: do not wait for anybody */
     uint64_t seed;
@@ -53,6 +59,11 @@ struct shared {
 int ut_rank = -1, ut_size, ut_node, ut_nodes;
 static struct shared *sh;
 static struct ut_rng own_rng;
+
+/* The hosts of this run; there is memory that all of them have mapped. */
+static int own_host, num_hosts = 1;
+static struct meeting *meeting;
+static uint64_t run_number;
 
 /* Random numbers: splitmix64 */
 
@@ -263,6 +274,12 @@ static void show_stack(int signal_number)
     backtrace_symbols_fd(frames, backtrace(frames, 48), STDERR_FILENO);
 }
 
+/* Nodes are dealt to the hosts as ranks are to nodes. */
+static bool is_here(const struct run *run, int rank)
+{
+    return rank * run->nodes / run->n * num_hosts / run->nodes == own_host;
+}
+
 static void set_number(const char *name, int value)
 {
     char text[16];
@@ -282,8 +299,11 @@ static void set_job(const struct run *run, int rank)
     int first = first_rank_of(run, node);
     char root[128];
 
+    if (num_hosts > 1)
+        snprintf(root, sizeof(root), "%s:%llu", getenv("UT_TEST_ROOT_ADDRESS"),
+                 20000 + (unsigned long long)(run_number % 20000));
     /* with the folder in the name, so that runs at the same time do not meet */
-    if (run->opts->fresh_root_socket)
+    else if (run->opts->fresh_root_socket)
         snprintf(root, sizeof(root), "unix:@%s", run->folder + 1);
     else
         snprintf(root, sizeof(root), "%s/root", run->folder);
@@ -488,12 +508,85 @@ static bool conclude(struct run *run, struct text *text)
     bool good = true;
 
     for (int rank = 0; rank < run->n; rank++)
-        good = good && succeeded(run, rank);
+        good = good && (!is_here(run, rank) || succeeded(run, rank));
     add(text, "seed %llu (UT_TEST_SEED)", (unsigned long long)sh->seed);
-    for (int rank = 0; rank < run->n; rank++)
-        describe(run, rank, text);
+    for (int rank = 0; rank < run->n; rank++) {
+        if (is_here(run, rank))
+            describe(run, rank, text);
+        else
+            add(text, "\n  rank %d: on another host, which tells of it", rank);
+    }
     if (good && getenv("UT_TEST_KEEP_OUTPUT") != NULL)
         fprintf(stderr, "%s\n", text->at);
+    return good;
+}
+
+/* Several hosts */
+
+static void open_hosts(void)
+{
+    const char *path = getenv("UT_TEST_SHARED_MEMORY");
+
+    num_hosts = path ? (int)ut_env_number("UT_TEST_HOSTS", 1) : 1;
+    own_host = (int)ut_env_number("UT_TEST_HOST", 0);
+    if (num_hosts == 1 || meeting)
+        return;
+    cr_assert(num_hosts <= UT_MAX_HOSTS && own_host < num_hosts && getenv("UT_TEST_ROOT_ADDRESS"));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    size_t size = sizeof(*meeting) + sizeof(*sh);
+    meeting = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert_neq((void *)meeting, MAP_FAILED, "%s: %s", path, strerror(errno));
+    close(fd);
+}
+
+/* All parents come here; one that waits for too long takes the others for dead. Every test has a
+ * process of its own, so the count is in the memory. */
+static void meet(void)
+{
+    int64_t deadline = now_ms() + 120000 * timeout_scale();
+    uint64_t epoch = atomic_load(&meeting->epoch[own_host]) + 1;
+
+    atomic_store(&meeting->epoch[own_host], epoch);
+    for (int host = 0; host < num_hosts; host++) {
+        while (atomic_load(&meeting->epoch[host]) < epoch) {
+            cr_assert(now_ms() < deadline, "host %d does not come", host);
+            sleep_us(2000);
+        }
+    }
+}
+
+static void share_memory(void)
+{
+    open_hosts();
+    if (num_hosts == 1) {
+        sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        cr_assert_neq((void *)sh, MAP_FAILED, "mmap: %s", strerror(errno));
+        sh->seed = choose_seed();
+        return;
+    }
+    sh = (struct shared *)(meeting + 1);
+    meet();
+    if (own_host == 0) {
+        memset(sh, 0, sizeof(*sh));
+        sh->seed = choose_seed();
+        atomic_store(&meeting->bad, 0);
+    }
+    meet();
+    run_number = atomic_load(&meeting->epoch[own_host]);
+}
+
+/* What the other hosts found counts as well. */
+static bool unshare_memory(bool good)
+{
+    if (num_hosts == 1) {
+        munmap(sh, sizeof(*sh));
+    } else {
+        if (!good)
+            atomic_fetch_or(&meeting->bad, 1ull << own_host);
+        meet();
+        good = atomic_load(&meeting->bad) == 0;
+    }
+    sh = NULL;
     return good;
 }
 
@@ -528,15 +621,17 @@ bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
 
     run.n = opts->n > 0 ? opts->n : 2;
     run.nodes = opts->nodes > 0 ? opts->nodes : 1;
+    share_memory();
+    if (run.nodes < num_hosts && run.n >= num_hosts)
+        run.nodes = num_hosts;
     cr_assert(run.n <= UT_MAX_PROCS && run.nodes <= run.n);
     memset(out, 0, sizeof(*out) * (size_t)run.n);
-    sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    cr_assert_neq((void *)sh, MAP_FAILED, "mmap: %s", strerror(errno));
-    sh->seed = choose_seed();
     cr_log_info("seed %llu (UT_TEST_SEED)", (unsigned long long)sh->seed);
     make_folder(&run);
     fflush(NULL);
     for (int rank = 0; rank < run.n; rank++) {
+        if (!is_here(&run, rank))
+            continue;
         run.pid[rank] = fork();
         if (run.pid[rank] == 0)
             be_process(&run, rank, self);
@@ -549,9 +644,7 @@ bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
     watch(&run);
     bool good = conclude(&run, &text);
     nftw(run.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    munmap(sh, sizeof(*sh));
-    sh = NULL;
-    return good;
+    return unshare_memory(good);
 }
 
 void ut_run(const struct ut_run_opts *opts, ut_body_fn *body, void *arg)

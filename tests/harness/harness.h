@@ -8,6 +8,11 @@
  * blobs, the text of a failure. A process that fails ends at once, and the others are ended soon
  * after; when the deadline passes all are killed and the report says who was where.
  *
+ * A run can span hosts: each starts the same tests with UT_TEST_SHARED_MEMORY naming a file that all
+ * of them can map, UT_TEST_HOSTS and UT_TEST_HOST (how many, and which this is), and
+ * UT_TEST_ROOT_ADDRESS, an address of host 0. Nodes are dealt to the hosts; each host reports the
+ * processes that it ran.
+ *
  * Environment: UT_TEST_SEED (seed of every random number, else a fresh one; printed with failures),
  * UT_TEST_TIMEOUT_SCALE (multiplies the deadlines), UT_TEST_KEEP_OUTPUT (prints what the processes
  * wrote even if they succeed).
@@ -21,6 +26,7 @@
 
 enum {
     UT_MAX_PROCS = 32,
+    UT_MAX_HOSTS = 8,
     UT_BLOB_MAX = 4096,   /* bytes of a process in ut_allgather() */
     UT_NUM_CELLS = 64,    /* words that all processes share: ut_cell() */
     UT_OUTPUT_MAX = 8192, /* bytes at the end of a process's output that are kept */

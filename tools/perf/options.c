@@ -33,7 +33,7 @@ static const char help_options[] =
     "  -V, --version        print the version\n\n"
     "A latency is the time of one operation, or half a round trip where two answer each\n"
     "other (put-lat, put-mem-lat, piggyback-lat); of a window, its time divided by the\n"
-    "puts in it. Exit status: 0, 1 when something failed, 2 for wrong usage.\n";
+    "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n";
 
 static void print_help(void)
 {

@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What "meson install" puts into an empty folder is enough to build and run programs.
+#
+# usage: run_install_test.sh BUILD EXAMPLES CC...
+here=$(dirname "$0")
+# shellcheck source=tests/install/use_root.sh
+. "$here/use_root.sh"
+build=$1
+shift
+command -v pkg-config >/dev/null || skip 'pkg-config is not installed'
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+DESTDIR=$root meson install -C "$build" --no-rebuild --quiet >"$root.log" 2>&1 ||
+    { cat "$root.log"; fail "meson install"; }
+rm -f "$root.log"
+use_root "$root" "$@"
+[ $failures = 0 ] && echo ok
+[ $failures = 0 ]

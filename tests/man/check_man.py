@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every exported function has a manual page that tells all its comment tells, and the pages are clean.
+
+usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE
+
+The formatted pages are looked at, as a reader sees them: for the sections, every parameter and return
+code of the declaration in HEADER, every variable of ENV-TABLE. man and mandoc complain about what is
+wrong in the source; one that is not installed is left out, and said so.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+FUNCTION = ["NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "THREAD SAFETY",
+            "STANDARDS", "NOTES", "SEE ALSO"]
+TOOL = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"]
+OVERVIEW = ["NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "DIAGNOSTICS", "SEE ALSO"]
+HEADER = ["NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "FUNCTIONS", "TYPES AND CONSTANTS",
+          "SEE ALSO"]
+UNITS = {  # parameters whose page must name a unit or a range
+    "length": r"bytes", "size": r"bytes", "stride": r"bytes", "edata": r"bytes", "num_vbgs": r"\d",
+}
+
+failed = []
+
+
+def bad(page, what):
+    failed.append("%s: %s" % (page, what))
+
+
+def run(command):
+    env = dict(os.environ, LC_ALL="C.UTF-8", MANWIDTH="100", MANROFFSEQ="", MAN_KEEP_FORMATTING="")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                          encoding="utf-8", check=False)
+    return done.returncode, done.stdout
+
+
+@functools.lru_cache(maxsize=None)
+def has(tool):
+    """man may be a stub that says that the system has no manual pages."""
+    if tool == "man":
+        return bool(shutil.which(tool)) and run([tool, "--version"])[1].startswith("man ")
+    return bool(shutil.which(tool))
+
+
+@functools.lru_cache(maxsize=None)
+def formatted(path):
+    for command in (["man", "-l", path], ["mandoc", "-Tutf8", path]):
+        if has(command[0]):
+            text = run(command)[1]
+            return re.sub(".\b", "", re.sub("\x1b\\[[0-9;]*m", "", text))
+    print("skipped: neither man nor mandoc is installed")
+    sys.exit(77)
+
+
+def sections(text):
+    """The sections of a page with their text."""
+    parts = re.split(r"^([A-Z][A-Z_ ]+)$", text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def flat(text):
+    return re.sub(r"\s+", " ", text.replace("\u2010\n", "-"))
+
+
+def check_source(path):
+    name = os.path.basename(path)
+    if has("man"):
+        # man-db warns about what groff finds wrong
+        code, out = run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path])
+        warnings = [line for line in out.split("\n") if re.search(r"warning|error", line)
+                    and not line.startswith(("x ", "t", "C"))]
+        if code or warnings:
+            bad(name, "man --warnings: %s" % "; ".join(warnings[:3]))
+    if has("mandoc"):
+        code, out = run(["mandoc", "-Tlint", "-Wwarning", path])
+        if code or out:
+            bad(name, "mandoc -Tlint: %s" % out.strip())
+
+
+def exported(script):
+    with open(script, encoding="utf-8") as f:
+        return re.findall(r"^ +(p?utofu_\w+);", f.read(), re.M)
+
+
+def comments(header):
+    """name -> its comment and declaration"""
+    with open(header, encoding="utf-8") as f:
+        text = f.read()
+    found = {}
+    for comment, decl, name in re.findall(
+            r"/\*\*\n((?: \*.*\n)+?) \*/\n((?:int|void) +(utofu_\w+)\([^;]*;)", text):
+        found[name] = (comment, decl)
+    return found
+
+
+def check_sections(name, got, want):
+    for section in want:
+        if not got.get(section, "").strip():
+            bad(name, "no section %s" % section)
+
+
+def check_function(folder, name, comment, decl):
+    page = name + ".3"
+    path = os.path.join(folder, page)
+    if not os.path.exists(path):
+        bad(page, "there is none")
+        return
+    got = sections(formatted(path))
+    check_sections(page, got, FUNCTION)
+    if not re.match(r"\s*%s - \S" % name, got.get("NAME", "")):
+        bad(page, "NAME is not the function and its purpose")
+    words = re.findall(r"\w+", decl)
+    if re.findall(r"\w+", got.get("SYNOPSIS", ""))[-len(words):] != words:
+        bad(page, "SYNOPSIS is not the declaration")
+    for parameter in re.findall(r"@param (\w+)", comment):
+        text = re.search(r"^ +%s \[(in|out|in,out)\]((\n.*)+?)(?=\n +\S+ \[|\Z)" % parameter,
+                         got.get("PARAMETERS", ""), re.M)
+        if not text:
+            bad(page, "PARAMETERS lacks %s" % parameter)
+        elif parameter in UNITS and not re.search(UNITS[parameter], text.group(2)):
+            bad(page, "%s has no unit: %s" % (parameter, flat(text.group(2))))
+    for code in re.findall(r"@return (UTOFU_\w+):", comment):
+        if not re.search(r"^ +%s\b" % code, got.get("RETURN VALUE", ""), re.M):
+            bad(page, "RETURN VALUE lacks %s" % code)
+    if "@flags" in comment and "@flags none" not in comment and "FLAGS" not in got:
+        bad(page, "no section FLAGS")
+    twin = os.path.join(folder, "p" + page)
+    if not os.path.exists(twin):
+        bad("p" + page, "there is none")
+    elif open(twin, encoding="utf-8").read() != ".so man3/%s\n" % page:
+        bad("p" + page, "does not lead to %s" % page)
+
+
+def check_references(folder, pages):
+    """What SEE ALSO names is there."""
+    for page in pages:
+        text = formatted(os.path.join(folder, page))
+        for name, section in re.findall(r"\b((?:p?utofu)[\w-]*)\(([137])\)", text):
+            if not os.path.exists(os.path.join(folder, "%s.%s" % (name, section))):
+                bad(page, "refers to %s(%s), which is not there" % (name, section))
+
+
+def check_html(folder):
+    """The HTML pages, where they are made, lead to each other."""
+    pages = [p for p in os.listdir(folder) if p.endswith(".html")]
+    for page in pages:
+        with open(os.path.join(folder, page), encoding="utf-8") as f:
+            links = re.findall(r'href="([^"#]+)"', f.read())
+        if not links:
+            bad(page, "leads nowhere")
+        for link in links:
+            if not os.path.exists(os.path.join(folder, link)):
+                bad(page, "leads to %s, which is not there" % link)
+
+
+def main():
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    folder, script, header, table = sys.argv[1:]
+    known = comments(header)
+    for name in exported(script):
+        plain = name[1:] if name.startswith("p") else name
+        if plain not in known:
+            bad(name, "has no comment in the header")
+        elif plain == name:
+            check_function(folder, name, *known[name])
+    others = {"utofu.3": HEADER, "utofu-verbs.7": OVERVIEW}
+    others.update({t + ".1": TOOL for t in ("utofurun", "utofu-perf", "utofu-info")})
+    for page, want in others.items():
+        if not os.path.exists(os.path.join(folder, page)):
+            bad(page, "there is none")
+            continue
+        check_sections(page, sections(formatted(os.path.join(folder, page))), want)
+    overview = os.path.join(folder, "utofu-verbs.7")
+    if os.path.exists(overview):
+        text = formatted(overview)
+        with open(table, encoding="utf-8") as f:
+            for variable in re.findall(r'^X\(\w+, "(\w+)"', f.read(), re.M):
+                if not re.search(r"^ +%s \(" % variable, text, re.M):
+                    bad("utofu-verbs.7", "lacks %s" % variable)
+    pages = sorted(p for p in os.listdir(folder) if re.fullmatch(r"utofu[\w-]*\.[137]", p))
+    for page in pages:
+        check_source(os.path.join(folder, page))
+    check_references(folder, pages)
+    check_html(folder)
+    for what in ("man", "mandoc"):
+        if not has(what):
+            print("not tried: %s is not installed" % what)
+    for line in failed:
+        print("FAIL", line)
+    if not failed:
+        print("ok: %d pages" % len(pages))
+    sys.exit(1 if failed else 0)
+
+
+main()

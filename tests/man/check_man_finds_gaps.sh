@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The bad twin of check_man.py: a page that is missing, lacks something or is not clean does not pass.
+#
+# usage: check_man_finds_gaps.sh PYTHON MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE
+set -u
+here=$(dirname "$0")
+python=$1 pages=$2 map=$3 header=$4 table=$5
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+# one function and what belongs to it is enough, and quick
+mkdir "$tmp/whole"
+cp "$pages"/*.[17] "$pages/utofu.3" "$tmp/whole"
+sed -i 's/(3)/()/g' "$tmp/whole"/*.[137]
+cp "$pages/utofu_put.3" "$pages/putofu_put.3" "$tmp/whole"
+sed -i '/^.SH SEE ALSO/,$d; s/(3)/()/g' "$tmp/whole/utofu_put.3"
+printf '.SH SEE ALSO\nutofu_put(3)\n' >>"$tmp/whole/utofu_put.3"
+sed -n '/{/p; /^ *p*utofu_put;/p; /local:/,$p' "$map" >"$tmp/map"
+
+# gap WHAT TEXT COMMAND...: after the command in the folder of the pages, the check fails with TEXT
+gap() {
+    what=$1 text=$2
+    shift 2
+    rm -rf "$tmp/man"
+    cp -r "$tmp/whole" "$tmp/man"
+    (cd "$tmp/man" && "$@")
+    "$python" "$here/check_man.py" "$tmp/man" "$tmp/map" "$header" "$table" >"$tmp/out" 2>&1
+    rc=$?
+    [ $rc -eq 77 ] && { cat "$tmp/out"; exit 77; }
+    if [ $rc -eq 0 ]; then
+        echo "FAIL: $what: was not noticed"
+        failed=1
+    elif ! grep -q -- "$text" "$tmp/out"; then
+        echo "FAIL: $what: not told as \"$text\" but as:"
+        cat "$tmp/out"
+        failed=1
+    fi
+}
+
+if ! "$python" "$here/check_man.py" "$tmp/whole" "$tmp/map" "$header" "$table" >"$tmp/out" 2>&1; then
+    grep -q '^skipped' "$tmp/out" && { cat "$tmp/out"; exit 77; }
+    cat "$tmp/out"
+    echo "FAIL: the pages to begin with are not good"
+    exit 1
+fi
+gap "no page" "utofu_put.3: there is none" rm utofu_put.3
+gap "no twin" "putofu_put.3: there is none" rm putofu_put.3
+gap "no section" "no section THREAD SAFETY" sed -i '/^.SH THREAD/,/^.SH STAN/{/^.SH STAN/!d}' utofu_put.3
+gap "no parameter" "PARAMETERS lacks edata" sed -i '/^.IR edata /d' utofu_put.3
+gap "no unit" "length has no unit" sed -i 's/in bytes, 0 to//' utofu_put.3
+gap "no return code" "RETURN VALUE lacks UTOFU_ERR_BUSY" sed -i '/^.B UTOFU_ERR_BUSY/d' utofu_put.3
+gap "other declaration" "SYNOPSIS is not the declaration" sed -i 's/size_t..length/int\\ length/' utofu_put.3
+gap "no variable" "lacks UTOFU_ARMW" sed -i '/UTOFU_ARMW.*default/d' utofu-verbs.7
+gap "no tool" "utofurun.1: there is none" rm utofurun.1
+gap "no such page" "refers to utofu_putt(3)" sed -i 's/utofu_put(3)/utofu_putt(3)/' utofu_put.3
+if command -v mandoc >/dev/null; then
+    gap "unknown macro" "mandoc -Tlint" sed -i 's/^.SH NOTES/.XX\n&/' utofu_put.3
+fi
+
+[ $failed -eq 0 ] && echo "ok"
+exit $failed

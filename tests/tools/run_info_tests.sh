@@ -1,0 +1,214 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run_info_tests.sh GROUP: utofu-info with good and bad options, alone and in jobs. INFO and
+# UTOFURUN name the programs, PYTHON the interpreter that reads JSON, HAS_JSON is 1 if --json is
+# built in. Group "guest" needs the virtual machine of scripts/rxe-vm, whose devices it takes down.
+
+: "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PYTHON:?names python3}"
+folder=$(mktemp -d)
+failures=0
+checks=0
+trap 'rm -rf "$folder"' EXIT
+unset "${!UTOFU_@}" # an outer job must not be taken for ours
+
+fail() {
+    failures=$((failures + 1))
+    printf 'FAIL %s\n' "$*"
+    sed 's/^/    /' "$folder/out" | cut -c1-400
+}
+
+# check NAME STATUS PATTERN COUNT command...: the status, and how many lines match the pattern
+check() {
+    local name=$1 want=$2 pattern=$3 count=$4 got lines
+    shift 4
+    checks=$((checks + 1))
+    timeout 120 "$@" >"$folder/out" 2>&1 </dev/null
+    got=$?
+    lines=$(grep -c -E -- "$pattern" "$folder/out")
+    [ "$got" = "$want" ] || fail "$name: status $got, not $want"
+    [ "$lines" = "$count" ] || fail "$name: $lines lines match '$pattern', not $count"
+}
+
+# json NAME STATUS EXPRESSION command...: what is printed is one JSON value per line; the expression
+# is true of `d`, the first, and `lines`, the list of them
+json() {
+    local name=$1 want=$2 expression=$3 got
+    shift 3
+    checks=$((checks + 1))
+    timeout 120 "$@" >"$folder/out" 2>"$folder/err" </dev/null
+    got=$?
+    [ "$got" = "$want" ] || fail "$name: status $got, not $want"
+    "$PYTHON" -c '
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+d = lines[0]
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$folder/out" "$expression" ||
+        fail "$name: not so: $expression"
+}
+
+# verdict NAME EXPRESSION: the named check's entry c; for json()
+verdict() {
+    printf 'any(%s for c in d["checks"] if c["name"] == "%s")' "$2" "$1"
+}
+
+# Without a capability that lifts the limit of locked memory. Needs root to take it away.
+unprivileged() {
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$@"
+    else
+        "$@"
+    fi
+}
+export -f unprivileged
+
+has_rdma() { [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; }
+
+group_options() {
+    check help 0 '^Usage: utofu-info' 1 "$INFO" --help
+    check version 0 '^utofu-info .*[0-9]' 1 "$INFO" --version
+    check unknown_long 2 '^utofu-info: there is no option --bogus; try' 1 "$INFO" --bogus
+    check unknown_short 2 '^utofu-info: there is no option -x; try' 1 "$INFO" -x
+    check value_for_none 2 '^utofu-info: --check takes no value; try' 1 "$INFO" --check=yes
+    check operand 2 "^utofu-info: .* there is 'rxe0'; try" 1 "$INFO" rxe0
+    check exclusive 2 '^utofu-info: .*do not go together; try' 1 "$INFO" -e --check
+    for bad in --bogus -x --check=yes rxe0; do
+        "$INFO" $bad >"$folder/out" 2>&1
+        [ "$(wc -l <"$folder/out")" = 1 ] || fail "one line for $bad"
+    done
+    check full_disk 1 'No space left' 1 bash -c '"$INFO" >/dev/full'
+}
+
+group_facts() {
+    check alone 0 'rank 0 of 1' 1 "$INFO"
+    check provider_default 0 'UTOFU_PROVIDER is auto, the default' 1 "$INFO"
+    check provider_asked 0 'UTOFU_PROVIDER=shm' 1 env UTOFU_PROVIDER=shm "$INFO"
+    check atomics 0 'UTOFU_ARMW=auto; devices reach only some|UTOFU_ARMW=auto; ' 1 \
+        env UTOFU_ARMW=auto UTOFU_PROVIDER=shm "$INFO"
+    check capabilities 0 'max_putget_size +16777215|max_double_reduction +3' 2 "$INFO"
+    check job_first_speaks 0 'rank [01] of 2' 1 "$UTOFURUN" -n 2 "$INFO"
+    check job_all_speak 0 'rank [01] of 2' 2 "$UTOFURUN" -n 2 "$INFO" --all
+    check job_nodes 0 '(0 of 2, coordinates 0,0,0,0,0,0|1 of 2, coordinates 0,0,0,1,0,0) ' 2 \
+        "$UTOFURUN" -n 2 --nodes 2 "$INFO" --all
+    check job_cqs 0 'of each TNI: (0, 1, 2, 3|4, 5, 6, 7)$' 2 "$UTOFURUN" -n 2 "$INFO" -a
+    check bad_value 1 "UTOFU_ARMW: 'x' is not allowed" 1 env UTOFU_ARMW=x "$INFO"
+}
+
+group_environment() {
+    local header=${0%/*}/../../src/util/env_table.h
+    local names
+    names=$(grep -c '^X(' "$header")
+    check every_variable 0 '^UTOFU_[A-Z_]+=' "$names" "$INFO" -e
+    check default_value 0 '^UTOFU_PEER_TIMEOUT=4$' 1 "$INFO" -e
+    check set_value 0 '^UTOFU_PEER_TIMEOUT=7   \(set\)$' 1 env UTOFU_PEER_TIMEOUT=7 "$INFO" -e
+    check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
+        env UTOFU_NUM_MRQ_ENTRIES=9000 "$INFO" -e
+    check bad_value 1 '^UTOFU_ARMW=x   \(not allowed\)$' 1 env UTOFU_ARMW=x "$INFO" -e
+}
+
+group_check() {
+    check shm 0 '^nothing would keep a job from running here$' 1 \
+        env UTOFU_PROVIDER=shm "$INFO" --check
+    check shm_tried 0 '^ok +communication: ' 1 env UTOFU_PROVIDER=shm "$INFO" -c
+    check in_job 0 '^\[0 .*\] nothing would keep' 1 \
+        "$UTOFURUN" -n 2 env UTOFU_PROVIDER=shm "$INFO" --check
+    check in_job_all 0 '^\[[01] .*\] nothing would keep' 2 \
+        "$UTOFURUN" -n 2 env UTOFU_PROVIDER=shm "$INFO" --check --all
+    check in_job_one_node_each 0 '^\[[01] .*\] nothing would keep' 2 \
+        "$UTOFURUN" -n 2 --nodes 2 env UTOFU_PROVIDER=shm "$INFO" --check
+    check bad_value 1 "^FAIL +environment: UTOFU_ARMW: 'x' is not allowed" 1 \
+        env UTOFU_PROVIDER=shm UTOFU_ARMW=x "$INFO" --check
+    check misspelt 0 '^note +environment: UTOFU_PROVDER is set' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_PROVDER=shm "$INFO" --check
+    check no_job 1 'FAIL +peers: rank 0: .*nobody serves this job' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 \
+        UTOFU_ROOT=127.0.0.1:9 "$INFO" --check
+    check no_cma 0 '^note +cross-memory attach: switched off' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_SHM_CMA=0 "$INFO" --check
+    check few_descriptors 1 '^FAIL +descriptors: a process may open 20 files' 1 \
+        env UTOFU_PROVIDER=shm bash -c 'ulimit -n 20; exec "$INFO" --check'
+    check few_descriptors_remedy 1 'ulimit -n [0-9]+$' 1 \
+        env UTOFU_PROVIDER=shm bash -c 'ulimit -S -n 20; exec "$INFO" --check'
+    check crowd 0 '^\[0 .*\] note +processors: ' 1 \
+        "$UTOFURUN" -n $(($(nproc) + 1)) env UTOFU_PROVIDER=shm "$INFO" --check
+    check one_fails 1 '^FAIL +environment: UTOFU_ARMW' 1 \
+        "$UTOFURUN" -n 2 bash -c '[ $UTOFU_RANK = 1 ] && export UTOFU_ARMW=x; exec "$INFO" -c'
+    if has_rdma; then
+        echo 'not tried: this machine has RDMA devices'
+    else
+        check no_device_alone 1 '^FAIL +RDMA device: there is none' 1 "$INFO" --check
+        check no_device_verbs 1 'FAIL +RDMA device: there is none' 1 \
+            env UTOFU_PROVIDER=verbs "$INFO" --check
+        check no_device_one_host 0 '^\[0 .*\] note +RDMA device: there is none' 1 \
+            "$UTOFURUN" -n 2 "$INFO" --check
+        check small_memlock 0 '64 KiB allowed; none is needed without an RDMA device' 1 \
+            bash -c 'ulimit -l 64; UTOFU_PROVIDER=shm unprivileged "$INFO" --check |
+                tr "\n" " " | tr -s " "'
+        check small_memlock_swap_protect 0 '64 KiB: UTOFU_SWAP_PROTECT' 1 bash -c 'ulimit -l 64
+            UTOFU_PROVIDER=shm UTOFU_SWAP_PROTECT=1 unprivileged "$INFO" --check'
+    fi
+}
+
+group_json() {
+    [ "$HAS_JSON" = 1 ] || { echo 'skipped: built without jansson'; exit 77; }
+    json facts 0 'd["tool"] == "utofu-info" and d["job"]["size"] == 1 and len(d["tnis"]) == 6' \
+        "$INFO" --json
+    json provider 0 'd["provider"] == {"wanted": "shm", "in_use": ["shm"], "why": "UTOFU_PROVIDER=shm"}' \
+        env UTOFU_PROVIDER=shm "$INFO" --json
+    json caps 0 'd["tnis"][5]["onesided"]["max_putget_size"] == 16777215 and
+        "bfpsum" in d["tnis"][5]["barrier"]["reduce_ops"]' "$INFO" --json
+    json job 0 'sorted(x["job"]["rank"] for x in lines) == [0, 1, 2] and
+        {x["job"]["node"] for x in lines} == {0, 1}' \
+        "$UTOFURUN" -n 3 --nodes 2 "$INFO" --json --all
+    json environment 0 'len(d["environment"]) > 20 and all(x["valid"] for x in d["environment"])' \
+        "$INFO" -e --json
+    json odd_bytes 0 'any(x["value"].startswith("\"?") for x in d["environment"])' \
+        env UTOFU_LOG_CATEGORY=$'"\xff\n\t' "$INFO" -e --json
+    json bad_value 1 'd["error"] and "job" not in d' env UTOFU_ARMW=x "$INFO" --json
+    json checks 0 'd["num_failed"] == 0 and '"$(verdict communication 'c["verdict"] == "ok"')" \
+        env UTOFU_PROVIDER=shm "$INFO" --check --json
+    json failed_check 1 'd["num_failed"] == 2 and '"$(verdict environment 'c["remedy"]')" \
+        env UTOFU_PROVIDER=shm UTOFU_ARMW=x "$INFO" --check --json
+}
+
+group_guest() {
+    [ -e /run/rxe-vm/guest-run ] || { echo 'skipped: this is not a guest of rxe-vm'; exit 77; }
+    [ "$HAS_JSON" = 1 ] || { echo 'skipped: built without jansson'; exit 77; }
+    ulimit -l unlimited
+    check names_rxe0 0 '^  rxe0:1 +active, Ethernet' 1 "$INFO"
+    json gid_and_state 0 'd["ports"][0]["gid"] == "::ffff:10.77.0.1" and
+        d["ports"][0]["state"] == "active" and d["ports"][0]["tnis"] == [0, 1, 2, 3, 4, 5] and
+        d["provider"]["in_use"] == ["shm", "verbs"]' "$INFO" --json
+    check all_well 0 '^nothing would keep' 1 "$INFO" --check
+    check all_well_verbs 0 '^nothing would keep' 1 env UTOFU_PROVIDER=verbs "$INFO" --check
+    check small_memlock 1 'FAIL +communication: TNI 0: no VCQ' 1 \
+        bash -c 'ulimit -l 64; unprivileged "$INFO" --check'
+    check small_memlock_remedy 1 'note +locked memory: a process may lock 64 KiB' 1 \
+        bash -c 'ulimit -l 64; unprivileged "$INFO" --check'
+    check small_memlock_of_root 0 'does not apply to this user' 1 \
+        bash -c 'ulimit -l 64; exec "$INFO" --check'
+    check wrong_device 1 '^FAIL +RDMA port: rxe0:1 is not among UTOFU_VERBS_DEVICES' 1 \
+        env UTOFU_VERBS_DEVICES=mlx5_9 "$INFO" --check
+    netdev=$("$INFO" --json | "$PYTHON" -c 'import json, sys
+print(json.load(sys.stdin)["ports"][0]["netdev"])')
+    ip link set "$netdev" down
+    check down 1 "^FAIL +RDMA port: rxe0:1 is down" 1 "$INFO" --check
+    check down_remedy 1 "ip link set $netdev up" 1 "$INFO" --check
+    check down_one_host 0 'note +RDMA port: rxe0:1' 1 "$UTOFURUN" -n 2 "$INFO" --check
+    check down_facts 0 'not used: is down' 1 "$INFO"
+    ip link set "$netdev" up
+    sysctl -qw "net.ipv6.conf.$netdev.disable_ipv6=1"
+    ip addr flush dev "$netdev"
+    check no_address 1 '^FAIL +RDMA port: rxe0:1 (is active but has no address|has no GID of an IP address)' 1 \
+        "$INFO" --check
+    rdma link delete rxe0
+    check deleted 1 '^FAIL +RDMA device: there is none' 1 "$INFO" --check
+}
+
+if ! declare -F "group_$1" >/dev/null; then
+    echo "usage: $0 $(declare -F | sed -n 's/.*group_//p' | tr '\n' '|')"
+    exit 2
+fi
+"group_$1"
+printf '%s: %d checks, %d failures\n' "$1" "$checks" "$failures"
+[ $failures = 0 ]

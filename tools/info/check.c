@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What would keep a job from running here, each with its remedy. What can be tried is tried: a
+ * limit says little about who it applies to. What costs only speed is a note.
+ */
+#include "info.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/userfaultfd.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#    define UFFD_USER_MODE_ONLY 1
+#endif
+
+enum {
+    KI = 1024,
+    TRY_BYTES = 1024 * KI, /* registered on every TNI */
+    TRY_TIMEOUT_S = 10,
+    SPARE_DESCRIPTORS = 16, /* for the program's own files */
+    SMALL_LIMIT_MI = 64,    /* of locked memory: worth a note */
+};
+
+extern char **environ;
+
+static struct info_check *add(struct info_checks *checks, const char *name,
+                              enum info_verdict verdict, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static struct info_check *add(struct info_checks *checks, const char *name,
+                              enum info_verdict verdict, const char *fmt, ...)
+{
+    static struct info_check overflow;
+    struct info_check *c = &overflow;
+    va_list ap;
+
+    if (checks->num < INFO_MAX_CHECKS)
+        c = &checks->list[checks->num++];
+    c->name = name;
+    c->verdict = verdict;
+    c->remedy[0] = '\0';
+    va_start(ap, fmt);
+    vsnprintf(c->text, sizeof(c->text), fmt, ap);
+    va_end(ap);
+    checks->num_failed += verdict == INFO_FAIL;
+    return c;
+}
+
+static void __attribute__((format(printf, 2, 3))) remedy(struct info_check *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(c->remedy, sizeof(c->remedy), fmt, ap);
+    va_end(ap);
+}
+
+/* ---- the environment ---- */
+
+static bool is_ours(const char *variable, size_t length)
+{
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const char *name = ut_env_get(i)->name;
+        if (strlen(name) == length && strncmp(name, variable, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_environment(struct info_checks *checks)
+{
+    unsigned int before = checks->num, num_set = 0;
+
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const struct ut_env_entry *e = ut_env_get(i);
+        char allowed[128];
+        num_set += e->is_set;
+        if (!info_env_is_bad(e))
+            continue;
+        ut_env_allowed(e, allowed, sizeof(allowed));
+        remedy(add(checks, "environment", INFO_FAIL, "%s: '%s' is not allowed", e->name,
+                   getenv(e->name)),
+               "it takes %s", allowed);
+    }
+    for (char **v = environ; *v; v++) {
+        size_t length = strcspn(*v, "=");
+        if (strncmp(*v, "UTOFU_", 6) == 0 && !is_ours(*v, length))
+            remedy(add(checks, "environment", INFO_NOTE,
+                       "%.*s is set, and is no variable of this "
+                       "library",
+                       (int)length, *v),
+                   "is it misspelt? utofu-info -e lists them all");
+    }
+    if (checks->num == before)
+        add(checks, "environment", INFO_OK, "%u of the library's variables set", num_set);
+}
+
+/* ---- the job ---- */
+
+static void check_job(const struct info *info, struct info_checks *checks)
+{
+    if (!info->process) {
+        add(checks, "job", INFO_FAIL, "the library does not start: %s", info->error);
+        return;
+    }
+    const struct ut_job_info *job = info->process->job;
+    add(checks, "job", INFO_OK, "rank %u of %u, started by %s", job->rank, job->size,
+        info_launcher(job->launcher));
+}
+
+/* Does the job stay on this host? Alone, nobody knows where a job would run. */
+static bool is_one_host(const struct info *info)
+{
+    const struct ut_job_info *job = info->process ? info->process->job : NULL;
+
+    if (!job || job->size == 1)
+        return false;
+    /* utofurun plays nodes */
+    return job->num_nodes == 1 || strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
+}
+
+/* How far a peer is: what it published, and whether a transport leads there. */
+static void check_peer(const struct ut_process *process, uint32_t rank, struct info_checks *checks)
+{
+    union {
+        struct ut_blob blob;
+        uint8_t bytes[UT_JOB_BLOB_MAX];
+    } its;
+    size_t size = sizeof(its.bytes);
+    unsigned int timeout_s = (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT);
+    int rc = ut_job_lookup(rank, its.bytes, &size, (int)timeout_s * 1000);
+    char error[1024];
+
+    if (rc == -EAGAIN) {
+        remedy(add(checks, "peers", INFO_FAIL, "rank %u has told nothing for %u seconds", rank,
+                   timeout_s),
+               "look at its own output: was it started with the same launcher and library?");
+        return;
+    }
+    if (rc != 0 || size < sizeof(its.blob) || its.blob.version != UT_WIRE_VERSION) {
+        ut_log_last_error(error, sizeof(error));
+        add(checks, "peers", INFO_FAIL, "rank %u: %s", rank,
+            rc == 0  ? "it runs another version of this library"
+            : *error ? error
+                     : strerror(-rc));
+        return;
+    }
+    if (its.blob.host == process->host && process->prov[UT_PROV_SHM])
+        return;
+    if (process->prov[UT_PROV_VERBS] && its.blob.addr_size[UT_PROV_VERBS] > 0)
+        return;
+    bool ours = process->prov[UT_PROV_VERBS] != NULL;
+    remedy(add(checks, "peers", INFO_FAIL, "rank %u is on another host, and %s uses no RDMA port",
+               rank, ours ? "that one" : "this one"),
+           ours ? "its own checks tell why" : "the checks of RDMA above tell why");
+}
+
+static void check_peers(const struct info *info, struct info_checks *checks)
+{
+    const struct ut_process *process = info->process;
+    uint32_t size = process ? process->job->size : 1, rank = process ? process->job->rank : 0;
+    unsigned int before = checks->num_failed;
+
+    if (size == 1)
+        return;
+    /* in a large job every process looks at some, and together they look at all */
+    uint32_t some[] = {(rank + 1) % size, (rank + size / 2) % size, 0};
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+        if (some[i] != rank && checks->num_failed == before)
+            check_peer(process, some[i], checks);
+    if (checks->num_failed == before)
+        add(checks, "peers", INFO_OK, "the next ranks are there, and a provider leads to them");
+}
+
+/* ---- RDMA ---- */
+
+/* The devices that the kernel has, whether libibverbs can use them or not. */
+static unsigned int list_kernel_devices(char *buf, size_t size)
+{
+    DIR *dir = opendir("/sys/class/infiniband");
+    struct dirent *entry;
+    unsigned int num = 0;
+    size_t used = 0;
+
+    buf[0] = '\0';
+    while (dir && (entry = readdir(dir))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (used < size)
+            used +=
+                (size_t)snprintf(buf + used, size - used, "%s%s", num ? ", " : "", entry->d_name);
+        num++;
+    }
+    if (dir)
+        closedir(dir);
+    return num;
+}
+
+static void no_device(const struct info *info, struct info_checks *checks)
+{
+    bool needed = ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS || !is_one_host(info);
+    char names[128];
+
+    if (list_kernel_devices(names, sizeof(names)) > 0) {
+        struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
+                                   "the kernel has %s, but libibverbs finds no device", names);
+        if (access("/dev/infiniband", F_OK) != 0)
+            remedy(c, "there is no /dev/infiniband: modprobe ib_uverbs rdma_ucm, or give it to "
+                      "the container");
+        else
+            remedy(c, "install the user-space drivers (package ibverbs-providers or rdma-core)");
+        return;
+    }
+    struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
+                               "there is none: jobs can run on this host alone, not over several");
+    if (needed)
+        remedy(c, "load the adapter's driver, or for Soft-RoCE: rdma link add rxe0 type rxe netdev "
+                  "DEVICE; where jobs stay on one host, say UTOFU_PROVIDER=shm");
+}
+
+static void port_remedy(const struct prov_port *port, struct info_check *c)
+{
+    if (strstr(port->why_not, "cannot be opened"))
+        remedy(c, "is /dev/infiniband/uverbs* readable and writable for this user?");
+    else if (strstr(port->why_not, "rdma_cm"))
+        remedy(c, "modprobe rdma_ucm");
+    else if (strstr(port->why_not, "UTOFU_VERBS_DEVICES"))
+        remedy(c, "name it in UTOFU_VERBS_DEVICES=%s, or unset that",
+               ut_env_str(UT_ENV_VERBS_DEVICES));
+    else if (strcmp(port->state, "active") != 0 && strcmp(port->link, "InfiniBand") == 0)
+        remedy(c, "look at the cable and the subnet manager (opensm); ibv_devinfo shows the state");
+    else if (strcmp(port->state, "active") != 0)
+        remedy(c, "ip link set %s up; ibv_devinfo shows the state",
+               port->netdev[0] ? port->netdev : "DEVICE");
+    else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
+        remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
+    else if (strstr(port->why_not, "no address"))
+        remedy(c, "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
+               port->netdev[0] ? port->netdev : "DEVICE");
+    else
+        remedy(c, "UTOFU_LOG_LEVEL=info tells more");
+}
+
+/* Does some network device have the address? A port may have a GID whose address is gone. */
+static bool is_own_address(const char *address)
+{
+    struct ifaddrs *all;
+    char text[INET6_ADDRSTRLEN];
+    bool found = false;
+
+    if (getifaddrs(&all) != 0)
+        return true; /* not known to be wrong */
+    for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
+        int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
+        const void *raw = family == AF_INET
+                              ? (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr
+                              : &((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr;
+        found = (family == AF_INET || family == AF_INET6) &&
+                inet_ntop(family, raw, text, sizeof(text)) && strcmp(text, address) == 0;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+static void check_used_port(const struct prov_port *p, bool needed, struct info_checks *checks)
+{
+    const char *netdev = p->netdev[0] ? p->netdev : "DEVICE";
+
+    if (!is_own_address(p->address)) {
+        remedy(add(checks, "RDMA port", needed ? INFO_FAIL : INFO_NOTE,
+                   "%s:%u has no GID of an IP address: no network device has %s, where it listens",
+                   p->device, p->port, p->address),
+               "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
+               netdev);
+        return;
+    }
+    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device, p->port,
+        p->state, p->gid_index, p->gid, p->address);
+    if (p->mtu < p->max_mtu && strcmp(p->link, "Ethernet") == 0)
+        remedy(add(checks, "packet size", INFO_NOTE,
+                   "%s:%u sends packets of %u bytes; %u would be faster", p->device, p->port,
+                   p->mtu, p->max_mtu),
+               "ip link set %s mtu 4200 (or more), at every station of the network", netdev);
+}
+
+static void check_ports(const struct info *info, struct info_checks *checks)
+{
+    if (ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_SHM) {
+        add(checks, "RDMA device", INFO_OK, "not wanted: UTOFU_PROVIDER=shm");
+        return;
+    }
+    if (info->num_ports == 0) {
+        no_device(info, checks);
+        return;
+    }
+    bool needed = ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS || !is_one_host(info);
+    for (unsigned int i = 0; i < info->num_ports; i++) {
+        const struct prov_port *p = &info->ports[i];
+        if (p->tnis) {
+            check_used_port(p, needed, checks);
+            continue;
+        }
+        /* one usable port is enough */
+        port_remedy(p, add(checks, "RDMA port",
+                           needed && info->num_used_ports == 0 ? INFO_FAIL : INFO_NOTE, "%s:%u %s",
+                           p->device, p->port, p->why_not));
+    }
+}
+
+/* ---- limits ---- */
+
+static unsigned int open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned int num = 0;
+
+    while (dir && readdir(dir))
+        num++;
+    if (dir)
+        closedir(dir);
+    return num > 3 ? num - 3 : 0; /* ".", ".." and the folder itself */
+}
+
+static void check_descriptors(const struct info *info, struct info_checks *checks)
+{
+    uint32_t local = info->process ? info->process->job->local_size : 1;
+    unsigned long long need = open_descriptors() + (local - 1ull) + SPARE_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    if (limit.rlim_cur >= need) {
+        add(checks, "descriptors", INFO_OK, "%llu allowed, about %llu needed",
+            (unsigned long long)limit.rlim_cur, need);
+        return;
+    }
+    remedy(add(checks, "descriptors", INFO_FAIL,
+               "a process may open %llu files and needs about "
+               "%llu: one for every other process of its host, and %d for the program",
+               (unsigned long long)limit.rlim_cur, need, SPARE_DESCRIPTORS),
+           limit.rlim_max >= need ? "ulimit -n %llu"
+                                  : "raise the hard limit to %llu (nofile in "
+                                    "/etc/security/limits.conf)",
+           need);
+}
+
+/* Root, or more exactly CAP_IPC_LOCK, may lock more than the limit. */
+static bool lock_limit_applies(rlim_t limit)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (limit / page + 2) * page;
+    void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED)
+        return true;
+    bool locked = mlock2(p, size, MLOCK_ONFAULT) == 0; /* touches no page */
+    munmap(p, size);
+    return !locked;
+}
+
+static void check_locked_memory(const struct info *info, struct info_checks *checks)
+{
+    bool verbs = info->num_used_ports > 0;
+    bool swap_protect = ut_env_num(UT_ENV_SWAP_PROTECT);
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+        return;
+    if (limit.rlim_cur == RLIM_INFINITY) {
+        add(checks, "locked memory", INFO_OK, "not limited");
+        return;
+    }
+    unsigned long long kib = limit.rlim_cur / KI;
+    if (!lock_limit_applies(limit.rlim_cur)) {
+        add(checks, "locked memory", INFO_OK,
+            "the limit of %llu KiB does not apply to this user (CAP_IPC_LOCK)", kib);
+        return;
+    }
+    if (!verbs && !swap_protect) {
+        add(checks, "locked memory", INFO_OK,
+            "%llu KiB allowed; none is needed without an RDMA device", kib);
+        return;
+    }
+    /* what must be there is tried in check_communication() */
+    if (kib >= (unsigned long long)SMALL_LIMIT_MI * KI) {
+        add(checks, "locked memory", INFO_OK, "%llu KiB allowed", kib);
+        return;
+    }
+    remedy(add(checks, "locked memory", INFO_NOTE, "a process may lock %llu KiB: %s", kib,
+               verbs ? "for each VCQ a MiB and more, and all that is registered"
+                     : "UTOFU_SWAP_PROTECT does not protect what goes beyond"),
+           "ulimit -l unlimited; memlock in /etc/security/limits.conf, or LimitMEMLOCK= of the "
+           "job system's service");
+}
+
+static void check_cpus(const struct info *info, struct info_checks *checks)
+{
+    uint32_t local = info->process ? info->process->job->local_size : 1;
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (online > 0 && local > (unsigned long)online)
+        remedy(add(checks, "processors", INFO_NOTE,
+                   "%u processes share %ld processors: waiting costs", local, online),
+               "start as many processes as there are processors");
+    else
+        add(checks, "processors", INFO_OK, "%d of %ld for this process, %u process%s here",
+            CPU_COUNT(&set), online, local, local == 1 ? "" : "es");
+}
+
+/* ---- what the kernel allows ---- */
+
+/* A child reads a word of this process, as a peer of the shm provider would. 0 or an errno. */
+static int try_cross_memory_attach(void)
+{
+    static volatile uint64_t word = 0x75746f66752d6f6bull;
+    pid_t parent = getpid();
+    int status;
+
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    pid_t child = fork();
+    if (child < 0)
+        return errno;
+    if (child == 0) {
+        uint64_t copy = 0;
+        struct iovec to = {&copy, sizeof(copy)}, from = {(void *)(uintptr_t)&word, sizeof(word)};
+        ssize_t n = process_vm_readv(parent, &to, 1, &from, 1, 0);
+        _exit(n == (ssize_t)sizeof(copy) && copy == word ? 0 : n < 0 ? errno : EIO);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
+
+/* -1: there is no such thing. */
+static long read_number(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    long value = -1;
+
+    if (f && fscanf(f, "%ld", &value) != 1)
+        value = -1;
+    if (f)
+        fclose(f);
+    return value;
+}
+
+static void check_cross_memory_attach(struct info_checks *checks)
+{
+    long scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
+
+    if (ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS)
+        return;
+    if (!ut_env_num(UT_ENV_SHM_CMA)) {
+        add(checks, "cross-memory attach", INFO_NOTE,
+            "switched off by UTOFU_SHM_CMA=0: data is copied twice");
+        return;
+    }
+    int err = try_cross_memory_attach();
+    if (err == 0) {
+        add(checks, "cross-memory attach", INFO_OK, "works");
+        return;
+    }
+    struct info_check *c = add(
+        checks, "cross-memory attach", INFO_NOTE,
+        "is forbidden (%s): between processes of this host data is copied twice", strerror(err));
+    if (scope >= 2)
+        remedy(c, "kernel.yama.ptrace_scope is %ld: sysctl kernel.yama.ptrace_scope=1", scope);
+    else if (err == ENOSYS || err == EPERM)
+        remedy(c, "allow process_vm_readv and process_vm_writev, in a container with "
+                  "--cap-add=SYS_PTRACE or another seccomp profile");
+}
+
+/* Nothing depends on it; people ask. */
+static void check_userfaultfd(struct info_checks *checks)
+{
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+    if (fd >= 0) {
+        close(fd);
+        add(checks, "userfaultfd", INFO_OK, "allowed (not needed)");
+        return;
+    }
+    remedy(add(checks, "userfaultfd", INFO_NOTE, "is not allowed (%s); nothing needs it",
+               strerror(errno)),
+           errno == ENOSYS ? ""
+                           : "sysctl vm.unprivileged_userfaultfd=1, or the container's seccomp "
+                             "profile, would allow it");
+}
+
+/* ---- trying it ---- */
+
+struct attempt {
+    utofu_vcq_hdl_t vcqs[UT_NUM_TNIS];
+    utofu_stadd_t stadds[UT_NUM_TNIS];
+    bool registered[UT_NUM_TNIS];
+    unsigned int num;
+    unsigned char *memory;
+};
+
+/* Puts 8 bytes into this process's own other half and waits for both notices. */
+static int put_to_oneself(struct attempt *a, unsigned int i)
+{
+    unsigned long flags =
+        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+    time_t give_up = time(NULL) + TRY_TIMEOUT_S;
+    struct utofu_mrq_notice notice;
+    utofu_vcq_id_t id;
+    int rc = utofu_query_vcq_id(a->vcqs[i], &id);
+
+    if (rc == UTOFU_SUCCESS)
+        rc = utofu_put(a->vcqs[i], id, a->stadds[i], a->stadds[i] + TRY_BYTES / 2, 8, 0, flags,
+                       NULL);
+    for (int notices = 0; rc == UTOFU_SUCCESS && notices < 2;) {
+        rc = utofu_poll_mrq(a->vcqs[i], 0, &notice);
+        if (rc == UTOFU_SUCCESS)
+            notices++;
+        else if (rc == UTOFU_ERR_NOT_FOUND && time(NULL) < give_up)
+            rc = UTOFU_SUCCESS;
+    }
+    return rc;
+}
+
+/* A VCQ, memory and a put on every TNI. Returns what failed, or NULL. */
+static const char *try_tnis(const struct info *info, struct attempt *a, unsigned int *tni)
+{
+    for (unsigned int i = 0; i < info->num_tnis; i++) {
+        *tni = info->tnis[i].id;
+        if (utofu_create_vcq(info->tnis[i].id, 0, &a->vcqs[i]) != UTOFU_SUCCESS)
+            return "no VCQ can be created";
+        a->num++;
+        if (utofu_reg_mem(a->vcqs[i], a->memory, TRY_BYTES, 0, &a->stadds[i]) != UTOFU_SUCCESS)
+            return "a MiB of memory cannot be registered";
+        a->registered[i] = true;
+        if (put_to_oneself(a, i) != UTOFU_SUCCESS)
+            return "a put of this process to itself does not arrive";
+    }
+    return NULL;
+}
+
+static void check_communication(const struct info *info, struct info_checks *checks)
+{
+    struct attempt a = {.memory = aligned_alloc(4096, TRY_BYTES)};
+    unsigned int tni = 0;
+    char error[1024];
+    int threshold = ut_log_threshold;
+
+    if (!info->process || !a.memory)
+        return;
+    memset(a.memory, 1, TRY_BYTES);
+    ut_log_threshold = UT_LOG_NONE; /* what fails is told below */
+    const char *failed = try_tnis(info, &a, &tni);
+    ut_log_threshold = threshold;
+    ut_log_last_error(error, sizeof(error));
+    for (unsigned int i = 0; i < a.num; i++) {
+        if (a.registered[i])
+            utofu_dereg_mem(a.vcqs[i], a.stadds[i], 0);
+        utofu_free_vcq(a.vcqs[i]);
+    }
+    if (failed)
+        add(checks, "communication", INFO_FAIL, "TNI %u: %s%s%s", tni, failed, *error ? ": " : "",
+            error);
+    else
+        add(checks, "communication", INFO_OK,
+            "a VCQ, a MiB of registered memory and a put on each of %u TNIs", info->num_tnis);
+    free(a.memory);
+}
+
+void info_check(const struct info *info, struct info_checks *checks)
+{
+    memset(checks, 0, sizeof(*checks));
+    check_environment(checks);
+    check_job(info, checks);
+    check_ports(info, checks);
+    check_locked_memory(info, checks);
+    check_descriptors(info, checks);
+    check_cross_memory_attach(checks);
+    check_userfaultfd(checks);
+    check_cpus(info, checks);
+    check_communication(info, checks);
+    check_peers(info, checks);
+}

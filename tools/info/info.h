@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * utofu-info: what the library finds on this machine and in this job, as facts (gather.c), as
+ * things that would keep a job from running (check.c), for people (text.c) and programs (json.c).
+ *
+ * Uses the public interface, and of the library's inside src/process, src/util and provider.h.
+ */
+#ifndef INFO_INFO_H
+#define INFO_INFO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "process/process.h"
+#include "util/env.h"
+#include "utofu.h"
+
+#define INFO_NAME "utofu-info"
+
+enum { INFO_MAX_PORTS = 64, INFO_MAX_CHECKS = 64, INFO_TEXT = 512 };
+
+struct info_tni {
+    utofu_tni_id_t id;
+    const struct utofu_onesided_caps *onesided; /* NULL: not for one-sided communication */
+    const struct utofu_barrier_caps *barrier;   /* NULL: not for barrier communication */
+    struct prov_caps transport[UT_NUM_PROVIDERS];
+};
+
+struct info {
+    char host[64];
+    const struct ut_process *process; /* NULL: it could not be set up; error says why */
+    char error[1024];
+    char provider_why[INFO_TEXT], armw_why[INFO_TEXT];
+    uint8_t coords[6];
+    int tofu_version[2], utofu_version[2];
+    struct prov_port ports[INFO_MAX_PORTS];
+    unsigned int num_ports, num_used_ports;
+    struct info_tni tnis[UT_NUM_TNIS];
+    unsigned int num_tnis;
+};
+
+/* Sets the library up and asks it. Not having a job is a fact too. */
+void info_gather(struct info *info);
+/* "pmix" and so on, for people. */
+const char *info_launcher(const char *name);
+
+/* Names of the bits that are set in flags, from a list a|b|c for bits 0, 1, 2 (empty: no such). */
+void info_bits(char *buf, size_t size, unsigned long flags, const char *names);
+extern const char info_onesided_flags[], info_armw_ops[], info_reduce_ops[];
+
+/* The default and the current value of a variable, as one would write them. */
+void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size);
+void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size);
+/* The environment has a value for it that is not allowed. */
+bool info_env_is_bad(const struct ut_env_entry *entry);
+const char *info_env_type(const struct ut_env_entry *entry);
+
+enum info_verdict { INFO_OK, INFO_NOTE, INFO_FAIL };
+struct info_check {
+    const char *name;
+    enum info_verdict verdict;
+    char text[INFO_TEXT];
+    char remedy[INFO_TEXT]; /* empty where nothing needs one */
+};
+struct info_checks {
+    struct info_check list[INFO_MAX_CHECKS];
+    unsigned int num, num_failed;
+};
+/* Looks for what would keep a job from running here. */
+void info_check(const struct info *info, struct info_checks *checks);
+
+void info_print(const struct info *info);
+void info_print_environment(void);
+/* With only_failed, no more than these; prefix is put before every line. */
+void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);
+
+/* One line each. */
+void info_json(const struct info *info);
+void info_json_environment(void);
+void info_json_checks(const struct info *info, const struct info_checks *checks);
+
+#endif
