@@ -227,7 +227,8 @@ static void registration(size_t size)
     print(what, dereg, copy, "us");
 }
 
-/* Makes the bare segment, and says that it is there with the first word of the registered memory. */
+/* Makes the bare segment, and says that it is there with the first word of the registered memory.
+ */
 static void meet(void)
 {
     char name[64];

@@ -41,10 +41,11 @@
 #define FEATURE_WP       (1ull << 0)
 #define FEATURE_WP_SHMEM (1ull << 12)
 
-#define FILE_SIZE        (1ull << 56)
-#define HUGE             (2ull << 20) /* a huge page, where there are any */
-#define CHUNK            (64ull << 20) /* what is exchanged at once: writers wait that long */
-#define MAX_RANGE        (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
+#define FILE_SIZE (1ull << 56)
+#define HUGE      (2ull << 20)  /* a huge page, where there are any */
+#define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
+#define MAX_RANGE                                                                                  \
+    (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -53,9 +54,9 @@ enum {
 };
 
 /*
- * The range may be on its way to a tool that watches the program's calls: under ThreadSanitizer
- * the exchange would look like a write that races with the other threads. Elsewhere the C library's
- * function is called, which caches of registered memory (an MPI library's) watch for their part.
+ * The C library's functions, so that caches of registered memory (an MPI library's) that watch them
+ * learn of the exchange; but not under ThreadSanitizer, to which it would look like a write that
+ * races with those of other threads.
  */
 static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
 {
@@ -101,8 +102,8 @@ static int open_memory(struct sp_adopt *a)
     struct rlimit limit;
     struct stat st;
 
-    if (sizeof(void *) < 8 || (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-                               limit.rlim_cur < FILE_SIZE)) {
+    if (sizeof(void *) < 8 ||
+        (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < FILE_SIZE)) {
         errno = EFBIG;
         return -1;
     }
@@ -208,8 +209,10 @@ static bool has_too_many_mappings(struct sp_adopt *a)
     long limit = n > 0 ? strtol(text, NULL, 10) : 65530;
     bool too_many = sp_vma_count() > limit / 2;
     if (too_many && !a->too_many)
-        ut_info(LOG, "more than half of the %ld mappings that a process may have are in use: no "
-                     "more registered memory is mapped", limit);
+        ut_info(LOG,
+                "more than half of the %ld mappings that a process may have are in use: no "
+                "more registered memory is mapped",
+                limit);
     a->too_many = too_many;
     return too_many;
 }
@@ -281,9 +284,9 @@ void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
 /* Also those who make pages that are not there yet; of a file they are always held back. */
 static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool private)
 {
-    struct uffdio_register r = {
-        .range = {lo, hi - lo},
-        .mode = UFFDIO_REGISTER_MODE_WP | (private ? UFFDIO_REGISTER_MODE_MISSING : 0)};
+    struct uffdio_register r = {.range = {lo, hi - lo},
+                                .mode = UFFDIO_REGISTER_MODE_WP |
+                                        (private ? UFFDIO_REGISTER_MODE_MISSING : 0)};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
     if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
@@ -368,9 +371,9 @@ static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
     punch(a, lo, hi); /* what a late put of a peer left there */
     if (!hold_writers(a, lo, hi, true))
         return;
-    bool exchanged = copy_out(a, lo, hi) &&
-                     map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) !=
-                         MAP_FAILED;
+    bool exchanged =
+        copy_out(a, lo, hi) &&
+        map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
     let_writers_go(a, lo, hi, exchanged);
     if (exchanged)
         madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);

@@ -20,8 +20,8 @@ struct border {
 
 struct sp_holds {
     uint64_t random;
-    struct border *head;       /* at 0, count 0 */
-    struct border *spare[2];   /* made before anything changes */
+    struct border *head;     /* at 0, count 0 */
+    struct border *spare[2]; /* made before anything changes */
 };
 
 static struct border *border_new(uint32_t levels)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * x86 makes stores visible in the order of the program, each of at most 16 aligned bytes in one
- * piece where there is AVX, so ascending vector stores do, the last 16 bytes of a line on their own.
- * Elsewhere a fence stands before the last word of a line and behind it.
+ * piece where there is AVX, so ascending vector stores do, the last 16 bytes of a line on their
+ * own. Elsewhere a fence stands before the last word of a line and behind it.
  */
 #include "lines.h"
 

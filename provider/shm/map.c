@@ -19,9 +19,9 @@ enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #endif
 
 struct window {
-    struct window *next;           /* in its bucket */
-    struct window *newer, *older;  /* by last use */
-    uint64_t number;               /* times WINDOW_SIZE: its first address */
+    struct window *next;          /* in its bucket */
+    struct window *newer, *older; /* by last use */
+    uint64_t number;              /* times WINDOW_SIZE: its first address */
     uint8_t *at;
     uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bits: blocks that are there for good */
 };
@@ -108,8 +108,9 @@ static void make_room(struct sp_conn *conn)
 {
     struct sp_prov *prov = conn->ep->prov;
 
-    while (conn->map->oldest && __atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) +
-                                        WINDOW_SIZE > prov->max_mapped_bytes)
+    while (conn->map->oldest &&
+           __atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) + WINDOW_SIZE >
+               prov->max_mapped_bytes)
         drop(conn, conn->map->oldest);
 }
 
@@ -150,8 +151,10 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     w->at = map_window(conn->peer->map_fd, number);
     if (!w->at) {
         if (!__atomic_exchange_n(&prov->told_no_map, true, __ATOMIC_RELAXED))
-            ut_info(SP_LOG, "cannot map %llu bytes of process %ld: %s; its memory is reached by "
-                            "other ways", WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
+            ut_info(SP_LOG,
+                    "cannot map %llu bytes of process %ld: %s; its memory is reached by "
+                    "other ways",
+                    WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
         free(w);
         return NULL;
     }
@@ -206,8 +209,8 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
 {
     struct sp_mr_run run;
 
-    if (conn->peer->map_fd < 0 ||
-        !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) || at >= run.hi)
+    if (conn->peer->map_fd < 0 || !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) ||
+        at >= run.hi)
         return (struct sp_piece){NULL, size};
     if (at < run.lo)
         return (struct sp_piece){NULL, size < run.lo - at ? size : run.lo - at};

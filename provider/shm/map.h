@@ -31,8 +31,8 @@ struct sp_piece {
 /* The first piece of [at, at + size), size > 0, in a region that the key was found good for. */
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 
-/* Before a copy of at least SP_MAP_BLOCK bytes to or from a piece, which is at `at` for the peer: so
- * that it does not take a fault for each page the first time. */
+/* Before a copy of at least SP_MAP_BLOCK bytes to or from a piece, which is at `at` for the peer:
+ * so that it does not take a fault for each page the first time. */
 enum { SP_MAP_BLOCK = 1 << 16 };
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size);
 

@@ -59,7 +59,7 @@ struct sp_peer {
     bool is_self;
     pid_t pid;
     int fd;
-    int map_fd; /* its adopted memory; -1: nothing of it can be mapped */
+    int map_fd;             /* its adopted memory; -1: nothing of it can be mapped */
     uint32_t claimer_here;  /* its signature in our rings */
     uint32_t claimer_there; /* our signature in its rings */
     uint64_t retry_ms;
@@ -147,8 +147,8 @@ struct sp_hot {
     uint32_t key;         /* 0: none */
     const uint64_t *word; /* of the region, and what it said */
     uint64_t valid;
-    uint64_t base, size;  /* addresses of its owner */
-    uint64_t delta;       /* from the owner's addresses to ours */
+    uint64_t base, size; /* addresses of its owner */
+    uint64_t delta;      /* from the owner's addresses to ours */
 };
 
 struct sp_conn {

@@ -22,7 +22,6 @@ enum outcome {
 
 enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
 
-
 static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return (uint32_t)(slot - vcq->toq);
@@ -639,8 +638,7 @@ static inline enum outcome post(struct ut_link *link, struct ut_slot *slot)
     case UT_DESC_GET:
         return post_get(link, slot);
     default:
-        return link->vcq->armw_words ? post_armw_device(link, slot)
-                                     : post_armw_cpu(link, slot);
+        return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_cpu(link, slot);
     }
 }
 
@@ -729,13 +727,12 @@ static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
 }
 
 /* The same for an ARMW on a word that this CPU reaches. */
-static inline bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 
-    if (d->kind != UT_DESC_ARMW || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
-        link->msg_to_post || vcq->armw_words || wants_remote_notice(slot) ||
-        (d->flags & UT_DESC_WATCHED))
+    if (d->kind != UT_DESC_ARMW || !ut_link_is_clear(link) || link->first != UT_NO_SLOT ||
+        vcq->armw_words || wants_remote_notice(slot) || (d->flags & UT_DESC_WATCHED))
         return false;
     void *word = direct_word(link, slot);
     if (!word)
