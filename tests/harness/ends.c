@@ -261,8 +261,10 @@ int ut_start(const struct ut_comm *comm)
 
 void ut_submit(const struct ut_comm *comm)
 {
-    int rc = ut_start(comm);
+    int rc;
 
+    while ((rc = ut_start(comm)) == UTOFU_ERR_BUSY)
+        ut_relax();
     CHECK(rc == UTOFU_SUCCESS, "%s%s of %zu bytes gave %s", comm->prepared ? "prepared " : "",
           ut_kind_name(comm->kind), comm->length, ut_rc_name(rc));
 }

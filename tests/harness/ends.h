@@ -108,7 +108,7 @@ size_t ut_num_blocks(const struct ut_comm *comm);
 /* Calls the start function; with `prepared` the prepare function and utofu_post_toq(). */
 int ut_start(const struct ut_comm *comm);
 int ut_prepare(const struct ut_comm *comm, void *desc, size_t *desc_size);
-/* Has to succeed at once. */
+/* Has to succeed, as soon as the TOQ has room. */
 void ut_submit(const struct ut_comm *comm);
 /* Has to succeed in the end; polls the TCQ while it is busy. Returns how many entries that took. */
 size_t ut_start_busy(const struct ut_comm *comm);
