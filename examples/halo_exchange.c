@@ -134,5 +134,10 @@ int main(void)
     printf("rank %d: %d steps are right\n", my_rank(), STEPS);
     CALL(utofu_dereg_mem(vcq, my_stadd, 0)); /* all columns have come, and gone */
     close_vcq(vcq);
+    for (int field = 0; field < 2; field++) {
+        free(desc[field][LEFT]);
+        free(desc[field][RIGHT]);
+    }
+    free(stripe);
     return 0;
 }

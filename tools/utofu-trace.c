@@ -271,6 +271,7 @@ int main(int argc, char **argv)
                 num_arrows, check ? "" : " and are left out");
     if (check) {
         printf("%d files, %zu arrows\n", n, num_arrows);
+        free(inputs);
         return unfinished || loose ? EXIT_BAD : 0;
     }
     FILE *out = output ? fopen(output, "w") : stdout;
@@ -280,6 +281,7 @@ int main(int argc, char **argv)
     first_offset = inputs[0].offset;
     for (int i = 0; i < n; i++)
         read_file(&inputs[i], copy, out);
+    free(inputs);
     fputs("\n]\n", out);
     if (fflush(out) != 0 || ferror(out))
         fail(EXIT_BAD, "cannot write %s: %s", output ? output : "standard output", strerror(errno));

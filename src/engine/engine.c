@@ -36,8 +36,9 @@ static bool wants_remote_notice(const struct ut_slot *slot)
  * Completion: DONE, and RETIRED when everything before it on the link is
  */
 
-static inline __attribute__((always_inline)) void
-write_local_notice(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static inline __attribute__((always_inline)) void write_local_notice(struct ut_vcq *vcq,
+                                                                     struct ut_link *link,
+                                                                     struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct utofu_mrq_notice *n;
@@ -67,6 +68,59 @@ static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, s
         write_local_notice(link->vcq, link, slot);
 }
 
+static void push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
+
+    n->edata = edata;
+    n->lcl_stadd = lcl_stadd;
+    n->rmt_stadd = rmt_stadd;
+    if (type != UTOFU_MRQ_TYPE_RMT_GET)
+        n->rmt_value = rmt_stadd; /* some programs look for it there */
+}
+
+/*
+ * The peer may answer a put before its adapter acknowledges it. Programs rely on the order in which
+ * the two happened: the local notice of the put comes out of the MRQ before the answer's. So a
+ * remote notice waits for those local ones of its link that were outstanding when it came.
+ */
+static void take_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    struct ut_link_early *early = NULL;
+
+    if (link->told_begun != link->told_ended || link->early_first)
+        early = malloc(sizeof(*early));
+    if (!early) {
+        push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
+        return;
+    }
+    *early = (struct ut_link_early){.after = link->told_begun,
+                                    .type = type,
+                                    .edata = edata,
+                                    .lcl_stadd = lcl_stadd,
+                                    .rmt_stadd = rmt_stadd};
+    *link->early_last = early;
+    link->early_last = &early->next;
+}
+
+/* A communication with a local notice has ended. */
+static void told(struct ut_link *link)
+{
+    link->told_ended++;
+    while (__builtin_expect(link->early_first != NULL, 0)) {
+        struct ut_link_early *early = link->early_first;
+        if ((int32_t)(link->told_ended - early->after) < 0)
+            return;
+        link->early_first = early->next;
+        if (!link->early_first)
+            link->early_last = &link->early_first;
+        push_remote_notice(link, early->type, early->edata, early->lcl_stadd, early->rmt_stadd);
+        free(early);
+    }
+}
+
 static void retire(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -85,6 +139,8 @@ static void retire(struct ut_link *link)
             else if (slot->mrq_rc || !slot->tcq_rc)
                 write_local_notice(vcq, link, slot);
         }
+        if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+            told(link);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
     }
@@ -678,6 +734,8 @@ static inline void append(struct ut_link *link, struct ut_slot *slot, uint32_t n
     else
         link->vcq->toq[link->last].next = number;
     link->last = number;
+    if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        link->told_begun++;
 }
 
 /*
@@ -1061,18 +1119,6 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
     }
 }
 
-static void push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
-{
-    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
-
-    n->edata = edata;
-    n->lcl_stadd = lcl_stadd;
-    n->rmt_stadd = rmt_stadd;
-    if (type != UTOFU_MRQ_TYPE_RMT_GET)
-        n->rmt_value = rmt_stadd; /* some programs look for it there */
-}
-
 static void on_notify(void *ctx, uint32_t imm)
 {
     struct ut_link *link = ctx;
@@ -1085,7 +1131,7 @@ static void on_notify(void *ctx, uint32_t imm)
                      (unsigned long long)link->peer);
             return;
         }
-        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0, link->rx_announced[slot]);
+        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0, link->rx_announced[slot]);
     }
     if (sps)
         ut_engine_schedule(link->vcq, sps);
@@ -1094,11 +1140,11 @@ static void on_notify(void *ctx, uint32_t imm)
 static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
     if (m->head.type == UT_MSG_ARMW_NOTICE) {
-        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
         return;
     }
     if (m->head.flags & UT_MSG_FLAG_GET) {
-        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_GET, m->head.edata, m->lcl_stadd, m->rmt_stadd);
+        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_GET, m->head.edata, m->lcl_stadd, m->rmt_stadd);
         return;
     }
     if (!link->rx_announced)
@@ -1106,7 +1152,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
     if (link->rx_announced && m->head.slot < UT_NUM_ANNOUNCED)
         link->rx_announced[m->head.slot] = m->rmt_stadd;
     if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
-        push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
+        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
     if (m->head.sps)
         ut_engine_schedule(link->vcq, m->head.sps);
 }
@@ -1127,7 +1173,7 @@ static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
     } else {
         reply.old_value = ut_armw_apply(addr, m->size, m->op, m->operand, m->compare);
         if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
-            push_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+            take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
     }
     if (ut_link_send(link, &reply, sizeof(reply), false) != 0)
         ut_error("engine", "no memory to answer an ARMW of VCQ %016llx",

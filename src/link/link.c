@@ -63,6 +63,7 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->reading = UT_STAG_NONE;
     link->hot = UT_STAG_NOT_HOT;
     link->msg_last = &link->msg_first;
+    link->early_last = &link->early_first;
     link->all_next = vcq->all_links;
     vcq->all_links = link;
     return link;
@@ -127,6 +128,11 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
             link->ops->conn_close(link->conn);
         drop_remote_table(link);
         free_messages(link);
+        while (link->early_first) {
+            struct ut_link_early *early = link->early_first;
+            link->early_first = early->next;
+            free(early);
+        }
         free(link->tx_announced);
         free(link->rx_announced);
         free(link);

@@ -49,6 +49,15 @@ struct ut_link_msg {
     uint64_t data[]; /* aligned */
 };
 
+/* A remote notice that came before the local notice of a put of ours that it may be the answer to.
+ */
+struct ut_link_early {
+    struct ut_link_early *next;
+    uint32_t after; /* due when so many local notices have been written */
+    uint8_t type, edata;
+    utofu_stadd_t lcl_stadd, rmt_stadd;
+};
+
 struct ut_link {
     struct ut_vcq *vcq;
     utofu_vcq_id_t peer; /* canonical */
@@ -86,10 +95,12 @@ struct ut_link {
     /* repeated remote STADDs are announced once and then named by a number */
     utofu_stadd_t *tx_announced;
     utofu_stadd_t *rx_announced;
-    uint64_t tx_number, rx_number; /* messages and immediates so far */
+    uint64_t tx_number, rx_number;   /* messages and immediates so far */
+    uint32_t told_begun, told_ended; /* communications with a local notice */
+    struct ut_link_early *early_first, **early_last;
     uint64_t peer_session;
     uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
-    struct ut_watch_peer *watch; /* of a watched VCQ, from the first use on */
+    struct ut_watch_peer *watch;  /* of a watched VCQ, from the first use on */
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
     struct ut_link_msg *msg_to_post;

@@ -32,7 +32,10 @@ check() {
     got=$?
     lines=$(grep -c -E -- "$pattern" "$folder/out")
     [ "$got" = "$want" ] || fail "$name: status $got, not $want"
-    [ "$lines" = "$count" ] || fail "$name: $lines lines match '$pattern', not $count"
+    case $count in
+    *+) [ "$lines" -ge "${count%+}" ] ;; # the launcher may end the others before they say it
+    *) [ "$lines" = "$count" ] ;;
+    esac || fail "$name: $lines lines match '$pattern', not $count"
 }
 
 skip() {
@@ -256,7 +259,7 @@ group_openmpi() {
     for mpi in none before after; do
         check mpi_$mpi 0 '^pmix rank .*: ok$' 4 $run -n 4 "$PROBE_OPENMPI" --layout --mpi $mpi
     done
-    check mpi_over 3 'MPI_Finalize has ended PMIx' 2 $run -n 2 "$PROBE_OPENMPI" --mpi over
+    check mpi_over 3 'MPI_Finalize has ended PMIx' 1+ $run -n 2 "$PROBE_OPENMPI" --mpi over
     check singleton 0 'rank 0/1 .*: ok$' 1 "$PROBE_OPENMPI" --mpi before
 }
 
@@ -277,9 +280,9 @@ group_mpich() {
     for mpi in none before after; do
         check mpi_$mpi 0 '^pmi1 rank .*: ok$' 4 $run -n 4 "$PROBE_MPICH" --layout --mpi $mpi
     done
-    check mpi_over 3 'MPI_Finalize has closed' 2 $run -n 2 "$PROBE_MPICH" --mpi over
+    check mpi_over 3 'MPI_Finalize has closed' 1+ $run -n 2 "$PROBE_MPICH" --mpi over
     # Slurm's pmi2 plugin is told by its variables
-    check slurm_before_mpi 3 'must call MPI_Init before utofu' 2 \
+    check slurm_before_mpi 3 'must call MPI_Init before utofu' 1+ \
         $run -n 2 env -u MPI_LOCALRANKID PMI_JOBID=1 "$PROBE_MPICH" --mpi after
     check slurm_after_mpi 0 '^pmi1 rank .*: ok$' 2 \
         $run -n 2 env -u MPI_LOCALRANKID PMI_JOBID=1 "$PROBE_MPICH" --mpi before
