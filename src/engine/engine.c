@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executing descriptors, and what comes back. See engine.h for the order of reading. */
-#include "engine/engine.h"
+/* Starting and posting descriptors, and room for them. See engine.h for the order of reading. */
+#include "engine/inner.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -21,144 +21,11 @@ enum outcome {
 };
 
 enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
-
-static uint32_t slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
-{
-    return (uint32_t)(slot - vcq->toq);
-}
-
-static bool wants_remote_notice(const struct ut_slot *slot)
-{
-    return slot->desc.flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
-}
-
-/*
- * Completion: DONE, and RETIRED when everything before it on the link is
- */
-
-static inline __attribute__((always_inline)) void write_local_notice(struct ut_vcq *vcq,
-                                                                     struct ut_link *link,
-                                                                     struct ut_slot *slot)
-{
-    const struct ut_desc *d = &slot->desc;
-    struct utofu_mrq_notice *n;
-
-    switch (d->kind) {
-    case UT_DESC_GET:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_GET, slot->mrq_rc, link->peer);
-        n->lcl_stadd = d->lcl_stadd + ut_desc_length(d);
-        break;
-    case UT_DESC_ARMW:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_ARMW, slot->mrq_rc, link->peer);
-        n->rmt_value = slot->rmt_value;
-        n->rmt_stadd = d->rmt_stadd;
-        break;
-    default:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_PUT, slot->mrq_rc, link->peer);
-        n->rmt_stadd = d->rmt_stadd + ut_desc_length(d);
-    }
-    n->edata = d->edata;
-}
-
-static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, struct ut_slot *slot)
-{
-    ut_watch_done(link, slot);
-    if (slot->mrq_rc ||
-        (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
-        write_local_notice(link->vcq, link, slot);
-}
-
-static void push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
-{
-    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
-
-    n->edata = edata;
-    n->lcl_stadd = lcl_stadd;
-    n->rmt_stadd = rmt_stadd;
-    if (type != UTOFU_MRQ_TYPE_RMT_GET)
-        n->rmt_value = rmt_stadd; /* some programs look for it there */
-}
-
-/*
- * The peer may answer a put before its adapter acknowledges it. Programs rely on the order in which
- * the two happened: the local notice of the put comes out of the MRQ before the answer's. So a
- * remote notice waits for those local ones of its link that were outstanding when it came.
- */
-static void take_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
-{
-    struct ut_link_early *early = NULL;
-
-    if (link->told_begun != link->told_ended || link->early_first)
-        early = malloc(sizeof(*early));
-    if (!early) {
-        push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
-        return;
-    }
-    *early = (struct ut_link_early){.after = link->told_begun,
-                                    .type = type,
-                                    .edata = edata,
-                                    .lcl_stadd = lcl_stadd,
-                                    .rmt_stadd = rmt_stadd};
-    *link->early_last = early;
-    link->early_last = &early->next;
-}
-
-/* A communication with a local notice has ended. */
-static void told(struct ut_link *link)
-{
-    link->told_ended++;
-    while (__builtin_expect(link->early_first != NULL, 0)) {
-        struct ut_link_early *early = link->early_first;
-        if ((int32_t)(link->told_ended - early->after) < 0)
-            return;
-        link->early_first = early->next;
-        if (!link->early_first)
-            link->early_last = &link->early_first;
-        push_remote_notice(link, early->type, early->edata, early->lcl_stadd, early->rmt_stadd);
-        free(early);
-    }
-}
-
-static void retire(struct ut_link *link)
-{
-    struct ut_vcq *vcq = link->vcq;
-
-    while (link->first != UT_NO_SLOT) {
-        struct ut_slot *slot = &vcq->toq[link->first];
-        if (slot->state != UT_SLOT_DONE)
-            return;
-        link->first = slot->next;
-        if (link->first == UT_NO_SLOT)
-            link->last = UT_NO_SLOT;
-        if (slot->mrq_rc ||
-            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED))) {
-            if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
-                tell_watched(link, slot);
-            else if (slot->mrq_rc || !slot->tcq_rc)
-                write_local_notice(vcq, link, slot);
-        }
-        if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-            told(link);
-        slot->tcq_ready = true;
-        slot->state = UT_SLOT_RETIRED;
-    }
-}
-
-static void finish(struct ut_link *link, struct ut_slot *slot)
-{
-    if (slot->desc.kind == UT_DESC_ARMW && slot->stage > 0)
-        link->armw_out--;
-    slot->state = UT_SLOT_DONE;
-    retire(link);
-}
-
 /* An error that the local TNI meets: TCQ entry, no MRQ notice. */
 static enum outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     slot->tcq_rc = (int16_t)rc;
-    finish(link, slot);
+    ut_engine_finish(link, slot);
     return POSTED;
 }
 
@@ -166,7 +33,7 @@ static enum outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
 static enum outcome fail_mrq(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     slot->mrq_rc = (int16_t)rc;
-    finish(link, slot);
+    ut_engine_finish(link, slot);
     return POSTED;
 }
 
@@ -186,13 +53,6 @@ static int lcl_mrq_error(enum ut_stag_result r)
     return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_LCL_STADD
            : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_LCL_LENGTH
                                      : UTOFU_ERR_MRQ_LCL_MEMORY;
-}
-
-static int rmt_mrq_error(enum ut_stag_result r)
-{
-    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_RMT_STADD
-           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_RMT_LENGTH
-                                     : UTOFU_ERR_MRQ_RMT_MEMORY;
 }
 
 /* A negative return of the provider, with nothing of the operation posted. */
@@ -263,7 +123,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
         .head = {.type = UT_MSG_NOTICE,
                  .edata = d->edata,
                  .sps = (uint8_t)ut_desc_sps(d),
-                 .flags = wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0},
+                 .flags = ut_slot_wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0},
         .rmt_stadd = d->rmt_stadd + ut_desc_length(d),
     };
 
@@ -277,7 +137,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
             flags |= PROV_SOLICITED;
     }
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags,
-                             ut_cookie(UT_COOKIE_SLOT, slot_number(link->vcq, slot)));
+                             ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot)));
     if (rc >= 0) {
         slot->msg_number = ut_link_count_tx(link);
         if (d->kind != UT_DESC_GET && link->tx_announced)
@@ -316,14 +176,14 @@ static enum outcome accepted(struct ut_link *link, struct ut_slot *slot, int rc)
     if (rc & PROV_COMPLETE) {
         slot->pending--;
         if (slot->pending == 0)
-            finish(link, slot);
+            ut_engine_finish(link, slot);
     }
     return POSTED;
 }
 
 static enum outcome post_notice(struct ut_link *link, struct ut_slot *slot)
 {
-    uint32_t flags = post_flags(link->vcq, slot, slot_number(link->vcq, slot));
+    uint32_t flags = post_flags(link->vcq, slot, ut_slot_number(link->vcq, slot));
     int rc = send_notice(link, slot, flags);
 
     if (rc < 0)
@@ -368,7 +228,7 @@ static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     struct ut_desc *d = &slot->desc;
-    uint32_t number = slot_number(vcq, slot);
+    uint32_t number = ut_slot_number(vcq, slot);
 
     if (slot->stage == 1)
         return post_notice(link, slot);
@@ -394,7 +254,7 @@ static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     x.lcl = source;
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
-    bool notify = wants_remote_notice(slot) || ut_desc_sps(d);
+    bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
     bool rides = notify && notice_rides(link, d, &x.imm);
     if (rides) {
         x.flags |= notify_flags(d);
@@ -420,7 +280,7 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     const struct ut_desc *d = &slot->desc;
-    uint32_t number = slot_number(vcq, slot);
+    uint32_t number = ut_slot_number(vcq, slot);
     struct ut_stag_local *local;
     uint8_t *dest;
 
@@ -448,7 +308,7 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
     slot->tcq_ready = true; /* the request is sent */
     if (!(rc & PROV_COMPLETE))
         link->reads_out++;
-    if (!wants_remote_notice(slot))
+    if (!ut_slot_wants_remote_notice(slot))
         return accepted(link, slot, rc);
     if (rc & PROV_COMPLETE)
         slot->pending--;
@@ -460,11 +320,11 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
 static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
-    uint32_t number = slot_number(link->vcq, slot);
+    uint32_t number = ut_slot_number(link->vcq, slot);
     struct ut_msg_armw m = {
         .head = {.type = UT_MSG_ARMW,
                  .edata = d->edata,
-                 .flags = wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0,
+                 .flags = ut_slot_wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0,
                  .slot = number},
         .rmt_stadd = d->rmt_stadd,
         .operand = d->operand,
@@ -510,7 +370,7 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     const struct ut_desc *d = &slot->desc;
-    uint32_t number = slot_number(vcq, slot);
+    uint32_t number = ut_slot_number(vcq, slot);
     struct prov_atomic a = {.result = &vcq->armw_words[number],
                             .lkey = ut_region_lkey(vcq->armw_region, link->provider),
                             .flags = PROV_SIGNAL | fence_flag(link, slot),
@@ -541,7 +401,7 @@ static enum outcome post_armw_notice(struct ut_link *link, struct ut_slot *slot)
     struct ut_msg_notice m = {.head = {.type = UT_MSG_ARMW_NOTICE, .edata = d->edata},
                               .rmt_stadd = d->rmt_stadd};
     int rc = link->ops->send(link->conn, &m, sizeof(m), PROV_SIGNAL | PROV_FENCE,
-                             ut_cookie(UT_COOKIE_SLOT, slot_number(link->vcq, slot)));
+                             ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot)));
 
     if (rc == -EAGAIN || rc == -ENOTCONN)
         return refused(link, slot, rc);
@@ -552,16 +412,16 @@ static enum outcome post_armw_notice(struct ut_link *link, struct ut_slot *slot)
     slot->pending++;
     if (rc & PROV_COMPLETE) {
         slot->pending--;
-        finish(link, slot);
+        ut_engine_finish(link, slot);
     }
     return POSTED;
 }
 
 /* An atomic came back with `found` in the word: done, or once more. */
-static void atomic_done(struct ut_link *link, struct ut_slot *slot)
+void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
-    uint64_t found = link->vcq->armw_words[slot_number(link->vcq, slot)];
+    uint64_t found = link->vcq->armw_words[ut_slot_number(link->vcq, slot)];
     unsigned int shift = ut_desc_length(d) == 4 ? (unsigned int)(d->rmt_stadd & 4) * 8 : 0;
 
     if (!armw_is_native(d) && found != slot->rmt_value) {
@@ -579,8 +439,8 @@ static void atomic_done(struct ut_link *link, struct ut_slot *slot)
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
     slot->stage = 2;
-    if (!wants_remote_notice(slot)) {
-        finish(link, slot);
+    if (!ut_slot_wants_remote_notice(slot)) {
+        ut_engine_finish(link, slot);
         return;
     }
     if (post_armw_notice(link, slot) == NOT_NOW)
@@ -632,9 +492,9 @@ static enum outcome post_armw_cpu(struct ut_link *link, struct ut_slot *slot)
         return post_armw_message(link, slot);
     slot->rmt_value = ut_armw_apply(word, ut_desc_length(d), d->op, d->operand, d->compare);
     slot->applied = slot->tcq_ready = true;
-    if (wants_remote_notice(slot))
+    if (ut_slot_wants_remote_notice(slot))
         return post_applied_notice(link, slot);
-    finish(link, slot);
+    ut_engine_finish(link, slot);
     return POSTED;
 }
 
@@ -747,7 +607,7 @@ static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_link *link = vcq->last_link;
-    uint32_t number = slot_number(vcq, slot);
+    uint32_t number = ut_slot_number(vcq, slot);
     struct prov_xfer x = {.length = ut_desc_length(d), .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint8_t *source;
 
@@ -760,7 +620,7 @@ static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
     x.lcl = source;
     x.lkey = local->lkey[link->provider];
     x.flags = post_flags(vcq, slot, number);
-    bool notify = wants_remote_notice(slot) || ut_desc_sps(d);
+    bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
     if (notify) {
         if (!notice_rides(link, d, &x.imm))
             return false;
@@ -773,7 +633,7 @@ static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
         slot->msg_number = ut_link_count_tx(link);
     if ((rc & PROV_COMPLETE) && __builtin_expect(link->first == UT_NO_SLOT, 1)) {
         if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-            write_local_notice(vcq, link, slot);
+            ut_engine_local_notice(vcq, link, slot);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
         return true;
@@ -790,14 +650,14 @@ static bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slo
     const struct ut_desc *d = &slot->desc;
 
     if (d->kind != UT_DESC_ARMW || !ut_link_is_clear(link) || link->first != UT_NO_SLOT ||
-        vcq->armw_words || wants_remote_notice(slot) || (d->flags & UT_DESC_WATCHED))
+        vcq->armw_words || ut_slot_wants_remote_notice(slot) || (d->flags & UT_DESC_WATCHED))
         return false;
     void *word = direct_word(link, slot);
     if (!word)
         return false;
     slot->rmt_value = ut_armw_apply(word, ut_desc_length(d), d->op, d->operand, d->compare);
     if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-        write_local_notice(vcq, link, slot);
+        ut_engine_local_notice(vcq, link, slot);
     slot->tcq_ready = true;
     slot->state = UT_SLOT_RETIRED;
     return true;
@@ -820,7 +680,7 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
     }
     if (armw_at_once(vcq, link, slot))
         return;
-    uint32_t number = slot_number(vcq, slot);
+    uint32_t number = ut_slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
     append(link, slot, number);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
@@ -1012,333 +872,6 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
     ut_engine_progress(vcq);
     return vcq->mrq_tail - vcq->mrq_head;
 }
-
-/*
- * Arrivals
- */
-
-static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
-{
-    bool get = slot->desc.kind == UT_DESC_GET;
-
-    switch (status) {
-    case PROV_RMT_ACCESS:
-        if (slot->retries++ == 0) {
-            ut_link_forget(link, slot->desc.rmt_stadd);
-            return false; /* posted again when the connection is back */
-        }
-        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
-        return true;
-    case PROV_RMT_FAULT:
-        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
-        return true;
-    case PROV_LCL_ACCESS:
-        if (get || slot->tcq_ready)
-            slot->mrq_rc = UTOFU_ERR_MRQ_LCL_MEMORY;
-        else
-            slot->tcq_rc = UTOFU_ERR_TCQ_MEMORY;
-        return true;
-    case PROV_FAILED:
-        slot->mrq_rc = UTOFU_ERR_MRQ_OTHER;
-        return true;
-    default:
-        return false; /* PEER, FLUSHED: down() decides */
-    }
-}
-
-/* The connection may be going down, which ends or repeats what is left of the slot; it may also be
- * up, and nothing more comes. */
-static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
-{
-    if (done_with_error(link, slot, status)) {
-        if (slot->pending == 0)
-            finish(link, slot);
-    } else if (status == PROV_RMT_ACCESS) {
-        if (link->vcq->watch)
-            ut_watch_retry(link);
-        slot->state = UT_SLOT_WAITING;
-        slot->stage = 0;
-        slot->fresh = false;
-        link->to_post = link->first;
-        ut_link_wait(link);
-    }
-}
-
-static void slot_done(struct ut_link *link, uint32_t number, enum prov_status status)
-{
-    struct ut_slot *slot = &link->vcq->toq[number];
-
-    slot->pending--;
-    if (status != PROV_OK) {
-        if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
-            slot_failed(link, slot, status);
-        return;
-    }
-    switch (slot->desc.kind) {
-    case UT_DESC_ARMW:
-        if (link->vcq->armw_words && slot->stage == 1) {
-            link->reads_out--;
-            atomic_done(link, slot);
-        } else if (slot->stage >= 2 && slot->pending == 0) {
-            finish(link, slot);
-        }
-        if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
-            ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
-        return;
-    case UT_DESC_GET:
-        if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
-            !wants_remote_notice(slot))
-            link->reads_out--;
-        break;
-    default:
-        break;
-    }
-    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
-        finish(link, slot);
-    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
-        ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
-}
-
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
-{
-    struct ut_link *link = ctx;
-
-    switch ((enum ut_cookie)(cookie & 7)) {
-    case UT_COOKIE_SLOT:
-        slot_done(link, (uint32_t)(cookie >> 3), status);
-        break;
-    case UT_COOKIE_READ:
-        ut_link_read_done(link, status);
-        break;
-    case UT_COOKIE_MSG:
-        ut_link_msg_done(link, status);
-        break;
-    case UT_COOKIE_NONE:
-        link->nudged = false;
-        break;
-    }
-}
-
-static void on_notify(void *ctx, uint32_t imm)
-{
-    struct ut_link *link = ctx;
-    unsigned int slot = imm >> UT_IMM_SLOT_SHIFT, sps = imm >> 8 & 0xf;
-
-    link->rx_number++;
-    if (imm & UT_IMM_NOTICE) {
-        if (!link->rx_announced || slot >= UT_NUM_ANNOUNCED) {
-            ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
-                     (unsigned long long)link->peer);
-            return;
-        }
-        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0, link->rx_announced[slot]);
-    }
-    if (sps)
-        ut_engine_schedule(link->vcq, sps);
-}
-
-static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
-{
-    if (m->head.type == UT_MSG_ARMW_NOTICE) {
-        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
-        return;
-    }
-    if (m->head.flags & UT_MSG_FLAG_GET) {
-        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_GET, m->head.edata, m->lcl_stadd, m->rmt_stadd);
-        return;
-    }
-    if (!link->rx_announced)
-        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
-    if (link->rx_announced && m->head.slot < UT_NUM_ANNOUNCED)
-        link->rx_announced[m->head.slot] = m->rmt_stadd;
-    if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
-        take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
-    if (m->head.sps)
-        ut_engine_schedule(link->vcq, m->head.sps);
-}
-
-/* An ARMW for this process: executed here and now, and answered. */
-static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
-{
-    struct ut_vcq *vcq = link->vcq;
-    struct ut_msg_armw_reply reply = {.head = {.type = UT_MSG_ARMW_REPLY, .slot = m->head.slot}};
-    struct ut_stag_local *local;
-    uint8_t *addr;
-    enum ut_stag_result r = ut_stag_resolve(vcq->stags, m->rmt_stadd, m->size, true, &local, &addr);
-
-    if (r != UT_STAG_OK) {
-        reply.rc = rmt_mrq_error(r);
-    } else if ((uintptr_t)addr % m->size) {
-        reply.rc = UTOFU_ERR_MRQ_RMT_STADD;
-    } else {
-        reply.old_value = ut_armw_apply(addr, m->size, m->op, m->operand, m->compare);
-        if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
-            take_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
-    }
-    if (ut_link_send(link, &reply, sizeof(reply), false) != 0)
-        ut_error("engine", "no memory to answer an ARMW of VCQ %016llx",
-                 (unsigned long long)link->peer);
-}
-
-static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_reply *m)
-{
-    struct ut_vcq *vcq = answering->vcq;
-
-    if (m->head.slot > vcq->toq_mask)
-        return;
-    struct ut_slot *slot = &vcq->toq[m->head.slot];
-    if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW || slot->stage != 1 ||
-        slot->link->peer != answering->peer)
-        return;
-    slot->rmt_value = m->old_value;
-    slot->mrq_rc = (int16_t)m->rc;
-    slot->stage = 2;
-    struct ut_link *link = slot->link;
-    if (slot->pending == 0)
-        finish(link, slot);
-    if (link->armw_out == 0)
-        ut_engine_pump(link); /* STRONG_ORDER may wait for it */
-}
-
-static void on_message(void *ctx, const void *data, size_t size)
-{
-    struct ut_link *link = ctx;
-    const struct ut_msg_head *head = data;
-
-    link->rx_number++;
-    if (size >= sizeof(struct ut_msg_notice) &&
-        (head->type == UT_MSG_NOTICE || head->type == UT_MSG_ARMW_NOTICE)) {
-        take_notice(link, data);
-    } else if (size >= sizeof(struct ut_msg_armw) && head->type == UT_MSG_ARMW &&
-               (((const struct ut_msg_armw *)data)->size | 12) == 12) {
-        serve_armw(link, data);
-    } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
-        take_armw_reply(link, data);
-    } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE) {
-        ut_gate_on_message(link, data, size);
-    } else {
-        ut_error("engine", "VCQ %016llx sent %zu bytes that are no message",
-                 (unsigned long long)link->peer, size);
-    }
-}
-
-static void on_request_shm(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
-                           size_t size)
-{
-    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_SHM);
-}
-
-static void on_request_verbs(void *owner, struct prov_conn *conn, uint64_t peer_id,
-                             const void *hello, size_t size)
-{
-    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_VERBS);
-}
-
-static void on_up(void *ctx, const void *hello, size_t size)
-{
-    ut_link_on_up(ctx, hello, size);
-}
-
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    ut_link_on_down(ctx, reason);
-}
-
-const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
-    [UT_PROV_SHM] = {on_done, on_message, on_notify, on_request_shm, on_up, on_down},
-    [UT_PROV_VERBS] = {on_done, on_message, on_notify, on_request_verbs, on_up, on_down},
-};
-
-/*
- * Broken connections
- */
-
-void ut_engine_rewind(struct ut_link *link)
-{
-    struct ut_vcq *vcq = link->vcq;
-    uint32_t resume = UT_NO_SLOT;
-
-    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        struct ut_slot *slot = &vcq->toq[n];
-        if (slot->state == UT_SLOT_DONE)
-            continue;
-        slot->pending = 0;
-        slot->fresh = false;
-        if (slot->mrq_rc || slot->tcq_rc) {
-            slot->state = UT_SLOT_DONE;
-            continue;
-        }
-        if (vcq->watch && slot->state == UT_SLOT_POSTED)
-            ut_watch_retry(link);
-        /* stage > 0 tells ut_engine_delivered() that the peer may have it */
-        slot->state = UT_SLOT_WAITING;
-        if (resume == UT_NO_SLOT)
-            resume = n;
-    }
-    link->to_post = resume;
-    link->armw_out = link->reads_out = 0;
-    link->nudged = false;
-    retire(link);
-}
-
-void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
-{
-    struct ut_vcq *vcq = link->vcq;
-    uint32_t last_delivered = UT_NO_SLOT;
-
-    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
-            last_delivered = n;
-    }
-    bool before = last_delivered != UT_NO_SLOT;
-    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        struct ut_slot *slot = &vcq->toq[n];
-        bool has_message = slot->msg_number != 0;
-        if (slot->state != UT_SLOT_WAITING) {
-            /* complete already */
-        } else if (reborn && (slot->stage > 0 || slot->applied)) {
-            slot->mrq_rc = UTOFU_ERR_MRQ_PEER;
-            slot->state = UT_SLOT_DONE;
-        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words &&
-                   !slot->applied) {
-            slot->state = UT_SLOT_POSTED; /* the answer comes */
-            slot->stage = 1;
-            link->armw_out++;
-        } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
-            slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
-        } else if (before &&
-                   (slot->desc.kind == UT_DESC_PUT || has_message ||
-                    slot->desc.kind == UT_DESC_PIGGYBACK) &&
-                   slot->desc.kind != UT_DESC_ARMW) {
-            slot->state = UT_SLOT_DONE; /* a later message has arrived, so this has */
-        } else {
-            slot->stage = 0;
-        }
-        slot->msg_number = 0;
-        if (n == last_delivered)
-            before = false;
-    }
-    retire(link);
-    link->to_post = link->first;
-}
-
-void ut_engine_fail_all(struct ut_link *link, int rc)
-{
-    struct ut_vcq *vcq = link->vcq;
-
-    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        struct ut_slot *slot = &vcq->toq[n];
-        if (slot->state == UT_SLOT_DONE)
-            continue;
-        slot->mrq_rc = (int16_t)rc;
-        slot->pending = 0;
-        slot->state = UT_SLOT_DONE;
-    }
-    link->to_post = UT_NO_SLOT;
-    link->armw_out = link->reads_out = 0;
-    retire(link);
-}
-
 /*
  * Progress
  */

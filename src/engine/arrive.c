@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the providers report: completions, messages, notices, and connections that break. */
+#include <stdlib.h>
+
+#include "armw/armw.h"
+#include "engine/inner.h"
+#include "util/log.h"
+#include "watch/watch.h"
+
+static int rmt_mrq_error(enum ut_stag_result r)
+{
+    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_RMT_STADD
+           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_RMT_LENGTH
+                                     : UTOFU_ERR_MRQ_RMT_MEMORY;
+}
+
+/*
+ * Arrivals
+ */
+
+static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    bool get = slot->desc.kind == UT_DESC_GET;
+
+    switch (status) {
+    case PROV_RMT_ACCESS:
+        if (slot->retries++ == 0) {
+            ut_link_forget(link, slot->desc.rmt_stadd);
+            return false; /* posted again when the connection is back */
+        }
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_RMT_FAULT:
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_LCL_ACCESS:
+        if (get || slot->tcq_ready)
+            slot->mrq_rc = UTOFU_ERR_MRQ_LCL_MEMORY;
+        else
+            slot->tcq_rc = UTOFU_ERR_TCQ_MEMORY;
+        return true;
+    case PROV_FAILED:
+        slot->mrq_rc = UTOFU_ERR_MRQ_OTHER;
+        return true;
+    default:
+        return false; /* PEER, FLUSHED: down() decides */
+    }
+}
+
+/* The connection may be going down, which ends or repeats what is left of the slot; it may also be
+ * up, and nothing more comes. */
+static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    if (done_with_error(link, slot, status)) {
+        if (slot->pending == 0)
+            ut_engine_finish(link, slot);
+    } else if (status == PROV_RMT_ACCESS) {
+        if (link->vcq->watch)
+            ut_watch_retry(link);
+        slot->state = UT_SLOT_WAITING;
+        slot->stage = 0;
+        slot->fresh = false;
+        link->to_post = link->first;
+        ut_link_wait(link);
+    }
+}
+
+static void slot_done(struct ut_link *link, uint32_t number, enum prov_status status)
+{
+    struct ut_slot *slot = &link->vcq->toq[number];
+
+    slot->pending--;
+    if (status != PROV_OK) {
+        if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
+            slot_failed(link, slot, status);
+        return;
+    }
+    switch (slot->desc.kind) {
+    case UT_DESC_ARMW:
+        if (link->vcq->armw_words && slot->stage == 1) {
+            link->reads_out--;
+            ut_engine_atomic_done(link, slot);
+        } else if (slot->stage >= 2 && slot->pending == 0) {
+            ut_engine_finish(link, slot);
+        }
+        if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+            ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+        return;
+    case UT_DESC_GET:
+        if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
+            !ut_slot_wants_remote_notice(slot))
+            link->reads_out--;
+        break;
+    default:
+        break;
+    }
+    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
+        ut_engine_finish(link, slot);
+    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+        ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+}
+
+static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    struct ut_link *link = ctx;
+
+    switch ((enum ut_cookie)(cookie & 7)) {
+    case UT_COOKIE_SLOT:
+        slot_done(link, (uint32_t)(cookie >> 3), status);
+        break;
+    case UT_COOKIE_READ:
+        ut_link_read_done(link, status);
+        break;
+    case UT_COOKIE_MSG:
+        ut_link_msg_done(link, status);
+        break;
+    case UT_COOKIE_NONE:
+        link->nudged = false;
+        break;
+    }
+}
+
+static void on_notify(void *ctx, uint32_t imm)
+{
+    struct ut_link *link = ctx;
+    unsigned int slot = imm >> UT_IMM_SLOT_SHIFT, sps = imm >> 8 & 0xf;
+
+    link->rx_number++;
+    if (imm & UT_IMM_NOTICE) {
+        if (!link->rx_announced || slot >= UT_NUM_ANNOUNCED) {
+            ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
+                     (unsigned long long)link->peer);
+            return;
+        }
+        ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0,
+                                link->rx_announced[slot]);
+    }
+    if (sps)
+        ut_engine_schedule(link->vcq, sps);
+}
+
+static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
+{
+    if (m->head.type == UT_MSG_ARMW_NOTICE) {
+        ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+        return;
+    }
+    if (m->head.flags & UT_MSG_FLAG_GET) {
+        ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_GET, m->head.edata, m->lcl_stadd,
+                                m->rmt_stadd);
+        return;
+    }
+    if (!link->rx_announced)
+        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
+    if (link->rx_announced && m->head.slot < UT_NUM_ANNOUNCED)
+        link->rx_announced[m->head.slot] = m->rmt_stadd;
+    if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
+        ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
+    if (m->head.sps)
+        ut_engine_schedule(link->vcq, m->head.sps);
+}
+
+/* An ARMW for this process: executed here and now, and answered. */
+static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
+{
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_msg_armw_reply reply = {.head = {.type = UT_MSG_ARMW_REPLY, .slot = m->head.slot}};
+    struct ut_stag_local *local;
+    uint8_t *addr;
+    enum ut_stag_result r = ut_stag_resolve(vcq->stags, m->rmt_stadd, m->size, true, &local, &addr);
+
+    if (r != UT_STAG_OK) {
+        reply.rc = rmt_mrq_error(r);
+    } else if ((uintptr_t)addr % m->size) {
+        reply.rc = UTOFU_ERR_MRQ_RMT_STADD;
+    } else {
+        reply.old_value = ut_armw_apply(addr, m->size, m->op, m->operand, m->compare);
+        if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
+            ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
+    }
+    if (ut_link_send(link, &reply, sizeof(reply), false) != 0)
+        ut_error("engine", "no memory to answer an ARMW of VCQ %016llx",
+                 (unsigned long long)link->peer);
+}
+
+static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_reply *m)
+{
+    struct ut_vcq *vcq = answering->vcq;
+
+    if (m->head.slot > vcq->toq_mask)
+        return;
+    struct ut_slot *slot = &vcq->toq[m->head.slot];
+    if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW || slot->stage != 1 ||
+        slot->link->peer != answering->peer)
+        return;
+    slot->rmt_value = m->old_value;
+    slot->mrq_rc = (int16_t)m->rc;
+    slot->stage = 2;
+    struct ut_link *link = slot->link;
+    if (slot->pending == 0)
+        ut_engine_finish(link, slot);
+    if (link->armw_out == 0)
+        ut_engine_pump(link); /* STRONG_ORDER may wait for it */
+}
+
+static void on_message(void *ctx, const void *data, size_t size)
+{
+    struct ut_link *link = ctx;
+    const struct ut_msg_head *head = data;
+
+    link->rx_number++;
+    if (size >= sizeof(struct ut_msg_notice) &&
+        (head->type == UT_MSG_NOTICE || head->type == UT_MSG_ARMW_NOTICE)) {
+        take_notice(link, data);
+    } else if (size >= sizeof(struct ut_msg_armw) && head->type == UT_MSG_ARMW &&
+               (((const struct ut_msg_armw *)data)->size | 12) == 12) {
+        serve_armw(link, data);
+    } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
+        take_armw_reply(link, data);
+    } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE) {
+        ut_gate_on_message(link, data, size);
+    } else {
+        ut_error("engine", "VCQ %016llx sent %zu bytes that are no message",
+                 (unsigned long long)link->peer, size);
+    }
+}
+
+static void on_request_shm(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
+                           size_t size)
+{
+    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_SHM);
+}
+
+static void on_request_verbs(void *owner, struct prov_conn *conn, uint64_t peer_id,
+                             const void *hello, size_t size)
+{
+    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_VERBS);
+}
+
+static void on_up(void *ctx, const void *hello, size_t size)
+{
+    ut_link_on_up(ctx, hello, size);
+}
+
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    ut_link_on_down(ctx, reason);
+}
+
+const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
+    [UT_PROV_SHM] = {on_done, on_message, on_notify, on_request_shm, on_up, on_down},
+    [UT_PROV_VERBS] = {on_done, on_message, on_notify, on_request_verbs, on_up, on_down},
+};
+
+/*
+ * Broken connections
+ */
+
+void ut_engine_rewind(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+    uint32_t resume = UT_NO_SLOT;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        if (slot->state == UT_SLOT_DONE)
+            continue;
+        slot->pending = 0;
+        slot->fresh = false;
+        if (slot->mrq_rc || slot->tcq_rc) {
+            slot->state = UT_SLOT_DONE;
+            continue;
+        }
+        if (vcq->watch && slot->state == UT_SLOT_POSTED)
+            ut_watch_retry(link);
+        /* stage > 0 tells ut_engine_delivered() that the peer may have it */
+        slot->state = UT_SLOT_WAITING;
+        if (resume == UT_NO_SLOT)
+            resume = n;
+    }
+    link->to_post = resume;
+    link->armw_out = link->reads_out = 0;
+    link->nudged = false;
+    ut_engine_retire(link);
+}
+
+void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
+{
+    struct ut_vcq *vcq = link->vcq;
+    uint32_t last_delivered = UT_NO_SLOT;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
+            last_delivered = n;
+    }
+    bool before = last_delivered != UT_NO_SLOT;
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        bool has_message = slot->msg_number != 0;
+        if (slot->state != UT_SLOT_WAITING) {
+            /* complete already */
+        } else if (reborn && (slot->stage > 0 || slot->applied)) {
+            slot->mrq_rc = UTOFU_ERR_MRQ_PEER;
+            slot->state = UT_SLOT_DONE;
+        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words &&
+                   !slot->applied) {
+            slot->state = UT_SLOT_POSTED; /* the answer comes */
+            slot->stage = 1;
+            link->armw_out++;
+        } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
+            slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
+        } else if (before &&
+                   (slot->desc.kind == UT_DESC_PUT || has_message ||
+                    slot->desc.kind == UT_DESC_PIGGYBACK) &&
+                   slot->desc.kind != UT_DESC_ARMW) {
+            slot->state = UT_SLOT_DONE; /* a later message has arrived, so this has */
+        } else {
+            slot->stage = 0;
+        }
+        slot->msg_number = 0;
+        if (n == last_delivered)
+            before = false;
+    }
+    ut_engine_retire(link);
+    link->to_post = link->first;
+}
+
+void ut_engine_fail_all(struct ut_link *link, int rc)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        if (slot->state == UT_SLOT_DONE)
+            continue;
+        slot->mrq_rc = (int16_t)rc;
+        slot->pending = 0;
+        slot->state = UT_SLOT_DONE;
+    }
+    link->to_post = UT_NO_SLOT;
+    link->armw_out = link->reads_out = 0;
+    ut_engine_retire(link);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the files of the engine: engine.c starts and posts, arrive.c takes what comes back,
+ * complete.c ends communications and writes notices. With the VCQ's lock held.
+ */
+#ifndef UT_ENGINE_INNER_H
+#define UT_ENGINE_INNER_H
+
+#include "engine/engine.h"
+
+static inline uint32_t ut_slot_number(const struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    return (uint32_t)(slot - vcq->toq);
+}
+
+static inline bool ut_slot_wants_remote_notice(const struct ut_slot *slot)
+{
+    return slot->desc.flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+}
+
+static inline __attribute__((always_inline)) void ut_engine_local_notice(struct ut_vcq *vcq,
+                                                                         struct ut_link *link,
+                                                                         struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct utofu_mrq_notice *n;
+
+    switch (d->kind) {
+    case UT_DESC_GET:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_GET, slot->mrq_rc, link->peer);
+        n->lcl_stadd = d->lcl_stadd + ut_desc_length(d);
+        break;
+    case UT_DESC_ARMW:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_ARMW, slot->mrq_rc, link->peer);
+        n->rmt_value = slot->rmt_value;
+        n->rmt_stadd = d->rmt_stadd;
+        break;
+    default:
+        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_PUT, slot->mrq_rc, link->peer);
+        n->rmt_stadd = d->rmt_stadd + ut_desc_length(d);
+    }
+    n->edata = d->edata;
+}
+
+/* DONE; retires what can be retired on the link. */
+void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
+void ut_engine_retire(struct ut_link *link);
+
+/* A remote notice came. */
+void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
+
+/* An atomic of the device came back. */
+void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot);
+
+#endif
