@@ -178,7 +178,7 @@ static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
     order_stores();
 }
 
-void sp_copy_ordered(void *to, const void *from, size_t length)
+static void copy_ordered(void *to, const void *from, size_t length)
 {
     uint8_t *dst = to;
     const uint8_t *src = from;
@@ -200,4 +200,11 @@ void sp_copy_ordered(void *to, const void *from, size_t length)
         length -= first + whole;
     }
     copy_in_line(dst, src, length);
+}
+
+void sp_copy_ordered(void *to, const void *from, size_t length)
+{
+    sp_unwatched_begin();
+    copy_ordered(to, from, length);
+    sp_unwatched_end();
 }

@@ -161,8 +161,10 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 
     slot->size = (uint16_t)n;
     slot->flags = (uint8_t)((big ? SP_SLOT_BIG : 0) | (n == left ? SP_SLOT_LAST : 0));
+    sp_unwatched_begin();
     if (n > 0)
         memcpy(big ? sp_ring_payload(conn->ring, pos) : slot->chunk.bytes, from, n);
+    sp_unwatched_end();
     return n;
 }
 

@@ -168,8 +168,10 @@ static inline void store_word(void *to, const void *from)
 {
     uint64_t word;
 
+    sp_unwatched_begin();
     memcpy(&word, from, sizeof(word));
     __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+    sp_unwatched_end();
 }
 
 static inline void copy(void *to, const void *from, size_t length)
@@ -206,7 +208,7 @@ static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     void *rmt = (void *)(uintptr_t)x->rmt;
 
     if (conn->peer->is_self) {
-        sp_copy_ordered(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
+        copy(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
         return 0;
     }
     for (uint32_t done = 0; done < x->length;) {
