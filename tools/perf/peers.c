@@ -7,6 +7,7 @@
 #include "perf.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,15 +44,17 @@ static unsigned int num_columns = 1;
 static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[PATH_MAX - 64];
 static bool first_row = true;
 
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
 static void remove_work(void)
 {
-    char path[PATH_MAX];
-
-    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
-        snprintf(path, sizeof(path), "%s/mpi_peer.%s", work, known[k].name);
-        unlink(path);
-    }
-    rmdir(work);
+    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void find_programs(void)
@@ -270,6 +273,7 @@ int perf_peers(void)
     atexit(remove_work);
     perf_child_open(remove_work);
     setenv("PEER_BUILD", work, 1);
+    setenv("TMPDIR", work, 1); /* a launcher that is ended leaves its files behind */
     unsetenv("PEER_CPUS"); /* ours are not put on CPUs either */
     if (perf_child_run(list, add_peer, NULL) != 0) {
         remove_work();
