@@ -4,6 +4,7 @@
  * linked guests: rxe-vm --hosts 2 --netem 'loss 1%' -- verbs_hosts [rounds]
  */
 #include "verbs_common.h"
+#include "card.h"
 
 #include <fcntl.h>
 
@@ -23,36 +24,16 @@ struct card {
 };
 static struct card cards[2];
 
-static void path_of(char *buf, size_t size, int host, const char *what)
-{
-    snprintf(buf, size, "%s/%s.%d", getenv("RXE_SHARED"), what, host);
-}
-
 static void say(const char *what, const void *data, size_t size)
 {
-    char path[512], temp[520];
-
-    path_of(path, sizeof(path), me, what);
-    snprintf(temp, sizeof(temp), "%s.new", path);
-    FILE *f = fopen(temp, "w");
-    CHECK(f && fwrite(data, 1, size, f) == size && fclose(f) == 0);
-    CHECK(rename(temp, path) == 0);
+    CHECK(card_write(getenv("RXE_SHARED"), what, me, data, size));
 }
 
 static void hear(const char *what, void *data, size_t size)
 {
-    char path[512];
     double end = vt_now() + VT_TIMEOUT_S;
 
-    path_of(path, sizeof(path), !me, what);
-    for (;;) {
-        FILE *f = fopen(path, "r");
-        if (f) {
-            size_t n = fread(data, 1, size, f);
-            fclose(f);
-            if (n == size)
-                return;
-        }
+    while (!card_read(getenv("RXE_SHARED"), what, !me, data, size)) {
         vt_poll(&ep);
         usleep(20000);
         CHECK(vt_now() < end);
