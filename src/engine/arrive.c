@@ -83,8 +83,8 @@ static void slot_done(struct ut_link *link, uint32_t number, enum prov_status st
         } else if (slot->stage >= 2 && slot->pending == 0) {
             ut_engine_finish(link, slot);
         }
-        if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
-            ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+        if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || link->vcq->armw_words))
+            ut_engine_pump(link); /* others may have waited for it: must_wait() */
         return;
     case UT_DESC_GET:
         if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||

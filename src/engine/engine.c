@@ -95,11 +95,27 @@ static uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot,
     return flags;
 }
 
+/* The device executes an ARMW before this one on the link, and its remote notice is not posted. */
+static bool untold_before(const struct ut_link *link, const struct ut_slot *slot)
+{
+    for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
+         s = &link->vcq->toq[s->next])
+        if (s->desc.kind == UT_DESC_ARMW && s->state == UT_SLOT_POSTED && s->stage != 3 &&
+            ut_slot_wants_remote_notice(s))
+            return true;
+    return false;
+}
+
 /* A STRONG_ORDER communication starts behind earlier reads and atomics: the device's fence orders
- * it behind its own; for an ARMW that the target's CPU executes it waits here. */
+ * it behind its own; for an ARMW that the target's CPU executes it waits here. Remote notices come
+ * in the order of the TOQ: the one of an ARMW by the device is sent when it has come back. */
 static bool must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
-    return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) && link->armw_out > 0;
+    if (__builtin_expect(link->armw_out == 0, 1))
+        return false;
+    return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
+           (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
+            untold_before(link, slot));
 }
 
 static uint32_t fence_flag(const struct ut_link *link, const struct ut_slot *slot)
@@ -438,6 +454,7 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
         return;
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
+    slot->applied = true; /* should the connection break now, only the notice is repeated */
     slot->stage = 2;
     if (!ut_slot_wants_remote_notice(slot)) {
         ut_engine_finish(link, slot);
@@ -483,8 +500,6 @@ static enum outcome post_armw_cpu(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 
-    if (slot->applied)
-        return post_applied_notice(link, slot);
     if (must_wait(link, slot))
         return NOT_NOW;
     void *word = direct_word(link, slot);
@@ -554,6 +569,8 @@ static inline enum outcome post(struct ut_link *link, struct ut_slot *slot)
     case UT_DESC_GET:
         return post_get(link, slot);
     default:
+        if (slot->applied)
+            return post_applied_notice(link, slot);
         return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_cpu(link, slot);
     }
 }

@@ -55,7 +55,7 @@ struct ut_slot {
             uint8_t pending;     /* done() calls that are still to come */
             bool tcq_ready;      /* its TCQ entry is written */
             bool fresh;          /* the remote STag entry was read anew for it */
-            bool applied;        /* ARMW: executed by this CPU; at most its notice is to be sent */
+            bool applied;        /* ARMW: executed; at most its notice is to be sent */
             uint8_t retries;
         };
         uint64_t as_new[4];      /* all of the above, to clear it */

@@ -171,12 +171,13 @@ static int tcq_memory(void)
             ut_expect_nothing(end.vcq);
             ut_relax();
         }
-        return UTOFU_ERR_TCQ_MEMORY;
+        return (int)*ut_cell(1);
     }
     CHECK_OK(utofu_reg_mem(end.vcq, gone, 4096, 0, &stadd));
     munmap(gone, 4096);
-    CHECK_OK(utofu_put(end.vcq, peers[1].id, stadd, peers[1].stadd, 4096, 0, 0, NULL));
+    CHECK_OK(utofu_put(end.vcq, peers[1].id, stadd, peers[1].stadd, 4096, 0, UT_TCQ, NULL));
     int rc = ut_await_tcq(end.vcq, &cbdata);
+    *ut_cell(1) = (uint64_t)rc;
     *ut_cell(0) = 1;
     return rc;
 }
@@ -481,12 +482,20 @@ static bool needs_attach(const struct code_case *c)
     return c->provoke == tcq_memory && cma != NULL && strcmp(cma, "0") == 0;
 }
 
+/* An RDMA driver keeps the pages of memory that the program has given back: the put is fine. */
+static bool keeps_pages(const struct code_case *c)
+{
+    const char *provider = getenv("UTOFU_PROVIDER");
+
+    return c->provoke == tcq_memory && provider != NULL && strcmp(provider, "verbs") == 0;
+}
+
 static void run_case(void *arg)
 {
     const struct code_case *c = arg;
 
     ut_step("%s", ut_rc_name(c->code));
-    CHECK_RC(c->provoke(), c->code);
+    CHECK_RC(c->provoke(), keeps_pages(c) ? UTOFU_SUCCESS : c->code);
     _exit(0); /* what is left may not be able to end in order */
 }
 

@@ -532,3 +532,70 @@ Test(order, last_byte_of_a_strong_get_is_written_last)
     if (CAN_POLL_MEMORY)
         run(2, 1, last_byte_of_get);
 }
+
+/*
+ * An ARMW is executed once, and told once, though the connection breaks right behind it: a put
+ * finds its STag registered anew, which verbs notices only when the access is refused.
+ */
+enum { BREAK_ROUNDS = 25, BREAK_STAG = 7 };
+
+static void break_behind(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer ends[2];
+    uint8_t *two[2] = {ut_pages(4096), ut_pages(4096)};
+    utofu_stadd_t stadd, far;
+
+    (void)arg;
+    ut_open_all(&end, 4096, ends);
+    CHECK_OK(utofu_reg_mem_with_stag(end.vcq, two[0], 4096, BREAK_STAG, 0, &stadd));
+    CHECK_OK(utofu_query_stadd(ends[1].id, BREAK_STAG, &far));
+    for (uint64_t round = 1; round <= BREAK_ROUNDS; round++) {
+        ut_step("round %llu", (unsigned long long)round);
+        struct word_armw add = {.op = WORD_ADD,
+                                .size = round % 4 ? 8 : 4,
+                                .vcq = end.vcq,
+                                .rmt = ends[1].id,
+                                .operand = 1,
+                                .rmt_stadd = ends[1].stadd,
+                                .edata = round,
+                                .flags = UT_LCL | UT_RMT};
+        struct ut_comm put = {.kind = UT_PUT,
+                              .vcq = end.vcq,
+                              .rmt = ends[1].id,
+                              .lcl_stadd = end.stadd,
+                              .rmt_stadd = far,
+                              .length = 512,
+                              .edata = 100,
+                              .flags = UT_LCL};
+        ut_barrier();
+        if (ut_rank == 0) {
+            memset(end.mem, (int)round, 512);
+            word_submit(&add);
+            ut_submit(&put);
+            CHECK_EQ(word_await(&add), round - 1);
+            struct utofu_mrq_notice told = ut_lcl_notice(&put, 0);
+            ut_expect_notice(end.vcq, &told);
+        } else {
+            word_expect_remote(end.vcq, &add, ends[0].id);
+        }
+        ut_barrier();
+        ut_expect_nothing(end.vcq);
+        if (ut_rank == 1) {
+            uint8_t *now = two[~round % 2], *next = two[round % 2];
+            CHECK_EQ(word_load(end.mem, 8), round);
+            CHECK(now[0] == round && now[511] == round, "the put of round %llu is elsewhere",
+                  (unsigned long long)round);
+            CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
+            CHECK_OK(utofu_reg_mem_with_stag(end.vcq, next, 4096, BREAK_STAG, 0, &stadd));
+        }
+    }
+    ut_barrier();
+    CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
+    ut_close_all(&end);
+}
+
+Test(order, an_armw_before_a_broken_connection_is_executed_and_told_once)
+{
+    run(2, 2, break_behind);
+}
