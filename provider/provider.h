@@ -85,6 +85,7 @@ enum prov_flags {
     PROV_MORE = 8,      /* more follows at once: the doorbell may wait, at most until ep_flush() */
     PROV_COPY = 16,     /* write: the source is not registered, at most PROV_COPY_MAX bytes */
     PROV_NOTIFY = 32,   /* write: deliver `imm` to the peer behind the data */
+    PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless this returns PROV_SRC_FREE */
 };
 
 /* What posting returns: a set of these bits, or a negative errno. */

@@ -164,9 +164,9 @@ void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
         uint64_t cookie = op->cookie;
         conn->tail++;
         ep->room++;
-        if (op->bounce != VP_NO_BOUNCE)
+        if (__builtin_expect(op->bounce != VP_NO_BOUNCE, 0))
             ep->bounce_free[ep->bounce_count++] = op->bounce;
-        if (op->quiet || conn->closed)
+        if (__builtin_expect(op->quiet | conn->closed, 0))
             continue;
         ep->made++;
         ep->cb.done(conn->ctx, cookie, status);

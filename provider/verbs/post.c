@@ -10,7 +10,10 @@
 #include <endian.h>
 #include <string.h>
 
-static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Inlined where the opcode is known: nothing of the structure is left then. */
+ALWAYS_INLINE void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
     qpx->wr_flags = wr->send_flags; /* IBV_SEND_INLINE too: rxe wants to be told */
@@ -46,6 +49,12 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 }
 
+static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
+{
+    ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
+    vp_conn_failed(conn, seq, PROV_FAILED);
+}
+
 /* One doorbell for the list whose first request is number `seq`. */
 static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
@@ -62,10 +71,25 @@ static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
         for (struct ibv_send_wr *wr = list; rc && wr && wr != bad; wr = wr->next)
             seq++;
     }
-    if (__builtin_expect(rc, 0)) {
-        ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
-        vp_conn_failed(conn, seq, PROV_FAILED);
+    if (__builtin_expect(rc, 0))
+        post_failed(conn, seq, rc);
+}
+
+/* The same for one request, the last of the ring. */
+ALWAYS_INLINE void ring_one(struct vp_conn *conn, struct ibv_send_wr *wr)
+{
+    int rc;
+
+    if (__builtin_expect(conn->qpx != NULL, 1)) {
+        ibv_wr_start(conn->qpx);
+        emit_wr_api(conn->qpx, wr);
+        rc = ibv_wr_complete(conn->qpx);
+    } else {
+        struct ibv_send_wr *bad;
+        rc = ibv_post_send(conn->qp, wr, &bad);
     }
+    if (__builtin_expect(rc, 0))
+        post_failed(conn, conn->head - 1, rc);
 }
 
 /* Hands the open batch to the device. */
@@ -108,17 +132,15 @@ static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
         link[-1].wr.next = &link->wr;
 }
 
-static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
+/* There is an open batch, or one begins. */
+static void __attribute__((noinline))
+submit_batched(struct vp_conn *conn, const struct ibv_send_wr *wr, bool more)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (__builtin_expect(ep->batch && ep->batch != conn, 0))
+    if (ep->batch && ep->batch != conn)
         batch_close(ep);
     if (!ep->batch) {
-        if (!more) {
-            ring(conn, wr, conn->head - 1);
-            return;
-        }
         ep->batch = conn;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
@@ -128,9 +150,17 @@ static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
         batch_close(ep);
 }
 
+ALWAYS_INLINE void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
+{
+    if (__builtin_expect(!conn->ep->batch && !more, 1))
+        ring_one(conn, wr);
+    else
+        submit_batched(conn, wr, more);
+}
+
 /* Takes the next place in the ring and decides whether this request is signalled. */
-static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
-                 uint16_t bounce, uint8_t quiet)
+ALWAYS_INLINE void post_here(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags,
+                             uint64_t cookie, uint16_t bounce, uint8_t quiet)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
@@ -144,7 +174,7 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
     ep->room--;
     ep->posts++;
     conn->unsignalled++;
-    if ((flags & PROV_SIGNAL) || conn->unsignalled >= ep->signal_every ||
+    if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || conn->unsignalled >= ep->signal_every ||
         ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
         wr->send_flags |= IBV_SEND_SIGNALED;
         conn->unsignalled = 0;
@@ -152,6 +182,13 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
     if (flags & PROV_FENCE)
         wr->send_flags |= IBV_SEND_FENCE;
     submit(conn, wr, flags & PROV_MORE);
+}
+
+static void __attribute__((noinline))
+post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
+     uint16_t bounce, uint8_t quiet)
+{
+    post_here(conn, wr, flags, cookie, bounce, quiet);
 }
 
 /* Is there room for a request that leaves `sq` places and `cq` entries to others? */
@@ -234,6 +271,7 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
     struct vp_conn *conn = vp_conn(base);
     struct vp_ep *ep = conn->ep;
     uint16_t bounce = VP_NO_BOUNCE;
+    unsigned int flags = xfer->flags;
     int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
 
     if (__builtin_expect(rc, 0))
@@ -246,21 +284,30 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
     if (xfer->length <= ep->max_inline) {
         wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
         posted = PROV_SRC_FREE;
-    } else if (xfer->flags & PROV_COPY) {
+        flags &= ~(unsigned int)PROV_SIGNAL_SRC;
+    } else if (flags & PROV_COPY) {
         if (xfer->length > PROV_COPY_MAX)
             return -EPERM;
         if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &bounce))
             return -EAGAIN;
         posted = PROV_SRC_FREE;
     }
-    if (xfer->flags & PROV_NOTIFY) {
+    if (__builtin_expect(xfer->length > ep->port->max_msg, 0)) {
+        if (flags & PROV_NOTIFY) {
+            wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+            wr.imm_data = htobe32(xfer->imm);
+            wr.send_flags |= solicit(conn, flags);
+        }
+        return post_parts(conn, &wr, xfer);
+    }
+    if (flags & PROV_NOTIFY) {
         wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         wr.imm_data = htobe32(xfer->imm);
-        wr.send_flags |= solicit(conn, xfer->flags);
+        wr.send_flags |= solicit(conn, flags);
+        post_here(conn, &wr, flags, xfer->cookie, bounce, 0);
+    } else {
+        post_here(conn, &wr, flags, xfer->cookie, bounce, 0);
     }
-    if (__builtin_expect(xfer->length > ep->port->max_msg, 0))
-        return post_parts(conn, &wr, xfer);
-    post(conn, &wr, xfer->flags, xfer->cookie, bounce, 0);
     return posted;
 }
 

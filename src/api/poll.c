@@ -12,6 +12,8 @@ static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
 {
     uint32_t idle = vcq->idle_polls;
 
+    if (vcq->held_up)
+        ut_engine_release(vcq);
     if (vcq->watch)
         ut_watch_vain(vcq);
     ut_vcq_leave(vcq);

@@ -100,10 +100,34 @@ static void slot_done(struct ut_link *link, uint32_t number, enum prov_status st
         ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
 }
 
+/* The usual end of a put: it is the oldest of its link, and nobody hears of it but the TCQ. */
+static inline bool put_done(struct ut_link *link, uint64_t cookie)
+{
+    struct ut_slot *slot = &link->vcq->toq[cookie >> 3];
+
+    if (link->first != cookie >> 3 || slot->state != UT_SLOT_POSTED || slot->pending != 1 ||
+        (slot->desc.kind != UT_DESC_PUT && slot->desc.kind != UT_DESC_PIGGYBACK) ||
+        (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED)) ||
+        link->to_post != UT_NO_SLOT || slot->mrq_rc || slot->tcq_rc)
+        return false;
+    slot->pending = 0;
+    slot->tcq_ready = true;
+    slot->state = UT_SLOT_RETIRED;
+    link->first = slot->next;
+    if (slot->next == UT_NO_SLOT)
+        link->last = UT_NO_SLOT;
+    else if (link->vcq->toq[slot->next].state == UT_SLOT_DONE)
+        ut_engine_retire(link);
+    return true;
+}
+
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
     struct ut_link *link = ctx;
 
+    if (__builtin_expect(
+            status == PROV_OK && (cookie & 7) == UT_COOKIE_SLOT && put_done(link, cookie), 1))
+        return;
     switch ((enum ut_cookie)(cookie & 7)) {
     case UT_COOKIE_SLOT:
         slot_done(link, (uint32_t)(cookie >> 3), status);

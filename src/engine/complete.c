@@ -95,10 +95,24 @@ void ut_engine_retire(struct ut_link *link)
     }
 }
 
+/* Something failed at once, and its notices wait for earlier communications of the link, whose
+ * completion nobody may have asked for: a poll that finds nothing will. An ARMW is answered. */
+static void __attribute__((noinline, cold)) hold_up(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    if (vcq->toq[link->first].desc.kind == UT_DESC_ARMW)
+        return;
+    vcq->held_up = true;
+    vcq->patience = 0;
+}
+
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_ARMW && slot->stage > 0)
         link->armw_out--;
     slot->state = UT_SLOT_DONE;
     ut_engine_retire(link);
+    if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
+        hold_up(link);
 }

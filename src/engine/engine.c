@@ -85,13 +85,18 @@ static enum outcome refused(struct ut_link *link, struct ut_slot *slot, int rc)
     }
 }
 
-static uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t number)
+/* A TCQ entry is given when the source is free; where we keep a copy of a source that the provider
+ * may still need, that is at once: see keep_source(). */
+static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot,
+                                  uint32_t number)
 {
-    const unsigned int told = UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    const struct ut_desc *d = &slot->desc;
     uint32_t flags = vcq->unflushed ? PROV_MORE : 0;
 
-    if ((slot->desc.flags & told) || number % SIGNAL_EVERY == 0)
+    if ((d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) || number % SIGNAL_EVERY == 0)
         flags |= PROV_SIGNAL;
+    else if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
+        flags |= ut_desc_length(d) <= UT_MAX_PIGGYBACK ? PROV_SIGNAL_SRC : PROV_SIGNAL;
     return flags;
 }
 
@@ -852,6 +857,17 @@ void ut_engine_unblock_tcq(struct ut_vcq *vcq)
 
     if (vcq->tcq_head != vcq->toq_exec && slot->state == UT_SLOT_POSTED && ut_slot_is_silent(slot))
         nudge(slot->link);
+}
+
+void ut_engine_release(struct ut_vcq *vcq)
+{
+    vcq->held_up = false;
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
+        nudge(link);
+        vcq->held_up |= link->state == UT_LINK_UP && link->first != UT_NO_SLOT && !link->nudged;
+    }
+    if (!vcq->held_up && !vcq->watch)
+        vcq->patience = UT_PATIENCE;
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)

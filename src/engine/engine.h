@@ -69,6 +69,8 @@ static inline int ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata)
 /* Nothing was there: if the next entry waits for a communication without notice, to another target
  * perhaps, whose completion nobody asked for, asks for it. */
 void ut_engine_unblock_tcq(struct ut_vcq *vcq);
+/* The same for what has ended behind such communications: see ut_vcq.held_up. */
+void ut_engine_release(struct ut_vcq *vcq);
 
 /* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);

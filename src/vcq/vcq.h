@@ -87,6 +87,7 @@ struct ut_vcq {
     } eps[UT_NUM_PROVIDERS];
     uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
     bool unflushed;           /* PROV_MORE was used since the last flush */
+    bool held_up;             /* the next poll in vain calls ut_engine_release() */
 
     /* links */
     struct ut_link **link_buckets;

@@ -1037,6 +1037,44 @@ Test(put_get, poll_makes_room_where_no_notice_was_asked_for)
     run_layouts(toq_full_silent, APART_AND_SELF);
 }
 
+/* What fails at once is told in its turn: behind a put whose end nobody asked for. */
+static void told_behind_silent(void *arg)
+{
+    struct lane lane = open_lane(*(enum layout *)arg, 4096);
+    void *cbdata;
+
+    if (lane.origin != NULL)
+        ut_flush(lane.origin, &lane.to);
+    for (int i = 0; lane.origin != NULL && i < 40; i++) {
+        utofu_vcq_hdl_t vcq = lane.origin->vcq;
+        struct ut_comm put = make_comm(UT_PUT, 64), get = make_comm(UT_GET, 64);
+
+        put.vcq = get.vcq = vcq;
+        put.rmt = get.rmt = lane.to.id;
+        put.lcl_stadd = lane.from.stadd;
+        put.rmt_stadd = get.rmt_stadd = lane.to.stadd;
+        put.flags = 0;
+        get.lcl_stadd = 1000ull << 40; /* registered by nobody */
+        get.edata = (uint64_t)i;
+        get.flags = i % 2 ? UT_TCQ : 0;
+        ut_submit(&put);
+        ut_submit(&get);
+        if (i % 2) /* each queue by itself */
+            CHECK_OK(ut_await_tcq(vcq, &cbdata));
+        ut_expect_error(vcq, UTOFU_ERR_MRQ_LCL_STADD, UTOFU_MRQ_TYPE_LCL_GET, lane.to.id,
+                        get.edata);
+        ut_expect_nothing(vcq);
+    }
+    if (lane.origin != NULL)
+        ut_flush(lane.origin, &lane.to);
+    close_lane();
+}
+
+Test(put_get, a_failure_is_told_behind_a_put_that_nobody_hears_of)
+{
+    run_layouts(told_behind_silent, APART_AND_SELF);
+}
+
 static void unread(void *arg)
 {
     enum { COUNT = 50 };
