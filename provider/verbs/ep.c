@@ -175,6 +175,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->room_app = cq_size / 8;
     ep->room_signal = cq_size / 2;
     ep->max_inline = dev->max_inline;
+    ep->max_msg = ep->port->max_msg;
     ep->sq_depth = at_most(tuning->sq_depth, dev->attr.max_qp_wr);
     ep->signal_every = ep->sq_depth / 4;
     if (ep->signal_every > VP_SIGNAL_EVERY)

@@ -12,8 +12,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Inlined where the opcode is known: nothing of the structure is left then. */
-ALWAYS_INLINE void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
+static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
     qpx->wr_flags = wr->send_flags; /* IBV_SEND_INLINE too: rxe wants to be told */
@@ -75,23 +74,6 @@ static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
         post_failed(conn, seq, rc);
 }
 
-/* The same for one request, the last of the ring. */
-ALWAYS_INLINE void ring_one(struct vp_conn *conn, struct ibv_send_wr *wr)
-{
-    int rc;
-
-    if (__builtin_expect(conn->qpx != NULL, 1)) {
-        ibv_wr_start(conn->qpx);
-        emit_wr_api(conn->qpx, wr);
-        rc = ibv_wr_complete(conn->qpx);
-    } else {
-        struct ibv_send_wr *bad;
-        rc = ibv_post_send(conn->qp, wr, &bad);
-    }
-    if (__builtin_expect(rc, 0))
-        post_failed(conn, conn->head - 1, rc);
-}
-
 /* Hands the open batch to the device. */
 static void batch_close(struct vp_ep *ep)
 {
@@ -132,15 +114,17 @@ static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
         link[-1].wr.next = &link->wr;
 }
 
-/* There is an open batch, or one begins. */
-static void __attribute__((noinline))
-submit_batched(struct vp_conn *conn, const struct ibv_send_wr *wr, bool more)
+static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (ep->batch && ep->batch != conn)
+    if (__builtin_expect(ep->batch && ep->batch != conn, 0))
         batch_close(ep);
     if (!ep->batch) {
+        if (!more) {
+            ring(conn, wr, conn->head - 1);
+            return;
+        }
         ep->batch = conn;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
@@ -150,45 +134,37 @@ submit_batched(struct vp_conn *conn, const struct ibv_send_wr *wr, bool more)
         batch_close(ep);
 }
 
-ALWAYS_INLINE void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
-{
-    if (__builtin_expect(!conn->ep->batch && !more, 1))
-        ring_one(conn, wr);
-    else
-        submit_batched(conn, wr, more);
-}
-
-/* Takes the next place in the ring and decides whether this request is signalled. */
-ALWAYS_INLINE void post_here(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags,
-                             uint64_t cookie, uint16_t bounce, uint8_t quiet)
+/* Takes the next place in the ring, for a request with this id and, of these flags, IBV_SEND_*;
+ * decides whether it is signalled. */
+ALWAYS_INLINE unsigned int take_place(struct vp_conn *conn, unsigned int flags, uint64_t cookie,
+                                      uint16_t bounce, uint8_t quiet, uint64_t *wr_id)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+    unsigned int send_flags = flags & PROV_FENCE ? IBV_SEND_FENCE : 0;
 
     op->cookie = cookie;
     op->bounce = bounce;
     op->quiet = quiet;
-    wr->wr_id = (uintptr_t)op;
-    wr->next = NULL;
+    *wr_id = (uintptr_t)op;
     conn->head++;
     ep->room--;
     ep->posts++;
     conn->unsignalled++;
     if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || conn->unsignalled >= ep->signal_every ||
         ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
-        wr->send_flags |= IBV_SEND_SIGNALED;
+        send_flags |= IBV_SEND_SIGNALED;
         conn->unsignalled = 0;
     }
-    if (flags & PROV_FENCE)
-        wr->send_flags |= IBV_SEND_FENCE;
-    submit(conn, wr, flags & PROV_MORE);
+    return send_flags;
 }
 
-static void __attribute__((noinline))
-post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
-     uint16_t bounce, uint8_t quiet)
+static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
+                 uint16_t bounce, uint8_t quiet)
 {
-    post_here(conn, wr, flags, cookie, bounce, quiet);
+    wr->send_flags |= take_place(conn, flags, cookie, bounce, quiet, &wr->wr_id);
+    wr->next = NULL;
+    submit(conn, wr, flags & PROV_MORE);
 }
 
 /* Is there room for a request that leaves `sq` places and `cq` entries to others? */
@@ -236,7 +212,7 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
                       const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
-    uint32_t most = ep->port->max_msg, parts = (xfer->length - 1) / most + 1, done = 0;
+    uint32_t most = ep->max_msg, parts = (xfer->length - 1) / most + 1, done = 0;
 
     if (parts > VP_PARTS_MAX) {
         ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", xfer->length,
@@ -266,23 +242,41 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
     return 0;
 }
 
+/* By way of a work request: in a batch, in parts, or where the device has no other. */
+static int __attribute__((noinline))
+write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer, const struct ibv_sge *sge,
+                 unsigned int send_flags, uint16_t bounce, unsigned int flags)
+{
+    struct ibv_send_wr wr = {.sg_list = (struct ibv_sge *)sge,
+                             .num_sge = xfer->length != 0,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = send_flags};
+
+    wr.wr.rdma.remote_addr = xfer->rmt;
+    wr.wr.rdma.rkey = xfer->rkey;
+    if (flags & PROV_NOTIFY) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htobe32(xfer->imm);
+    }
+    if (xfer->length > conn->ep->max_msg)
+        return post_parts(conn, &wr, xfer);
+    post(conn, &wr, flags, xfer->cookie, bounce, 0);
+    return 0;
+}
+
 int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct vp_conn *conn = vp_conn(base);
     struct vp_ep *ep = conn->ep;
     uint16_t bounce = VP_NO_BOUNCE;
-    unsigned int flags = xfer->flags;
+    unsigned int flags = xfer->flags, send_flags = 0;
     int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
 
     if (__builtin_expect(rc, 0))
         return rc;
     struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
-    struct ibv_send_wr wr = {
-        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
-    wr.wr.rdma.remote_addr = xfer->rmt;
-    wr.wr.rdma.rkey = xfer->rkey;
     if (xfer->length <= ep->max_inline) {
-        wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
+        send_flags = xfer->length ? IBV_SEND_INLINE : 0;
         posted = PROV_SRC_FREE;
         flags &= ~(unsigned int)PROV_SIGNAL_SRC;
     } else if (flags & PROV_COPY) {
@@ -292,22 +286,33 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
             return -EAGAIN;
         posted = PROV_SRC_FREE;
     }
-    if (__builtin_expect(xfer->length > ep->port->max_msg, 0)) {
-        if (flags & PROV_NOTIFY) {
-            wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-            wr.imm_data = htobe32(xfer->imm);
-            wr.send_flags |= solicit(conn, flags);
-        }
-        return post_parts(conn, &wr, xfer);
+    if (flags & PROV_NOTIFY)
+        send_flags |= solicit(conn, flags);
+    struct ibv_qp_ex *qpx = conn->qpx;
+    if (__builtin_expect(!qpx || ep->batch || (flags & PROV_MORE) || xfer->length > ep->max_msg,
+                         0)) {
+        rc = write_by_request(conn, xfer, &sge, send_flags, bounce, flags);
+        return rc ? rc : posted;
     }
-    if (flags & PROV_NOTIFY) {
-        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr.imm_data = htobe32(xfer->imm);
-        wr.send_flags |= solicit(conn, flags);
-        post_here(conn, &wr, flags, xfer->cookie, bounce, 0);
-    } else {
-        post_here(conn, &wr, flags, xfer->cookie, bounce, 0);
-    }
+    /* the usual one: straight into the device's queue */
+    uint64_t id;
+    send_flags |= take_place(conn, flags, xfer->cookie, bounce, 0, &id);
+    ibv_wr_start(qpx);
+    qpx->wr_id = id;
+    qpx->wr_flags = send_flags;
+    if (flags & PROV_NOTIFY)
+        ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
+    else
+        ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
+    if (send_flags & IBV_SEND_INLINE)
+        ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
+    else if (xfer->length)
+        ibv_wr_set_sge(qpx, sge.lkey, sge.addr, sge.length);
+    else
+        ibv_wr_set_sge_list(qpx, 0, NULL);
+    rc = ibv_wr_complete(qpx);
+    if (__builtin_expect(rc, 0))
+        post_failed(conn, conn->head - 1, rc);
     return posted;
 }
 
@@ -323,7 +328,7 @@ int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
         .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_READ};
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
-    if (__builtin_expect(xfer->length > conn->ep->port->max_msg, 0))
+    if (__builtin_expect(xfer->length > conn->ep->max_msg, 0))
         return post_parts(conn, &wr, xfer);
     post(conn, &wr, xfer->flags, xfer->cookie, VP_NO_BOUNCE, 0);
     return 0;

@@ -299,6 +299,7 @@ struct vp_ep {
     uint32_t room_signal; /* below this everything is signalled */
     uint32_t signal_every;
     uint32_t max_inline;
+    uint32_t max_msg; /* of the port */
     uint32_t sq_depth;
     struct vp_conn *batch; /* has an open batch */
     uint32_t batch_length;
