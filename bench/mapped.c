@@ -19,7 +19,15 @@
 #include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 8 << 20, PING = 4096, WORD = 8192, FROM = 4 << 20, ROUNDS = 200 };
+enum {
+    STAG = 1,
+    SIZE = 8 << 20,
+    PING = 4096,
+    WORD = 8192,
+    FROM = 4 << 20,
+    ROUNDS = 200,
+    HUGE = 2 << 20
+};
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t peer;
@@ -199,12 +207,25 @@ static uint8_t *pages(size_t size)
     return p;
 }
 
-static void registration(size_t size)
+/* Pages of one kind: small ones, or huge ones where this machine has them. */
+static uint8_t *aligned_pages(size_t size, bool huge)
+{
+    uint8_t *p = pages(size + HUGE);
+    uint8_t *at = p + (-(uintptr_t)p & (HUGE - 1));
+
+    if (at > p)
+        munmap(p, (size_t)(at - p));
+    munmap(at + size, (size_t)(p + HUGE - at));
+    madvise(at, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    return at;
+}
+
+static void registration(size_t size, bool huge)
 {
     double reg = 0, dereg = 0, copy = 0;
 
     for (int r = 0; r < ROUNDS && party.rank == 0; r++) {
-        uint8_t *from = pages(size), *to = pages(size);
+        uint8_t *from = aligned_pages(size, huge), *to = aligned_pages(size, huge);
         utofu_stadd_t stadd;
         memset(from, 1, size);
         double begin = bench_now();
@@ -220,10 +241,11 @@ static void registration(size_t size)
         munmap(to, size);
     }
     bare_pass(++turns);
+    const char *kind = huge ? " of huge pages" : "";
     char what[64];
-    snprintf(what, sizeof(what), "registering %zu KiB", size >> 10);
+    snprintf(what, sizeof(what), "registering %zu KiB%s", size >> 10, kind);
     print(what, reg, copy, "us");
-    snprintf(what, sizeof(what), "deregistering %zu KiB", size >> 10);
+    snprintf(what, sizeof(what), "deregistering %zu KiB%s", size >> 10, kind);
     print(what, dereg, copy, "us");
 }
 
@@ -282,8 +304,9 @@ int main(void)
     stream(64 << 10);
     stream(1 << 20);
     atomic_add();
-    registration(64 << 10);
-    registration(4 << 20);
+    registration(64 << 10, false);
+    registration(4 << 20, false);
+    registration(4 << 20, true);
     bare_pass(++turns);
     utofu_dereg_mem(vcq, lcl, 0);
     utofu_free_vcq(vcq);
