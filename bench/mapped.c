@@ -21,12 +21,16 @@
 
 enum {
     STAG = 1,
-    SIZE = 8 << 20,
-    PING = 4096,
+    PING = 4096, /* places in the registered memory */
     WORD = 8192,
-    FROM = 4 << 20,
+    TO = 1 << 20,
+    AREA = 32 << 20,
+    FROM = TO + AREA,
+    SIZE = FROM + AREA,
+    BARE = 1 << 20, /* in the segment */
+    SEGMENT = 2 << 20,
     ROUNDS = 200,
-    HUGE = 2 << 20
+    HUGE = 2 << 20,
 };
 
 static utofu_vcq_hdl_t vcq;
@@ -126,26 +130,68 @@ static void ping_pong(void)
     print("8-byte ping-pong, one way", ours, bare, "us");
 }
 
-static void stream(size_t size)
+/*
+ * Streams: in one buffer again and again, which the caches of this CPU then have; in buffers side
+ * by side, which they do not; and in one that the target's CPU reads in between, as programs do.
+ */
+enum buffers { SAME, SIDE_BY_SIDE, READ_BETWEEN };
+
+static void transfer(bool library, size_t from, size_t to, size_t size, enum buffers which)
 {
-    int count = (int)((8u << 20) / size);
+    if (library) {
+        put(lcl + from, rmt + to, size);
+        return;
+    }
+    memcpy((which == READ_BETWEEN ? shared + BARE - TO : memory) + to, memory + from, size);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Rank 1 has what came, in all of its lines. */
+static void read_there(const uint8_t *at, size_t size)
+{
+    uint64_t *mine = (uint64_t *)(void *)(shared + 256 * party.rank);
+
+    if (party.rank == 1) {
+        await(mine, turns + 1);
+        for (size_t i = 0; i < size; i += 64)
+            (void)load(at + i);
+    }
+    bare_pass(++turns);
+}
+
+static double time_stream(bool library, size_t size, enum buffers which)
+{
+    static size_t pos;
+    int count = (int)((which == READ_BETWEEN ? 1u << 20 : 8u << 20) / size);
+    double us = 0, begin = bench_now();
+
+    for (int i = 0; i < count; i++) {
+        size_t at = which == SIDE_BY_SIDE ? pos : 0;
+        pos = (pos + size) % AREA;
+        if (which == READ_BETWEEN)
+            begin = bench_now();
+        if (party.rank == 0)
+            transfer(library, FROM + at, TO + at, size, which);
+        if (which == READ_BETWEEN) {
+            us += bench_now() - begin;
+            read_there(library ? memory + TO : shared + BARE, size);
+        }
+    }
+    return (which == READ_BETWEEN ? us : bench_now() - begin) / count;
+}
+
+static void stream(size_t size, enum buffers which)
+{
+    static const char *const how[] = {"one buffer", "side by side", "read in between"};
     double ours = 0, bare = 0;
 
-    for (int r = 0; r < ROUNDS && party.rank == 0; r++) {
-        double begin = bench_now();
-        for (int i = 0; i < count; i++)
-            put(lcl + FROM, rmt + WORD * 2, size);
-        ours = smaller(ours, (bench_now() - begin) / count);
-        begin = bench_now();
-        for (int i = 0; i < count; i++) {
-            memcpy(memory + WORD * 2, memory + FROM, size);
-            __asm__ volatile("" ::: "memory");
-        }
-        bare = smaller(bare, (bench_now() - begin) / count);
+    for (int r = 0; r < ROUNDS && (party.rank == 0 || which == READ_BETWEEN); r++) {
+        ours = smaller(ours, time_stream(true, size, which));
+        bare = smaller(bare, time_stream(false, size, which));
     }
     bare_pass(++turns);
     char what[64];
-    snprintf(what, sizeof(what), "%zu KiB puts beside memcpy", size >> 10);
+    snprintf(what, sizeof(what), "%zu KiB put, memcpy, %s", size >> 10, how[which]);
     print(what, (double)size / ours / 1e3, (double)size / bare / 1e3, "GB/s");
 }
 
@@ -195,7 +241,8 @@ static void atomic_add(void)
         bare = smaller(bare, time_passes(bare_add, 500));
         ours = smaller(ours, time_passes(library_add, 500));
     }
-    print("adding in turn, one way", ours, bare, "us");
+    /* one of the two adds of a turn is the target's own */
+    print("armw8 ADD of a word that moved", 2 * ours - bare, bare, "us");
 }
 
 static uint8_t *pages(size_t size)
@@ -261,7 +308,7 @@ static void meet(void)
     snprintf(name, sizeof(name), BARE_NAME, (unsigned int)getppid());
     if (party.rank == 0) {
         fd = shm_open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-        if (fd < 0 || ftruncate(fd, 1 << 16) != 0)
+        if (fd < 0 || ftruncate(fd, SEGMENT) != 0)
             party_fail(1, "no shared memory");
         party_put_word(vcq, peer, rmt, 1);
         await(memory, 1);
@@ -271,7 +318,7 @@ static void meet(void)
         fd = shm_open(name, O_RDWR, 0600);
         party_put_word(vcq, peer, rmt, 1);
     }
-    shared = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    shared = mmap(NULL, SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (shared == MAP_FAILED)
         party_fail(1, "no shared memory");
 }
@@ -301,8 +348,12 @@ int main(void)
     memset(memory + WORD, 0, 8);
     bare_pass(++turns);
     ping_pong();
-    stream(64 << 10);
-    stream(1 << 20);
+    memset(shared + BARE, 0, BARE);
+    for (enum buffers which = SAME; which <= READ_BETWEEN; which++) {
+        stream(4 << 10, which);
+        stream(64 << 10, which);
+        stream(1 << 20, which);
+    }
     atomic_add();
     registration(64 << 10, false);
     registration(4 << 20, false);
