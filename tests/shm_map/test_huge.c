@@ -100,7 +100,7 @@ static void reach(struct ut_end *end, uint8_t *mem, size_t size, size_t edge)
     ut_barrier();
     if (ut_rank == 0) {
         uint64_t *words = (uint64_t *)(void *)(mem + at);
-        CHECK_EQ(words[0], 0x5a5a5a5a5a5a5a5c);
+        CHECK_EQ(__atomic_load_n(words, __ATOMIC_ACQUIRE), 0x5a5a5a5a5a5a5a5c);
         CHECK_OK(utofu_dereg_mem(end->vcq, mine.stadd + edge, 0));
         CHECK_EQ(pages_mapped(mem, size), 0);
         CHECK_EQ(words[0], 0x5a5a5a5a5a5a5a5c);

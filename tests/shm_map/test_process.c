@@ -6,6 +6,7 @@
 #include "pages.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -65,12 +66,24 @@ static int add(const struct ut_end *end, const struct ut_peer *to, size_t at, ui
  * Death
  */
 
-/* Both put, get and add all the time; one is killed. The other is told, or never notices. */
+static void *die_soon(void *us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(uintptr_t)us * 1000}, NULL);
+    set(1, 1);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* Both put, get and add all the time, and register; one is killed in the middle of it. The other is
+ * told, or never notices. */
 static void killed(void *arg)
 {
     struct ut_end end;
     struct ut_peer peers[2];
-    uint64_t old, done = 0;
+    uint8_t *other = ut_pages(SIZE);
+    utofu_stadd_t stadd;
+    pthread_t thread;
+    uint64_t old;
     int rc = 0;
 
     (void)arg;
@@ -80,15 +93,16 @@ static void killed(void *arg)
     if (pages_can_be_mapped())
         CHECK(pages_mapped(NULL, ANYWHERE) > pages_mapped(end.mem, SIZE), "nothing of the peer");
     ut_barrier();
+    if (ut_rank == 1)
+        CHECK_EQ(pthread_create(&thread, NULL, die_soon, (void *)(uintptr_t)ut_random_below(50000)),
+                 0);
     while (rc == 0 && get(0) < 3000) {
         size_t size = 1 + ut_random_below(40000), at = ut_random_below(SIZE - size);
         rc = put(&end, &peers[!ut_rank], at, size);
         rc = rc ? rc : get_back(&end, &peers[!ut_rank], at, size);
         rc = rc ? rc : add(&end, &peers[!ut_rank], at & ~7ul, &old);
-        if (ut_rank == 1 && ++done == 200) {
-            set(1, 1);
-            raise(SIGKILL);
-        }
+        CHECK_OK(utofu_reg_mem(end.vcq, other, SIZE, 0, &stadd));
+        CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
         if (get(1))
             atomic_fetch_add(ut_cell(0), 1);
         ut_relax();
