@@ -19,7 +19,19 @@
 #include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 8 << 20, PING = 4096, WORD = 8192, FROM = 4 << 20, ROUNDS = 200 };
+enum {
+    STAG = 1,
+    PING = 4096, /* places in the registered memory */
+    WORD = 8192,
+    TO = 1 << 20,
+    AREA = 32 << 20,
+    FROM = TO + AREA,
+    SIZE = FROM + AREA,
+    BARE = 1 << 20, /* in the segment */
+    SEGMENT = 2 << 20,
+    ROUNDS = 200,
+    HUGE = 2 << 20,
+};
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t peer;
@@ -118,26 +130,65 @@ static void ping_pong(void)
     print("8-byte ping-pong, one way", ours, bare, "us");
 }
 
-static void stream(size_t size)
+/*
+ * Streams: in one buffer again and again, which the caches of this CPU then have; in buffers side
+ * by side, which they do not; and in one that the target's CPU reads each time, as programs do,
+ * until it has: a copy is over only when others see it.
+ */
+enum buffers { SAME, SIDE_BY_SIDE, READ_BETWEEN };
+
+static void transfer(bool library, size_t from, size_t to, size_t size, enum buffers which)
 {
-    int count = (int)((8u << 20) / size);
+    if (library) {
+        put(lcl + from, rmt + to, size);
+        return;
+    }
+    memcpy((which == READ_BETWEEN ? shared + BARE - TO : memory) + to, memory + from, size);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Rank 1 has what came, in all of its lines. */
+static void read_there(const uint8_t *at, size_t size)
+{
+    uint64_t *mine = (uint64_t *)(void *)(shared + 256 * party.rank);
+
+    if (party.rank == 1) {
+        await(mine, turns + 1);
+        for (size_t i = 0; i < size; i += 64)
+            (void)load(at + i);
+    }
+    bare_pass(++turns);
+}
+
+static double time_stream(bool library, size_t size, enum buffers which)
+{
+    static size_t pos;
+    int count = (int)((which == READ_BETWEEN ? 1u << 20 : 8u << 20) / size);
+    double begin = bench_now();
+
+    for (int i = 0; i < count; i++) {
+        size_t at = which == SIDE_BY_SIDE ? pos : 0;
+        pos = (pos + size) % AREA;
+        if (party.rank == 0)
+            transfer(library, FROM + at, TO + at, size, which);
+        if (which == READ_BETWEEN)
+            read_there(library ? memory + TO : shared + BARE, size);
+    }
+    return (bench_now() - begin) / count;
+}
+
+static void stream(size_t size, enum buffers which)
+{
+    static const char *const how[] = {"one buffer", "side by side", "and read there"};
     double ours = 0, bare = 0;
 
-    for (int r = 0; r < ROUNDS && party.rank == 0; r++) {
-        double begin = bench_now();
-        for (int i = 0; i < count; i++)
-            put(lcl + FROM, rmt + WORD * 2, size);
-        ours = smaller(ours, (bench_now() - begin) / count);
-        begin = bench_now();
-        for (int i = 0; i < count; i++) {
-            memcpy(memory + WORD * 2, memory + FROM, size);
-            __asm__ volatile("" ::: "memory");
-        }
-        bare = smaller(bare, (bench_now() - begin) / count);
+    for (int r = 0; r < ROUNDS && (party.rank == 0 || which == READ_BETWEEN); r++) {
+        ours = smaller(ours, time_stream(true, size, which));
+        bare = smaller(bare, time_stream(false, size, which));
     }
     bare_pass(++turns);
     char what[64];
-    snprintf(what, sizeof(what), "%zu KiB puts beside memcpy", size >> 10);
+    snprintf(what, sizeof(what), "%zu KiB put, memcpy, %s", size >> 10, how[which]);
     print(what, (double)size / ours / 1e3, (double)size / bare / 1e3, "GB/s");
 }
 
@@ -187,7 +238,8 @@ static void atomic_add(void)
         bare = smaller(bare, time_passes(bare_add, 500));
         ours = smaller(ours, time_passes(library_add, 500));
     }
-    print("adding in turn, one way", ours, bare, "us");
+    /* one of the two adds of a turn is the target's own */
+    print("armw8 ADD of a word that moved", 2 * ours - bare, bare, "us");
 }
 
 static uint8_t *pages(size_t size)
@@ -199,12 +251,25 @@ static uint8_t *pages(size_t size)
     return p;
 }
 
-static void registration(size_t size)
+/* Pages of one kind: small ones, or huge ones where this machine has them. */
+static uint8_t *aligned_pages(size_t size, bool huge)
+{
+    uint8_t *p = pages(size + HUGE);
+    uint8_t *at = p + (-(uintptr_t)p & (HUGE - 1));
+
+    if (at > p)
+        munmap(p, (size_t)(at - p));
+    munmap(at + size, (size_t)(p + HUGE - at));
+    madvise(at, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    return at;
+}
+
+static void registration(size_t size, bool huge)
 {
     double reg = 0, dereg = 0, copy = 0;
 
     for (int r = 0; r < ROUNDS && party.rank == 0; r++) {
-        uint8_t *from = pages(size), *to = pages(size);
+        uint8_t *from = aligned_pages(size, huge), *to = aligned_pages(size, huge);
         utofu_stadd_t stadd;
         memset(from, 1, size);
         double begin = bench_now();
@@ -220,10 +285,11 @@ static void registration(size_t size)
         munmap(to, size);
     }
     bare_pass(++turns);
+    const char *kind = huge ? " of huge pages" : "";
     char what[64];
-    snprintf(what, sizeof(what), "registering %zu KiB", size >> 10);
+    snprintf(what, sizeof(what), "registering %zu KiB%s", size >> 10, kind);
     print(what, reg, copy, "us");
-    snprintf(what, sizeof(what), "deregistering %zu KiB", size >> 10);
+    snprintf(what, sizeof(what), "deregistering %zu KiB%s", size >> 10, kind);
     print(what, dereg, copy, "us");
 }
 
@@ -239,7 +305,7 @@ static void meet(void)
     snprintf(name, sizeof(name), BARE_NAME, (unsigned int)getppid());
     if (party.rank == 0) {
         fd = shm_open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-        if (fd < 0 || ftruncate(fd, 1 << 16) != 0)
+        if (fd < 0 || ftruncate(fd, SEGMENT) != 0)
             party_fail(1, "no shared memory");
         party_put_word(vcq, peer, rmt, 1);
         await(memory, 1);
@@ -249,7 +315,7 @@ static void meet(void)
         fd = shm_open(name, O_RDWR, 0600);
         party_put_word(vcq, peer, rmt, 1);
     }
-    shared = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    shared = mmap(NULL, SEGMENT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (shared == MAP_FAILED)
         party_fail(1, "no shared memory");
 }
@@ -279,11 +345,16 @@ int main(void)
     memset(memory + WORD, 0, 8);
     bare_pass(++turns);
     ping_pong();
-    stream(64 << 10);
-    stream(1 << 20);
+    memset(shared + BARE, 0, BARE);
+    for (enum buffers which = SAME; which <= READ_BETWEEN; which++) {
+        stream(4 << 10, which);
+        stream(64 << 10, which);
+        stream(1 << 20, which);
+    }
     atomic_add();
-    registration(64 << 10);
-    registration(4 << 20);
+    registration(64 << 10, false);
+    registration(4 << 20, false);
+    registration(4 << 20, true);
     bare_pass(++turns);
     utofu_dereg_mem(vcq, lcl, 0);
     utofu_free_vcq(vcq);

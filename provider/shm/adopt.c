@@ -25,6 +25,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "huge.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "vma.h"
@@ -42,7 +43,6 @@
 #define FEATURE_WP_SHMEM (1ull << 12)
 
 #define FILE_SIZE (1ull << 56)
-#define HUGE      (2ull << 20)  /* a huge page, where there are any */
 #define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
 #define MAX_RANGE                                                                                  \
     (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
@@ -243,27 +243,37 @@ static void for_each(struct sp_adopt *a, uint64_t lo, uint64_t hi, bool ours,
 {
     struct sp_vma v, mine;
     sigset_t all, old;
+    int fd = sp_vma_open();
 
-    if (!sp_vma_find((uintptr_t)&v, &mine))
+    if (fd < 0)
         return;
+    if (!sp_vma_find(fd, (uintptr_t)&v, &mine)) {
+        close(fd);
+        return;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there, and wait for us */
-    while (lo < hi && sp_vma_find(lo, &v) && v.lo < hi) {
+    while (lo < hi && sp_vma_find(fd, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool wanted = ours ? is_ours(a, &v) : is_private(&v) && v.lo != mine.lo;
-        for (; wanted && from < to; from += CHUNK)
-            fn(a, from, to - from < CHUNK ? to : from + CHUNK);
+        for (uint64_t next; wanted && from < to; from = next) {
+            next = (from + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
+            next = next < to ? next : to;
+            fn(a, from, next);
+        }
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    close(fd);
 }
 
 void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
 {
     uint64_t at = *lo, end = *hi, best_lo = *lo, best_hi = *lo;
     struct sp_vma v;
+    int fd = sp_vma_open();
 
-    while (at < end && sp_vma_find(at, &v) && v.lo < end) {
+    while (fd >= 0 && at < end && sp_vma_find(fd, at, &v) && v.lo < end) {
         uint64_t from = v.lo > at ? v.lo : at, to = v.hi < end ? v.hi : end;
         if (is_ours(a, &v)) {
             if (from == best_hi && best_hi > best_lo)
@@ -273,6 +283,8 @@ void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
         }
         at = v.hi;
     }
+    if (fd >= 0)
+        close(fd);
     *lo = best_lo;
     *hi = best_hi;
 }
@@ -311,8 +323,8 @@ static void let_writers_go(const struct sp_adopt *a, uint64_t lo, uint64_t hi, b
  */
 static void make_huge(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
-    lo = (lo + HUGE - 1) & ~(HUGE - 1);
-    hi &= ~(HUGE - 1);
+    lo = (lo + SP_HUGE - 1) & ~(SP_HUGE - 1);
+    hi &= ~(SP_HUGE - 1);
     if (!a->huge || lo >= hi)
         return;
     void *p = map_at(0, hi - lo, MAP_SHARED | MAP_NORESERVE, a->fd, lo);
@@ -323,11 +335,19 @@ static void make_huge(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
     munmap(p, hi - lo);
 }
 
-static bool write_all(const struct sp_adopt *a, uint64_t from, uint64_t to)
+static bool write_all(const struct sp_adopt *a, uint64_t from, uint64_t to,
+                      const struct sp_frames *huge)
 {
     make_huge(a, from, to);
     while (from < to) {
-        long n = syscall(SYS_pwrite64, a->fd, from, to - from, from);
+        uint64_t next = (from & ~(SP_HUGE - 1)) + SP_HUGE;
+        if (next - from == SP_HUGE && next <= to && sp_huge_at(huge, from) &&
+            sp_huge_copy(huge, from)) {
+            from = next;
+            continue;
+        }
+        uint64_t end = huge->bits && next < to ? next : to;
+        long n = syscall(SYS_pwrite64, a->fd, from, end - from, from);
         if (n <= 0)
             return false;
         from += (uint64_t)n;
@@ -336,7 +356,8 @@ static bool write_all(const struct sp_adopt *a, uint64_t from, uint64_t to)
 }
 
 /* Copies the pages that are there, in memory or swapped out, to the memfd. */
-static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
+static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi,
+                     const struct sp_frames *huge)
 {
     uint64_t entries[PAGEMAP];
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -350,7 +371,7 @@ static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
         ok = got > 0;
         for (ssize_t i = 0; ok && i < got / (ssize_t)sizeof(entries[0]); i++) {
             if (entries[i] >> 62 == 0) {
-                ok = write_all(a, begin, at);
+                ok = write_all(a, begin, at, huge);
                 begin = at + a->page_size;
             }
             at += a->page_size;
@@ -358,7 +379,7 @@ static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
     }
     if (fd >= 0)
         close(fd);
-    return ok && write_all(a, begin, hi);
+    return ok && write_all(a, begin, hi, huge);
 }
 
 static void punch(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
@@ -368,15 +389,24 @@ static void punch(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
 
 static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
+    struct sp_frames huge = sp_huge_find(lo, hi);
+    bool exchanged = false;
+
     punch(a, lo, hi); /* what a late put of a peer left there */
-    if (!hold_writers(a, lo, hi, true))
+    sp_huge_make(&huge, a->fd, a->huge);
+    if (hold_writers(a, lo, hi, true)) {
+        exchanged =
+            copy_out(a, lo, hi, &huge) &&
+            map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
+        let_writers_go(a, lo, hi, exchanged);
+    }
+    sp_huge_close(&huge);
+    if (!exchanged) {
+        punch(a, lo, hi);
         return;
-    bool exchanged =
-        copy_out(a, lo, hi) &&
-        map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
-    let_writers_go(a, lo, hi, exchanged);
-    if (exchanged)
-        madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
+    }
+    madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
+    sp_huge_map(&huge);
 }
 
 void sp_adopt_range(struct sp_adopt *a, uint64_t lo, uint64_t hi)
@@ -419,9 +449,11 @@ static bool copy_back(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_
 
 static void give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
-    uint8_t *copy = map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *copy = sp_huge_find(lo, hi).bits
+                        ? sp_huge_private(hi - lo, lo)
+                        : map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (copy == MAP_FAILED)
+    if (!copy || copy == MAP_FAILED)
         return;
     if (!hold_writers(a, lo, hi, false)) {
         munmap(copy, hi - lo);

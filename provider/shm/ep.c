@@ -131,14 +131,24 @@ void sp_ep_close(struct prov_ep *base)
  * Connections that have something to do
  */
 
+/* A peer's ring is full or an answer is due: nobody rings for that. */
+static void wake_in_a_moment(struct sp_ep *ep)
+{
+    __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
+    sp_timer(ep->prov);
+}
+
 void sp_ep_activate(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
-    if (conn->active_index == 0) {
-        ep->active[ep->num_active++] = conn;
-        conn->active_index = ep->num_active;
-    }
+    if (conn->active_index != 0)
+        return;
+    ep->active[ep->num_active++] = conn;
+    conn->active_index = ep->num_active;
+    /* its owner sleeps, and the program may not call again */
+    if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
+        wake_in_a_moment(ep);
 }
 
 void sp_ep_deactivate(struct sp_conn *conn)
@@ -339,11 +349,8 @@ bool sp_ep_arm(struct prov_ep *base)
         __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_RELAXED);
         return true;
     }
-    if (ep->num_active > 0) {
-        /* a peer's ring is full or an answer is due: nobody rings for that */
-        __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
-        sp_timer(ep->prov);
-    }
+    if (ep->num_active > 0)
+        wake_in_a_moment(ep);
     return false;
 }
 

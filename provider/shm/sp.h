@@ -12,6 +12,7 @@
  *   conn.c     connections: asking, answering, closing
  *   hold.c     how many registrations touch a page
  *   adopt.c    registered pages become pages of a memfd that peers map, and private again
+ *   huge.c     huge pages of what is adopted
  *   vma.c      what is mapped where in this process
  *   map.c      a peer's memfd mapped here
  *   xfer.c     write, read, send where memory of the peer can be reached

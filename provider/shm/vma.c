@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Newer kernels (6.11) answer for one address; from older ones all of /proc/self/maps is read up to
- * the place. Neither keeps a descriptor: after a fork it would tell of the parent.
+ * the place.
  */
 #include "vma.h"
 
@@ -32,7 +32,7 @@ enum {
 
 static const char stack_name[] = "[stack]";
 
-static int open_maps(void)
+int sp_vma_open(void)
 {
     return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 }
@@ -125,17 +125,14 @@ static bool is_it(const char *line, void *arg)
     return s->vma->hi > s->addr;
 }
 
-bool sp_vma_find(uint64_t addr, struct sp_vma *vma)
+bool sp_vma_find(int fd, uint64_t addr, struct sp_vma *vma)
 {
     struct search s = {addr, vma};
-    int fd = open_maps();
-
-    if (fd < 0)
-        return false;
     int rc = ask(fd, addr, vma);
-    bool found = rc < 0 ? read_lines(fd, is_it, &s) : rc > 0;
-    close(fd);
-    return found;
+
+    if (rc >= 0)
+        return rc > 0;
+    return lseek(fd, 0, SEEK_SET) == 0 && read_lines(fd, is_it, &s);
 }
 
 static bool count_one(const char *line, void *arg)
@@ -148,7 +145,7 @@ static bool count_one(const char *line, void *arg)
 long sp_vma_count(void)
 {
     long count = 0;
-    int fd = open_maps();
+    int fd = sp_vma_open();
 
     if (fd < 0)
         return -1;

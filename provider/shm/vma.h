@@ -13,9 +13,11 @@ struct sp_vma {
     bool readable, writable, executable, shared, stack; /* stack: that of the first thread */
 };
 
+/* What to ask, to be closed soon: after a fork it would tell of the parent. -1: it cannot be. */
+int sp_vma_open(void);
 /* The mapping that contains `addr`, or the first one behind it; false: there is none. Allocates
  * nothing. */
-bool sp_vma_find(uint64_t addr, struct sp_vma *vma);
+bool sp_vma_find(int fd, uint64_t addr, struct sp_vma *vma);
 
 /* Mappings of this process; -1: unknown. */
 long sp_vma_count(void);

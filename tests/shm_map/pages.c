@@ -77,6 +77,25 @@ size_t pages_status_kib(const char *name)
     return kib;
 }
 
+size_t pages_smaps_kib(const void *at, size_t size, const char *name)
+{
+    unsigned long lo = (unsigned long)at, hi = lo + size, a, b;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool inside = false;
+    size_t kib = 0;
+
+    CHECK(f != NULL);
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "%lx-%lx ", &a, &b) == 2)
+            inside = a < hi && b > lo;
+        else if (inside && strncmp(line, name, strlen(name)) == 0)
+            kib += strtoul(line + strlen(name), NULL, 10);
+    }
+    fclose(f);
+    return kib;
+}
+
 size_t pages_num_mappings(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");

@@ -16,6 +16,9 @@ int pages_num_descriptors(void);
 /* KiB that "/proc/self/status" gives for a name like "RssShmem:". */
 size_t pages_status_kib(const char *name);
 size_t pages_num_mappings(void);
+/* KiB that "/proc/self/smaps" gives for a name like "AnonHugePages:" in mappings that touch
+ * [at, at + size). */
+size_t pages_smaps_kib(const void *at, size_t size, const char *name);
 
 /* From now on these system calls of this process fail with EPERM. Up to the first -1. */
 void pages_forbid(const int *calls);

@@ -260,17 +260,17 @@ static void random_pieces(void *arg)
 
 Test(heap, random_pieces_of_a_heap_that_everybody_writes_lose_nothing)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 200}, random_pieces, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360}, random_pieces, NULL);
 }
 
 Test(heap, the_same_with_every_second_region_refused)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 200, .env = {"UTOFU_SHM_MAP_REFUSE=2"}},
+    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360, .env = {"UTOFU_SHM_MAP_REFUSE=2"}},
            random_pieces, NULL);
 }
 
 Test(heap, the_same_without_mapping)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 200, .env = {"UTOFU_SHM_MAP=0"}},
+    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360, .env = {"UTOFU_SHM_MAP=0"}},
            random_pieces, NULL);
 }

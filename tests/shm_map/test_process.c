@@ -6,6 +6,7 @@
 #include "pages.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 TestSuite(map_process);
 
 enum { SIZE = 64 * PAGE };
+#define ANYWHERE ((size_t)1 << 47)
 
 static uint64_t get(int n)
 {
@@ -64,27 +66,43 @@ static int add(const struct ut_end *end, const struct ut_peer *to, size_t at, ui
  * Death
  */
 
-/* Both put, get and add all the time; one is killed. The other is told, or never notices. */
+static void *die_soon(void *us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(uintptr_t)us * 1000}, NULL);
+    set(1, 1);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* Both put, get and add all the time, and register; one is killed in the middle of it. The other is
+ * told, or never notices. */
 static void killed(void *arg)
 {
     struct ut_end end;
     struct ut_peer peers[2];
-    uint64_t old, done = 0;
+    uint8_t *other = ut_pages(SIZE);
+    utofu_stadd_t stadd;
+    pthread_t thread;
+    uint64_t old;
     int rc = 0;
 
     (void)arg;
     ut_open_all(&end, SIZE, peers);
+    int descriptors = pages_num_descriptors(); /* without a connection */
     CHECK_OK(put(&end, &peers[!ut_rank], 0, SIZE));
+    if (pages_can_be_mapped())
+        CHECK(pages_mapped(NULL, ANYWHERE) > pages_mapped(end.mem, SIZE), "nothing of the peer");
     ut_barrier();
+    if (ut_rank == 1)
+        CHECK_EQ(pthread_create(&thread, NULL, die_soon, (void *)(uintptr_t)ut_random_below(50000)),
+                 0);
     while (rc == 0 && get(0) < 3000) {
         size_t size = 1 + ut_random_below(40000), at = ut_random_below(SIZE - size);
         rc = put(&end, &peers[!ut_rank], at, size);
         rc = rc ? rc : get_back(&end, &peers[!ut_rank], at, size);
         rc = rc ? rc : add(&end, &peers[!ut_rank], at & ~7ul, &old);
-        if (ut_rank == 1 && ++done == 200) {
-            set(1, 1);
-            raise(SIGKILL);
-        }
+        CHECK_OK(utofu_reg_mem(end.vcq, other, SIZE, 0, &stadd));
+        CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
         if (get(1))
             atomic_fetch_add(ut_cell(0), 1);
         ut_relax();
@@ -98,6 +116,9 @@ static void killed(void *arg)
     /* what the dead one mapped of ours, and we of it, harms nobody */
     memset(end.mem, 1, SIZE);
     ut_end_close(&end);
+    CHECK_EQ(pages_mapped(NULL, ANYWHERE), 0);
+    CHECK(pages_num_descriptors() <= descriptors, "%d descriptors, %d before",
+          pages_num_descriptors(), descriptors);
 }
 
 Test(map_process, death_of_a_peer_under_traffic_is_an_error_and_no_signal)
@@ -352,6 +373,42 @@ Test(map_process, memory_is_reached_without_permission_to_trace)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0"}}, without_ptrace, NULL);
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0", "UTOFU_SHM_MAP=0"}},
            without_ptrace, NULL);
+}
+
+/* More than a ring takes, through the rings: it arrives though nobody calls the library. */
+static void nobody_calls(void *arg)
+{
+    enum { LARGE = 3 << 20 };
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, LARGE, peers);
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* they are connected */
+    ut_flush(&end, &peers[!ut_rank]);
+    ut_barrier();
+    for (int round = 1; round <= 3; round++) {
+        nap(50); /* the threads in the background sleep by now */
+        if (ut_rank == 0) {
+            memset(end.mem, round, LARGE);
+            CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd, LARGE, 0, UT_STRONG,
+                               NULL));
+            while (get(0) < (uint64_t)round)
+                nap(1);
+        } else {
+            while (__atomic_load_n(&end.mem[LARGE - 1], __ATOMIC_ACQUIRE) != round)
+                nap(1);
+            CHECK(end.mem[0] == round && memcmp(end.mem, end.mem + 1, LARGE - 1) == 0);
+            set(0, (uint64_t)round);
+        }
+    }
+    ut_close_all(&end);
+}
+
+Test(map_process, large_put_through_the_rings_arrives_though_nobody_calls)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_CMA=0", "UTOFU_SHM_MAP=0"}},
+           nobody_calls, NULL);
 }
 
 static void without_userfaultfd(void *arg)

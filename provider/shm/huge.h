@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Huge pages, so that memory that had them has them while it is adopted, and when it is given back:
+ * copying small pages one by one takes several times as long as the memory itself. A frame is where
+ * one may be. Uses system calls only.
+ */
+#ifndef SP_HUGE_H
+#define SP_HUGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SP_HUGE (2ull << 20)
+
+/* The frames of a range of at most 64 of them. */
+struct sp_frames {
+    uint64_t first;  /* address of the first */
+    uint64_t bits;   /* which of them hold a huge page */
+    uint8_t *window; /* the memfd's, mapped for writing from the first frame on; or NULL */
+    uint64_t size;   /* of the window */
+};
+
+/* Those of [lo, hi) that are mapped as huge pages; none where the kernel (before 6.7) cannot tell.
+ */
+struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi);
+
+/* Does this frame hold a huge page? */
+static inline bool sp_huge_at(const struct sp_frames *f, uint64_t frame)
+{
+    uint64_t n = (frame - f->first) / SP_HUGE;
+
+    return frame >= f->first && n < 64 && (f->bits >> n & 1);
+}
+
+/*
+ * Makes huge pages of the memfd at the same places, and a window to them. Their content is
+ * undefined. Those that cannot be had are taken from f. `asked`: this system gives them when they
+ * are asked for; else small pages are collapsed, which is nobody's choice but ours.
+ */
+void sp_huge_make(struct sp_frames *f, int fd, bool asked);
+void sp_huge_close(struct sp_frames *f);
+
+/* Copies a frame to its window. Fails, rather than wait, where a page is not there. */
+bool sp_huge_copy(const struct sp_frames *f, uint64_t frame);
+
+/* Maps these frames of this process as the huge pages that they are, so that they are seen as such.
+ */
+void sp_huge_map(const struct sp_frames *f);
+
+/* Untouched private memory of this size, as far from a multiple of a huge page as `at` is. Huge
+ * pages are asked for where they have to be. NULL: none. */
+uint8_t *sp_huge_private(uint64_t size, uint64_t at);
+
+#endif
