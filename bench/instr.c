@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instr PUTS
+ * instr NUMBER [get]
  *
- * For counting instructions: rank 0 puts 8 bytes to rank 1 PUTS times, each with a TCQ entry that
- * it takes with utofu_poll_tcq. Run rank 0 under callgrind, with the counting switched on inside
- * these two functions only, for two numbers of puts: the difference is what the further puts cost.
+ * For counting instructions: rank 0 puts 8 bytes to rank 1 NUMBER times, each with a TCQ entry that
+ * it takes with utofu_poll_tcq; or gets them, each with a local notice that it takes with
+ * utofu_poll_mrq. Run rank 0 under callgrind, with the counting switched on inside these functions
+ * only, for two numbers: the difference is what the further ones cost.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "measure.h"
@@ -14,17 +16,41 @@
 
 enum { STAG = 1, SIZE = 4096 };
 
+static utofu_vcq_hdl_t vcq;
+static utofu_vcq_id_t peer;
+static utofu_stadd_t lcl, rmt;
+
+static void put(void)
+{
+    void *cbdata;
+    int rc = utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL);
+
+    if (rc == UTOFU_SUCCESS)
+        while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
+            ;
+    party_check(rc, "utofu_put and utofu_poll_tcq");
+}
+
+static void get(void)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_get(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
+                       NULL);
+
+    if (rc == UTOFU_SUCCESS)
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+            ;
+    party_check(rc, "utofu_get and utofu_poll_mrq");
+}
+
 int main(int argc, char **argv)
 {
-    utofu_vcq_hdl_t vcq;
-    utofu_stadd_t lcl, rmt;
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
-    void *cbdata;
-    int rc;
+    bool gets = argc == 3 && strcmp(argv[2], "get") == 0;
 
-    if (argc != 2)
-        party_usage_error("instr", "give the number of puts");
-    long puts = bench_number("instr", argv[1], 1, 100000000);
+    if (argc != 2 && !gets)
+        party_usage_error("instr", "give a number, and perhaps the word get");
+    long number = bench_number("instr", argv[1], 1, 100000000);
     party_find("instr", 2, 600);
     if (!memory)
         party_fail(1, "no memory");
@@ -32,18 +58,12 @@ int main(int argc, char **argv)
     party_check(utofu_create_vcq_with_cmp_id(0, 0, 0, &vcq), "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
-    utofu_vcq_id_t peer = party_vcq_id(1 - party.rank, 0, 0);
+    peer = party_vcq_id(1 - party.rank, 0, 0);
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
     if (party.rank == 0) {
         party_put_word(vcq, peer, rmt + 64, 1);
-        for (long i = 0; i < puts; i++) {
-            rc = utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE,
-                           NULL);
-            if (rc == UTOFU_SUCCESS)
-                while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
-                    ;
-            party_check(rc, "utofu_put and utofu_poll_tcq");
-        }
+        for (long i = 0; i < number; i++)
+            (gets ? get : put)();
         party_put_word(vcq, peer, rmt, 1);
     } else {
         while (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))

@@ -475,6 +475,103 @@ Test(stadd, asked_stadd_of_another_process_is_what_it_gets)
 
 /* Many and large */
 
+/*
+ * A reserved STag is registered anew, again and again, while a peer puts to it without end and to
+ * memory that stays. The former arrive or fail, each by itself; the latter always arrive, in order.
+ * UT_REREGISTRATIONS: how often.
+ */
+enum { ANEW_STAG = 9, ANEW_STEADY = 64, ANEW_AREA = 4096 };
+
+static void register_anew(const struct ut_end *end, uint64_t times)
+{
+    uint8_t *areas[2] = {ut_pages(ANEW_AREA), ut_pages(ANEW_AREA)};
+    utofu_stadd_t stadd;
+
+    for (uint64_t i = 1; i <= times; i++) {
+        ut_step("registration %llu", (unsigned long long)i);
+        CHECK_OK(utofu_reg_mem_with_stag(end->vcq, areas[i % 2], ANEW_AREA, ANEW_STAG, 0, &stadd));
+        *ut_cell(0) = i;
+        /* the other one gets something through before it goes */
+        for (uint64_t seen = *ut_cell(1); *ut_cell(1) == seen;) {
+            ut_expect_nothing(end->vcq);
+            ut_relax();
+        }
+        if (i < times)
+            CHECK_OK(utofu_dereg_mem(end->vcq, stadd, 0));
+    }
+    *ut_cell(2) = 1;
+    ut_barrier(); /* the last put was there */
+    CHECK_EQ(areas[times % 2][512], 0x77);
+    CHECK_OK(utofu_dereg_mem(end->vcq, stadd, 0));
+}
+
+static void put_without_end(const struct ut_end *end, const struct ut_peer *to)
+{
+    struct ut_comm steady = {.kind = UT_PIGGYBACK8,
+                             .vcq = end->vcq,
+                             .rmt = to->id,
+                             .rmt_stadd = to->stadd + ANEW_STEADY,
+                             .length = 8,
+                             .edata = 1,
+                             .flags = UT_LCL};
+    struct ut_comm anew = {.kind = UT_PUT,
+                           .vcq = end->vcq,
+                           .rmt = to->id,
+                           .lcl_stadd = end->stadd,
+                           .length = 1000,
+                           .edata = 2,
+                           .flags = UT_LCL};
+    uint64_t arrived = 0, failed = 0;
+    bool last = false;
+
+    memset(end->mem, 0x77, 1000);
+    CHECK_OK(utofu_query_stadd(to->id, ANEW_STAG, &anew.rmt_stadd));
+    while (!last) {
+        struct utofu_mrq_notice notice;
+
+        last = *ut_cell(2) != 0;
+        arrived++;
+        steady.data = &arrived;
+        ut_submit(&anew);
+        ut_submit(&steady);
+        int rc = ut_await_mrq(end->vcq, &notice);
+        CHECK(notice.edata == 2 && (rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_RMT_STADD ||
+                                    rc == UTOFU_ERR_MRQ_RMT_MEMORY),
+              "the put to the STag gave %s", ut_rc_name(rc));
+        failed += rc != UTOFU_SUCCESS;
+        *ut_cell(1) += rc == UTOFU_SUCCESS;
+        CHECK_OK(ut_await_mrq(end->vcq, &notice));
+        CHECK_EQ(notice.edata, 1);
+    }
+    printf("%llu puts, of which %llu found nothing registered\n", (unsigned long long)arrived,
+           (unsigned long long)failed);
+    ut_barrier();
+    *ut_cell(3) = arrived;
+}
+
+static void anew_under_traffic(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    if (ut_rank == 0)
+        put_without_end(&end, &peers[1]);
+    else
+        register_anew(&end, ut_env_number("UT_REREGISTRATIONS", 100));
+    ut_barrier();
+    if (ut_rank == 1)
+        CHECK_EQ(*(const uint64_t *)(const void *)(end.mem + ANEW_STEADY), *ut_cell(3));
+    ut_close_all(&end);
+}
+
+Test(stadd, reserved_stag_is_registered_anew_under_traffic)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .timeout_s = 120}, anew_under_traffic, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .nodes = 1, .timeout_s = 120}, anew_under_traffic, NULL);
+}
+
 static void ten_thousand(void *arg)
 {
     enum { COUNT = 10000, STEP = 100 };
