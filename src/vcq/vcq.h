@@ -25,9 +25,6 @@ enum { UT_NO_SLOT = UINT32_MAX };
 
 /* In the flags of a VCQ beside the public ones: it has a struct ut_watch. */
 enum { UT_VCQ_WATCHED = 1 << 7 };
-/* So many polls in a row that find nothing, and the core is offered to others: with more processes
- * than cores, whoever is waited for may need this one. */
-enum { UT_PATIENCE = 512 };
 
 /* Life of a TOQ entry. */
 enum ut_slot_state {
