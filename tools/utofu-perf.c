@@ -7,8 +7,11 @@
  */
 #include "perf/perf.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define KI ((size_t)1024)
 #define MI ((size_t)1048576)
@@ -283,6 +286,19 @@ static void compare_options(void)
     exit(PARTY_USAGE);
 }
 
+/* Before there are other threads: they inherit it. */
+static void go_to_cpu(void)
+{
+    cpu_set_t set;
+
+    party_find(PERF_NAME, 2, perf_options.timeout);
+    uint64_t cpu = perf_options.cpus[party.rank % perf_options.num_cpus];
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+        party_fail(PARTY_USAGE, "--cpus: CPU %u: %s", (unsigned int)cpu, strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     unsigned int row = 0, rows = 0;
@@ -294,6 +310,8 @@ int main(int argc, char **argv)
         return perf_plot(perf_options.plot, perf_options.files, perf_options.num_files);
     if (perf_options.peers)
         return perf_peers();
+    if (perf_options.num_cpus)
+        go_to_cpu();
     party_open(PERF_NAME, 2, perf_options.timeout);
     compare_options();
     if (any_pairs()) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct perf_options perf_options = {
-    .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60};
+    .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60, .rounds = 1};
 
 #define wrong(...) party_usage_error(PERF_NAME, __VA_ARGS__)
 
@@ -26,10 +26,14 @@ static const char help_options[] =
     "  -T, --tnis LIST      TNIs to use, as in 0,1,2 or all (default 0); windows go over\n"
     "                       all of them, the rest takes one for each thread\n"
     "      --target HOW     what a passive side does: poll (default) or sleep\n"
+    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
     "      --json           print JSON\n"
     "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as they\n"
     "                       are installed; without a launcher, for the operations below\n"
+    "      --processes N    with --peers: of barrier and reductions (default 2)\n"
+    "      --rounds N       with --peers: measure all N times, one after the other, and\n"
+    "                       print medians of the numbers and of the ratios (default 1)\n"
     "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with gnuplot;\n"
     "                       what follows are files with results, laid over each other\n"
     "  -q, --quiet          no progress line (there is none but on a terminal)\n"
@@ -138,6 +142,19 @@ static void read_tnis(const char *list)
     free(copy);
 }
 
+static void read_cpus(const char *list)
+{
+    char *copy = strdup(list), *rest = copy, *item;
+
+    perf_options.num_cpus = 0;
+    while ((item = strsep(&rest, ","))) {
+        if (perf_options.num_cpus == PERF_MAX_CPUS)
+            wrong("--cpus names more than %d", PERF_MAX_CPUS);
+        perf_options.cpus[perf_options.num_cpus++] = number("--cpus", item, 0, 1023);
+    }
+    free(copy);
+}
+
 static void read_operation(const char *name)
 {
     if (strcmp(name, "all") == 0) {
@@ -175,6 +192,12 @@ static void check(void)
         for (uint64_t s = 0; s < perf_options.num_sizes; s++)
             if (perf_options.sizes[s] == 0)
                 wrong("--peers takes sizes from 1 byte on");
+        for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+            if (perf_options.processes > 2 && perf_ops[perf_options.ops[o]].kind != PERF_ALL)
+                wrong("--peers measures %s between 2 processes, not %u",
+                      perf_ops[perf_options.ops[o]].name, perf_options.processes);
+    } else if (perf_options.processes || perf_options.rounds > 1) {
+        wrong("--processes and --rounds go with --peers");
     }
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++) {
         const struct perf_op *op = &perf_ops[perf_options.ops[o]];
@@ -197,7 +220,7 @@ static void check(void)
 
 void perf_read_options(int argc, char **argv)
 {
-    enum { STRIDE = 256, TARGET, TIMEOUT, JSON, PEERS, PLOT };
+    enum { STRIDE = 256, TARGET, TIMEOUT, CPUS, JSON, PEERS, PROCESSES, ROUNDS, PLOT };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -209,8 +232,11 @@ void perf_read_options(int argc, char **argv)
         {"tnis", required_argument, NULL, 'T'},
         {"target", required_argument, NULL, TARGET},
         {"timeout", required_argument, NULL, TIMEOUT},
+        {"cpus", required_argument, NULL, CPUS},
         {"json", no_argument, NULL, JSON},
         {"peers", no_argument, NULL, PEERS},
+        {"processes", required_argument, NULL, PROCESSES},
+        {"rounds", required_argument, NULL, ROUNDS},
         {"plot", required_argument, NULL, PLOT},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
@@ -255,11 +281,21 @@ void perf_read_options(int argc, char **argv)
         case TIMEOUT:
             perf_options.timeout = (unsigned int)number("--timeout", optarg, 1, 86400);
             break;
+        case CPUS:
+            read_cpus(optarg);
+            break;
         case JSON:
             perf_options.json = true;
             break;
         case PEERS:
             perf_options.peers = true;
+            break;
+        case PROCESSES:
+            perf_options.processes =
+                (unsigned int)number("--processes", optarg, 2, PERF_MAX_PROCESSES);
+            break;
+        case ROUNDS:
+            perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
             break;
         case PLOT:
             perf_options.plot = optarg;

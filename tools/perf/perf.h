@@ -23,6 +23,9 @@ enum {
     PERF_MAX_THREADS = 64,
     PERF_MAX_WINDOW = 1024,
     PERF_MAX_BLOCKS = 1024,
+    PERF_MAX_CPUS = 64,
+    PERF_MAX_PROCESSES = 1024,
+    PERF_MAX_ROUNDS = 99,
     PERF_MAX_PUT = 16777215,
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
@@ -47,12 +50,16 @@ struct perf_options {
     uint64_t sleeping_target;
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
+    uint64_t cpus[PERF_MAX_CPUS];
+    uint64_t num_cpus;          /* 0: the launcher and the system choose */
     uint64_t all;               /* "all": sizes that an operation cannot do are left out */
     /* not compared: */
     unsigned int timeout;
     bool json;
     bool no_progress;
     bool peers;
+    unsigned int processes; /* of --peers; 0: 2 */
+    unsigned int rounds;
     const char *plot; /* file to draw to; NULL: measure */
     char **files;     /* to draw */
     int num_files;
