@@ -103,7 +103,7 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
 }
 
 /* Does it come in its turn? */
-static bool accepts(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
 {
     struct ut_gate_input *in = &g->in[input];
 
@@ -121,7 +121,6 @@ static bool accepts(struct ut_gate *g, unsigned int input, const struct ut_gate_
         return false;
     }
     in->last_epoch = tag->epoch;
-    in->last_number = tag->number;
     if (in->count == in->capacity && !grow(in)) {
         ut_error("gate", "%s cannot hold more than the %u packets or signals that %s is ahead",
                  ut_gate_name(g->id), in->count, ut_gate_name(tag->src));
@@ -131,18 +130,34 @@ static bool accepts(struct ut_gate *g, unsigned int input, const struct ut_gate_
     return true;
 }
 
-static void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag, uint64_t at,
-                 const struct ut_value *value)
+/* The usual case of accepts(). */
+static inline bool is_next(const struct ut_gate_input *in, const struct ut_gate_tag *tag)
+{
+    return tag->epoch == in->last_epoch && tag->number == in->last_number + 1 &&
+           in->count < in->capacity && !in->failed && (!in->confirmed || tag->epoch >= in->floor);
+}
+
+static inline void filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                          uint64_t at)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_gate_item *item = item_at(in, in->count++);
+
+    item->tag = *tag;
+    item->at = at;
+    in->last_number = tag->number;
+    ut_gate_mark_ready(g);
+}
+
+static inline void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                        uint64_t at, const struct ut_value *value)
 {
     struct ut_gate_input *in = &g->in[input];
 
-    if (!accepts(g, input, tag))
+    if (__builtin_expect(!is_next(in, tag), 0) && !accepts(g, input, tag))
         return;
-    struct ut_gate_item *item = item_at(in, in->count++);
-    item->tag = *tag;
-    item->at = at;
-    ut_value_copy(&item->value, value);
-    ut_gate_mark_ready(g);
+    ut_value_copy(&item_at(in, in->count)->value, value);
+    filled(g, input, tag, at);
 }
 
 void ut_gate_free_inputs(struct ut_gate *g)
@@ -208,10 +223,12 @@ void ut_gate_take_strays(struct ut_gate *g)
     }
 }
 
-void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
-                     const struct ut_value *value)
+/* One that the gate is not set for, or in a process that is watched. */
+static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned int input,
+                                                  const struct ut_gate_tag *tag,
+                                                  const struct ut_value *value)
 {
-    struct ut_watch *w = g->epoch > 0 ? ut_gate_watch_of(g) : NULL; /* 0: never was allocated */
+    struct ut_watch *w = g->home ? ut_gate_watch_of(g) : NULL;
     uint64_t at = w ? ut_watch_now() : 0;
 
     if (g->set && g->in[input].src == tag->src)
@@ -222,18 +239,40 @@ void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate
         ut_watch_gate_arrive(w, g, input, tag, at);
 }
 
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value)
+{
+    if (__builtin_expect(g->set && g->in[input].src == tag->src && !ut_gate_watch_of(g), 1))
+        push(g, input, tag, 0, value);
+    else
+        deliver_any(g, input, tag, value);
+}
+
+struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (!g->set || in->src != tag->src || !is_next(in, tag) || ut_gate_watch_of(g))
+        return NULL;
+    return &item_at(in, in->count)->value;
+}
+
+void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+{
+    filled(g, input, tag, 0);
+}
+
 static bool is_wired(const struct ut_gate_input *in)
 {
     return in->src != UTOFU_VBG_ID_NULL;
 }
 
-/* Something can be taken. */
-static bool is_there(struct ut_gate_input *in)
+bool ut_gate_is_there(struct ut_gate_input *in)
 {
     if (in->count == 0 || !in->confirmed)
         return in->failed;
     struct ut_gate_item *item = item_at(in, 0);
-    if (item->tag.last) {
+    if (__builtin_expect(item->tag.last, 0)) {
         in->failed = true;
         in->culprit = item->value.u[0];
         clear_input(in);
@@ -256,15 +295,6 @@ static void take(struct ut_gate_input *in, struct ut_value *value)
     }
     ut_value_copy(value, &item_at(in, 0)->value);
     drop_first(in);
-}
-
-bool ut_gate_is_complete(struct ut_gate *g)
-{
-    for (int i = 0; i < UT_NUM_INPUTS; i++) {
-        if (is_wired(&g->in[i]) && !is_there(&g->in[i]))
-            return false;
-    }
-    return true;
 }
 
 static void watch_consumed(struct ut_gate *g, struct ut_watch *w)
@@ -341,7 +371,7 @@ void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
 
 /* The usual gate has a signal and a packet: the one is combined into the other where it lies, and
  * sent from there. */
-static bool fire_in_place(struct ut_gate *g)
+static inline bool fire_in_place(struct ut_gate *g)
 {
     struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL], *packets = &g->in[UT_INPUT_PACKET];
 
@@ -358,17 +388,12 @@ static bool fire_in_place(struct ut_gate *g)
     return true;
 }
 
-static bool fire_once(struct ut_gate *g)
+/* What the rest do: an input that is not wired, or has failed. */
+static __attribute__((noinline)) bool fire_any(struct ut_gate *g)
 {
-    const struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL];
-    const struct ut_gate_input *packets = &g->in[UT_INPUT_PACKET];
+    bool any_item = g->in[UT_INPUT_SIGNAL].count > 0 || g->in[UT_INPUT_PACKET].count > 0;
     struct ut_value value;
 
-    if (!ut_gate_is_complete(g))
-        return false;
-    if (fire_in_place(g))
-        return true;
-    bool any_item = signals->count > 0 || packets->count > 0;
     if (!ut_gate_take_all(g, &value))
         return false;
     if (!any_item) {
@@ -379,19 +404,17 @@ static bool fire_once(struct ut_gate *g)
     return true;
 }
 
-void ut_gate_run(struct ut_gates *t)
+void ut_gate_run_ready(struct ut_gates *t)
 {
-    if (t->running)
-        return; /* further up the stack, which goes on */
     t->running = true;
     while (t->ready) {
         unsigned int index = (unsigned int)__builtin_ctzll(t->ready);
         struct ut_gate *g = &t->gate[index];
         t->ready &= ~(1ull << index);
-        if (!g->set || ut_gate_is_start(index))
-            continue;
-        while (!g->gone && fire_once(g))
-            continue;
+        while (g->set && !g->gone && ut_gate_is_complete(g)) {
+            if (!fire_in_place(g) && !fire_any(g))
+                break;
+        }
     }
     t->running = false;
 }

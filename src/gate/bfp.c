@@ -87,12 +87,23 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     trim(b);
 }
 
+/* Most numbers have one or two. */
+static inline void copy_limbs(void *to, const void *from, unsigned int count)
+{
+    if (count == 1)
+        memcpy(to, from, sizeof(uint64_t));
+    else if (count == 2)
+        memcpy(to, from, 2 * sizeof(uint64_t));
+    else
+        memcpy(to, from, count * sizeof(uint64_t));
+}
+
 void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
 {
     to->flags = from->flags;
     to->first = from->first;
     to->count = from->count;
-    memcpy(&to->limb[to->first], &from->limb[from->first], from->count * sizeof(uint64_t));
+    copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
 }
 
 void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
@@ -100,8 +111,9 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     unsigned int a_end = a->first + a->count, b_end = b->first + b->count;
     unsigned int first = a->first < b->first ? a->first : b->first;
     unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* room for the carry */
-    uint64_t sum[UT_BFP_LIMBS + 1];
-    unsigned int carry = 0;
+    unsigned int last = end > UT_BFP_LIMBS ? UT_BFP_LIMBS : end;
+    const uint64_t a_above = extension(a), b_above = extension(b);
+    uint64_t carry = 0;
 
     a->flags |= b->flags;
     if (b->count == 0)
@@ -112,22 +124,23 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
         a->flags = flags;
         return;
     }
-    for (unsigned int i = first; i < end; i++) {
-        unsigned __int128 s = (unsigned __int128)limb_at(a, i) + limb_at(b, i) + carry;
-        sum[i] = (uint64_t)s;
-        carry = (unsigned int)(s >> 64);
+    for (unsigned int i = first; i < last; i++) {
+        uint64_t x = i < a->first ? 0 : i < a_end ? a->limb[i] : a_above;
+        uint64_t y = i < b->first ? 0 : i < b_end ? b->limb[i] : b_above;
+        unsigned __int128 s = (unsigned __int128)x + y + carry;
+        a->limb[i] = (uint64_t)s;
+        carry = (uint64_t)(s >> 64);
     }
-    if (end > UT_BFP_LIMBS) {
-        end = UT_BFP_LIMBS;
-        if (sum[end] != sign_extension(sum[end - 1])) {
-            a->flags |= sum[end] >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+    if (end > last) {
+        uint64_t top = a_above + b_above + carry; /* of a limb that there is no room for */
+        if (top != sign_extension(a->limb[last - 1])) {
+            a->flags |= top >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
             a->first = a->count = 0;
             return;
         }
     }
     a->first = (uint8_t)first;
-    a->count = (uint8_t)(end - first);
-    memcpy(&a->limb[first], &sum[first], (end - first) * sizeof(uint64_t));
+    a->count = (uint8_t)(last - first);
     trim(a);
 }
 
@@ -217,7 +230,7 @@ size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out)
     const uint8_t head[8] = {b->flags, b->first, b->count};
 
     memcpy(out, head, sizeof(head));
-    memcpy(out + sizeof(head), &b->limb[b->first], b->count * sizeof(uint64_t));
+    copy_limbs(out + sizeof(head), &b->limb[b->first], b->count);
     return sizeof(head) + b->count * sizeof(uint64_t);
 }
 
@@ -228,6 +241,6 @@ size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size)
     b->flags = in[0];
     b->first = in[1];
     b->count = in[2];
-    memcpy(&b->limb[b->first], in + 8, b->count * sizeof(uint64_t));
+    copy_limbs(&b->limb[b->first], in + 8, b->count);
     return 8 + b->count * sizeof(uint64_t);
 }

@@ -28,6 +28,12 @@ static enum ut_gate_kind kind_of(unsigned int op)
                                          : UT_KIND_UINT64;
 }
 
+static bool is_alone(const struct ut_gate *g)
+{
+    return g->in[UT_INPUT_SIGNAL].src == UTOFU_VBG_ID_NULL &&
+           g->in[UT_INPUT_PACKET].src == UTOFU_VBG_ID_NULL;
+}
+
 int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
 {
     struct ut_gate *g = enter_circuit(id);
@@ -42,7 +48,13 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     g->active = true;
     g->kind = (uint8_t)kind_of(value->op);
     g->idle_polls = 0;
-    ut_value_copy(&g->mine, value);
+    if (is_alone(g)) {
+        ut_value_copy(&g->mine, value);
+    } else { /* what comes in is the result */
+        g->mine.op = value->op;
+        g->mine.count = value->count;
+        g->mine.status = value->status;
+    }
     if (g->gone) {
         ut_value_broken(&g->mine, g->culprit);
     } else {

@@ -57,8 +57,10 @@ struct ut_gate_stray {
     struct ut_gate_item item;
 };
 
+struct ut_gates;
 struct ut_gate {
     utofu_vbg_id_t id;
+    struct ut_gates *home; /* of its TNI; NULL: never allocated */
     uint16_t tni, index;
     uint16_t owner; /* index of the start gate that it was allocated with */
     bool allocated; /* written atomically: other TNIs look */
@@ -98,7 +100,7 @@ struct ut_gate_parcel {
 
 struct ut_gates {
     struct ut_vcq *vcq; /* set once, atomically */
-    uint64_t ready;     /* bit per gate: may be able to fire */
+    uint64_t ready;     /* bit per relay gate: may be able to fire */
     bool running;
     unsigned int num_allocated;
     struct ut_gate gate[UT_NUM_GATES];
@@ -125,7 +127,7 @@ static inline bool ut_gate_is_allocated(const struct ut_gate *g)
 
 static inline struct ut_watch *ut_gate_watch_of(const struct ut_gate *g)
 {
-    return ut_gates[g->tni].vcq->watch;
+    return g->home->vcq->watch;
 }
 
 /* inbox.c: locks and other TNIs */
@@ -156,13 +158,26 @@ void ut_gate_free_inputs(struct ut_gate *g);
 void ut_gate_take_strays(struct ut_gate *g);
 void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                      const struct ut_value *value);
+/* The same in two steps: where the value is to be put, and that it is there. NULL: something is not
+ * as usual, deliver it. */
+struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
+void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
 /* The source's epoch is known: what is older does not count. */
 void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
 /* Is it wired, and nothing has come? */
 bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+/* Can something be taken? */
+bool ut_gate_is_there(struct ut_gate_input *in);
 /* Can everything be taken that is wired? */
-bool ut_gate_is_complete(struct ut_gate *g);
+static inline bool ut_gate_is_complete(struct ut_gate *g)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (g->in[i].src != UTOFU_VBG_ID_NULL && !ut_gate_is_there(&g->in[i]))
+            return false;
+    }
+    return true;
+}
 /* Takes one from each input and combines them; false: none is wired. */
 bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
 void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value);
@@ -171,10 +186,16 @@ void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit);
 /* Lets the gate fire if it can, later. */
 static inline void ut_gate_mark_ready(struct ut_gate *g)
 {
-    ut_gates[g->tni].ready |= 1ull << g->index;
+    if (!ut_gate_is_start(g->index))
+        g->home->ready |= 1ull << g->index;
 }
 /* Lets every gate fire that can. */
-void ut_gate_run(struct ut_gates *t);
+void ut_gate_run_ready(struct ut_gates *t);
+static inline void ut_gate_run(struct ut_gates *t)
+{
+    if (t->ready && !t->running) /* running: further up the stack, which goes on */
+        ut_gate_run_ready(t);
+}
 
 /* net.c: packets and messages */
 void ut_gate_find_links(struct ut_gate *g);
@@ -183,7 +204,11 @@ void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool l
  * waited: a barrier communication waits for it. */
 void ut_gate_ask(struct ut_gate *g, bool waited);
 /* The same where the epoch is not known yet. */
-void ut_gate_ask_first(struct ut_gate *g);
+static inline void ut_gate_ask_first(struct ut_gate *g)
+{
+    if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
+        ut_gate_ask(g, false);
+}
 enum ut_gate_answer {
     UT_ANSWER_VALID = 1,
     UT_ANSWER_ALLOCATED = 2,

@@ -122,12 +122,6 @@ void ut_gate_ask(struct ut_gate *g, bool waited)
         ut_gate_fail_input(g, UT_INPUT_PACKET, in->src);
 }
 
-void ut_gate_ask_first(struct ut_gate *g)
-{
-    if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
-        ut_gate_ask(g, false);
-}
-
 /*
  * Receiving
  */
@@ -169,13 +163,17 @@ void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
                               .last = m->last != 0};
     if (g->src_link != link || ut_vbg_id_gate(tag.src) != m->src)
         tag.src = gate_behind(link, m->src);
-    if (!ut_value_unpack(&value, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
-        (tag.last && value.status != UT_VALUE_BROKEN)) {
+    struct ut_value *room = ut_gate_room(g, UT_INPUT_PACKET, &tag), *v = room ? room : &value;
+    if (!ut_value_unpack(v, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
+        (tag.last && v->status != UT_VALUE_BROKEN)) {
         ut_error("gate", "%s got a packet of %s that makes no sense",
                  ut_gate_name(ut_gate_own_id(link->vcq->tni, m->dst)), ut_gate_name(tag.src));
         return;
     }
-    ut_gate_deliver(g, UT_INPUT_PACKET, &tag, &value);
+    if (room)
+        ut_gate_filled(g, UT_INPUT_PACKET, &tag);
+    else
+        ut_gate_deliver(g, UT_INPUT_PACKET, &tag, &value);
     ut_gate_ask_first(g);
     ut_gate_run(t);
 }

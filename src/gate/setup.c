@@ -46,6 +46,7 @@ static void take_gate(struct ut_gates *t, unsigned int tni, unsigned int index,
     struct ut_gate *g = &t->gate[index];
 
     g->id = ut_gate_own_id(tni, index);
+    g->home = t;
     g->tni = (uint16_t)tni;
     g->index = (uint16_t)index;
     g->owner = start->index;

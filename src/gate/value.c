@@ -38,11 +38,8 @@ void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit)
     v->u[0] = culprit;
 }
 
-void ut_value_copy(struct ut_value *to, const struct ut_value *from)
+void ut_value_copy_data(struct ut_value *to, const struct ut_value *from)
 {
-    to->op = from->op;
-    to->count = from->count;
-    to->status = from->status;
     if (ut_op_is_double(from->op)) {
         for (unsigned int i = 0; i < from->count; i++)
             ut_bfp_copy(&to->f[i], &from->f[i]);
