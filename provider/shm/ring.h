@@ -3,10 +3,11 @@
  * The ring of an endpoint: many producers in many processes, one consumer, no locks.
  *
  * A producer claims the slot at the tail by compare-and-swap on the slot's own state, with its name
- * in it; the tail is a hint, which it moves along when the slot is published, and whoever sees it lag
- * does as well. Nothing stands between claim and publication but filling the slot: the consumer
+ * in it; the tail is a hint, which it moves along when the slot is published, and whoever sees it
+ * lag does as well. Nothing stands between claim and publication but filling the slot: the consumer
  * watches that line, and would take it away from the producer. So a producer that is killed leaves
- * at most a slot that says who claimed it, which the consumer skips once it knows of the death. Slots are published by a store with release and freed for the next lap the same way.
+ * at most a slot that says who claimed it, which the consumer skips once it knows of the death.
+ * Slots are published by a store with release and freed for the next lap the same way.
  */
 #ifndef SP_RING_H
 #define SP_RING_H

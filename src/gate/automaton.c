@@ -103,7 +103,8 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
 }
 
 /* Does it come in its turn? */
-static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input,
+                                              const struct ut_gate_tag *tag)
 {
     struct ut_gate_input *in = &g->in[input];
 

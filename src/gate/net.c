@@ -138,10 +138,8 @@ static utofu_vbg_id_t gate_behind(const struct ut_link *link, unsigned int index
     struct ut_vcq_ident vcq;
 
     ut_vcq_id_unpack(link->peer, &vcq);
-    struct ut_vbg_ident gate = {.coords = vcq.coords,
-                                .tni = vcq.cmp,
-                                .local_rank = vcq.cq,
-                                .gate = (uint16_t)index};
+    struct ut_vbg_ident gate = {
+        .coords = vcq.coords, .tni = vcq.cmp, .local_rank = vcq.cq, .gate = (uint16_t)index};
     return ut_vbg_id_pack(&gate);
 }
 

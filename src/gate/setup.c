@@ -98,7 +98,6 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids)
     return rc;
 }
 
-
 static void release(struct ut_gates *t, struct ut_gate *g)
 {
     ut_gate_free_inputs(g);

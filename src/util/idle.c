@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum {
-    YIELD_EVERY = 8,      /* so many polls, as long as nobody else wants the core */
+    YIELD_EVERY = 8,        /* so many polls, as long as nobody else wants the core */
     SOMEBODY_RAN_NS = 1500, /* a yield that took longer than it does alone */
 };
 

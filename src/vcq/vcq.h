@@ -82,6 +82,7 @@ struct ut_vcq {
         int provider;
         uint32_t max_inline;
     } eps[UT_NUM_PROVIDERS];
+    uint32_t unattended;      /* looks at it without a background thread */
     uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
     bool unflushed;           /* PROV_MORE was used since the last flush */
 

@@ -80,11 +80,15 @@ static const struct operation {
     const char *name;
     void (*once)(const struct run *r);
     int windowed, all; /* all: a collective operation */
-    long bytes; /* of every row; 0: the sizes */
+    long bytes;        /* of every row; 0: the sizes */
 } operations[] = {
-    {"put-local-lat", put, 0, 0, 0}, {"put-bw", put, 1, 0, 0},       {"get-lat", get, 0, 0, 0},
-    {"armw-lat", add, 0, 0, 8},      {"barrier", barrier, 0, 1, -1},
-    {"reduce-uint64", sum_uint64, 0, 1, 0}, {"reduce-double", sum_double, 0, 1, 0},
+    {"put-local-lat", put, 0, 0, 0},
+    {"put-bw", put, 1, 0, 0},
+    {"get-lat", get, 0, 0, 0},
+    {"armw-lat", add, 0, 0, 8},
+    {"barrier", barrier, 0, 1, -1},
+    {"reduce-uint64", sum_uint64, 0, 1, 0},
+    {"reduce-double", sum_double, 0, 1, 0},
 };
 
 /* A library that does not yield takes long where processes share cores. */

@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Session chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts; the arriving put starts the descriptor
- * that the next process has queued, and so on round. A sample is one hop.
+ * Chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts. In session mode the arriving put starts the
+ * descriptor that the next process has queued, and so on round; otherwise each process waits for
+ * the notice and puts. A sample is one hop.
  */
 
 enum { CHAIN_QUEUED = 1024 };
@@ -20,7 +21,7 @@ static struct {
     size_t size;
 } chain;
 
-void perf_chain_set_up(void)
+static void set_up(unsigned long relay_flags)
 {
     struct {
         utofu_vcq_id_t id;
@@ -37,8 +38,9 @@ void perf_chain_set_up(void)
     if (!chain.buffer || !all)
         party_fail(1, "no memory for %zu bytes", chain.size);
     memset(chain.buffer, 0, chain.size);
-    party_check(utofu_create_vcq(tni, party.rank ? UTOFU_VCQ_FLAG_SESSION_MODE : 0, &chain.vcq),
-                party.rank ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
+    unsigned long flags = party.rank ? relay_flags : 0;
+    party_check(utofu_create_vcq(tni, flags, &chain.vcq),
+                flags ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
     party_check(utofu_query_vcq_id(chain.vcq, &mine.id), "utofu_query_vcq_id");
     party_check(utofu_reg_mem(chain.vcq, chain.buffer, chain.size, 0, &chain.stadd),
                 "utofu_reg_mem");
@@ -47,6 +49,16 @@ void perf_chain_set_up(void)
     chain.next = all[next].id;
     chain.next_stadd = all[next].stadd;
     free(all);
+}
+
+void perf_chain_set_up(void)
+{
+    set_up(UTOFU_VCQ_FLAG_SESSION_MODE);
+}
+
+void perf_relay_set_up(void)
+{
+    set_up(0);
 }
 
 void perf_chain_tear_down(void)
@@ -66,7 +78,14 @@ static void chain_put(size_t size, unsigned long flags)
     party_check(rc, "utofu_put");
 }
 
-static void chain_first(struct perf_worker *w)
+/* What travels says how often it was sent, for relays that watch their memory. */
+static void stamp(uint64_t round, size_t size)
+{
+    if (size >= sizeof(round))
+        memcpy(chain.buffer, &round, sizeof(round));
+}
+
+static void chain_first(struct perf_worker *w, unsigned long flags)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
     double begin = perf_now(), first = begin;
@@ -74,7 +93,8 @@ static void chain_first(struct perf_worker *w)
     for (uint64_t i = 0; i < total; i++) {
         if (i == w->run.warmup)
             first = begin;
-        chain_put(w->run.size, UTOFU_ONESIDED_FLAG_SPS(1));
+        stamp(i + 1, w->run.size);
+        chain_put(w->run.size, flags);
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         double end = perf_now();
         perf_sample(w, i, (end - begin) / party.size);
@@ -85,13 +105,17 @@ static void chain_first(struct perf_worker *w)
     w->bytes = w->messages * w->run.size;
 }
 
+static unsigned long link_flags(void)
+{
+    return party.rank == party.size - 1 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
+                                        : UTOFU_ONESIDED_FLAG_SPS(1);
+}
+
 static void chain_link(const struct perf_run *run)
 {
     uint64_t total = run->warmup + run->iterations, queued = 0;
-    unsigned long flags = UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
+    unsigned long flags = link_flags() | UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
 
-    flags |= party.rank == party.size - 1 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
-                                          : UTOFU_ONESIDED_FLAG_SPS(1);
     for (uint64_t sent = 0; sent < total; sent++) {
         for (; queued < total && queued - sent < CHAIN_QUEUED; queued++)
             chain_put(run->size, flags);
@@ -99,12 +123,46 @@ static void chain_link(const struct perf_run *run)
     }
 }
 
+/* The program does something else, and comes back when all that it had queued has gone through. */
+static void chain_link_unattended(const struct perf_run *run)
+{
+    uint64_t *arrived = (uint64_t *)(void *)chain.buffer;
+    uint64_t total = run->warmup + run->iterations;
+
+    if (run->size < sizeof(*arrived))
+        party_fail(PARTY_USAGE, "session-chain takes 8 bytes or more where relays do not poll");
+    for (uint64_t queued = 0; queued < total;) {
+        uint64_t end = queued + CHAIN_QUEUED < total ? queued + CHAIN_QUEUED : total;
+        for (; queued < end; queued++)
+            chain_put(run->size, link_flags());
+        while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < queued)
+            perf_be_busy();
+    }
+    *arrived = 0; /* for the next size */
+}
+
 void perf_chain_run(struct perf_worker *worker)
 {
     if (party.rank == 0)
-        chain_first(worker);
-    else
+        chain_first(worker, UTOFU_ONESIDED_FLAG_SPS(1));
+    else if (perf_options.target == PERF_POLLS)
         chain_link(&worker->run);
+    else
+        chain_link_unattended(&worker->run);
+}
+
+void perf_relay_run(struct perf_worker *worker)
+{
+    uint64_t total = worker->run.warmup + worker->run.iterations;
+
+    if (party.rank == 0) {
+        chain_first(worker, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        return;
+    }
+    for (uint64_t i = 0; i < total; i++) {
+        perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
+        chain_put(worker->run.size, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    }
 }
 
 /*

@@ -25,8 +25,12 @@ static const char help_options[] =
     "  -t, --threads N      threads of each process, with VCQs of their own (default 1)\n"
     "  -T, --tnis LIST      TNIs to use, as in 0,1,2 or all (default 0); windows go over\n"
     "                       all of them, the rest takes one for each thread\n"
-    "      --target HOW     what a passive side does: poll (default) or sleep\n"
-    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over\n"
+    "      --target HOW     what a passive side, or a relay of session-chain, does: poll\n"
+    "                       (default); sleep or compute, without a call of the library\n"
+    "      --exclusive      VCQs of pairs with a CQ of their own, as far as there are any\n"
+    "                       (UTOFU_NUM_EXCLUSIVE_CQS)\n"
+    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over, and\n"
+    "                       its further threads on those behind it\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
     "      --json           print JSON\n"
     "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as they\n"
@@ -40,7 +44,8 @@ static const char help_options[] =
     "  -h, --help           print this text\n"
     "  -V, --version        print the version\n\n"
     "A latency is the time of one operation, or half a round trip where two answer each\n"
-    "other (put-lat, put-mem-lat, piggyback-lat); of a window, its time divided by the\n"
+    "other (put-lat, put-mem-lat, piggyback-lat; ping-pong is the whole); of a window, its time "
+    "divided by the\n"
     "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
     "What --peers compares with:\n";
 
@@ -142,6 +147,17 @@ static void read_tnis(const char *list)
     free(copy);
 }
 
+static uint64_t read_target(const char *how)
+{
+    static const char *const names[] = {
+        [PERF_POLLS] = "poll", [PERF_SLEEPS] = "sleep", [PERF_COMPUTES] = "compute"};
+
+    for (uint64_t t = 0; t < sizeof(names) / sizeof(names[0]); t++)
+        if (strcmp(how, names[t]) == 0)
+            return t;
+    wrong("--target takes poll, sleep or compute, not '%s'", how);
+}
+
 static void read_cpus(const char *list)
 {
     char *copy = strdup(list), *rest = copy, *item;
@@ -220,7 +236,7 @@ static void check(void)
 
 void perf_read_options(int argc, char **argv)
 {
-    enum { STRIDE = 256, TARGET, TIMEOUT, CPUS, JSON, PEERS, PROCESSES, ROUNDS, PLOT };
+    enum { STRIDE = 256, TARGET, EXCLUSIVE, TIMEOUT, CPUS, JSON, PEERS, PROCESSES, ROUNDS, PLOT };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -231,6 +247,7 @@ void perf_read_options(int argc, char **argv)
         {"threads", required_argument, NULL, 't'},
         {"tnis", required_argument, NULL, 'T'},
         {"target", required_argument, NULL, TARGET},
+        {"exclusive", no_argument, NULL, EXCLUSIVE},
         {"timeout", required_argument, NULL, TIMEOUT},
         {"cpus", required_argument, NULL, CPUS},
         {"json", no_argument, NULL, JSON},
@@ -274,9 +291,10 @@ void perf_read_options(int argc, char **argv)
             read_tnis(optarg);
             break;
         case TARGET:
-            if (strcmp(optarg, "poll") != 0 && strcmp(optarg, "sleep") != 0)
-                wrong("--target takes poll or sleep, not '%s'", optarg);
-            perf_options.sleeping_target = strcmp(optarg, "sleep") == 0;
+            perf_options.target = read_target(optarg);
+            break;
+        case EXCLUSIVE:
+            perf_options.exclusive = 1;
             break;
         case TIMEOUT:
             perf_options.timeout = (unsigned int)number("--timeout", optarg, 1, 86400);

@@ -148,7 +148,8 @@ static void end_note(void)
 
 static void run_column(const struct reader *r, uint64_t iterations)
 {
-    char numbers[4][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "", sizes[PERF_MAX_SIZES][24];
+    char numbers[4][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "",
+                                              sizes[PERF_MAX_SIZES][24];
     const char *argv[MAX_ARGS];
     size_t n = 0, at = 0;
 
@@ -250,8 +251,7 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
     for (unsigned int c = 1; c < num_columns; c++) {
         double theirs = median_of(c, s, false), ratio = median_of(c, s, true);
         if (perf_options.json && theirs > 0)
-            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs,
-                   ratio);
+            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs, ratio);
         else if (perf_options.json)
             printf(", \"%s\": null", columns[c].name);
         else if (theirs > 0)

@@ -34,6 +34,9 @@ enum {
 
 struct perf_op;
 
+/* What a side does that only receives. */
+enum perf_target { PERF_POLLS, PERF_SLEEPS, PERF_COMPUTES };
+
 /* Everything here has to be equal in all processes. */
 struct perf_options {
     size_t sizes[PERF_MAX_SIZES];
@@ -47,12 +50,13 @@ struct perf_options {
     uint64_t num_tnis;
     uint64_t blocks;
     uint64_t stride; /* 0: twice the size */
-    uint64_t sleeping_target;
+    uint64_t target; /* enum perf_target */
+    uint64_t exclusive;
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
     uint64_t cpus[PERF_MAX_CPUS];
-    uint64_t num_cpus;          /* 0: the launcher and the system choose */
-    uint64_t all;               /* "all": sizes that an operation cannot do are left out */
+    uint64_t num_cpus; /* 0: the launcher and the system choose */
+    uint64_t all;      /* "all": sizes that an operation cannot do are left out */
     /* not compared: */
     unsigned int timeout;
     bool json;
@@ -130,6 +134,7 @@ void perf_pairs_close(void);
 struct perf_worker *perf_pairs_workers(void);
 void perf_put_notice_origin(struct perf_worker *worker);
 void perf_put_notice_target(struct perf_worker *worker);
+void perf_ping_origin(struct perf_worker *worker);
 void perf_put_memory_origin(struct perf_worker *worker);
 void perf_put_memory_target(struct perf_worker *worker);
 void perf_piggyback_origin(struct perf_worker *worker);
@@ -143,11 +148,15 @@ void perf_window_both(struct perf_worker *worker);
 void perf_stride_origin(struct perf_worker *worker);
 /* Makes progress, or sleeps, until the origin says stop. */
 void perf_passive_target(struct perf_worker *worker);
+/* Sleeps or computes for a moment, as --target says: without a call of the library. */
+void perf_be_busy(void);
 
 /* circuits.c: what all processes do together */
 void perf_chain_set_up(void);
 void perf_chain_run(struct perf_worker *worker);
 void perf_chain_tear_down(void);
+void perf_relay_set_up(void);
+void perf_relay_run(struct perf_worker *worker);
 void perf_circuit_set_up(void);
 void perf_barrier_run(struct perf_worker *worker);
 void perf_reduce_uint64_run(struct perf_worker *worker);
