@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { UT_LEAST_PATIENCE = 2, UT_MOST_PATIENCE = 512 }; /* polls */
+enum { UT_LEAST_PATIENCE = 3, UT_MOST_PATIENCE = 512 }; /* polls */
 
 /* Call it, with no lock held, after so many polls in vain one after the other. */
 void ut_idle(uint32_t polls);

@@ -60,6 +60,11 @@ def group_busy():
                "--target", "compute", "put-rate", UTOFU_NUM_EXCLUSIVE_CQS="2")
     check("exclusive_vcqs_of_two_threads_are_measured", done.returncode == 0 and
           json.loads(done.stdout)["results"][0]["samples"] == 100, done.stderr)
+    for n in (2, 3, 8):
+        done = run(RUN, "-n", str(n), PERF, "--json", "-q", "-n", "200", "--circuit", "star",
+                   "barrier", "reduce-double", "reduce-uint64")
+        check(f"a_star_of_{n}_gives_everybody_the_sum", done.returncode == 0 and
+              len(json.loads(done.stdout)["results"]) == 3, done.stderr)
     cpu = str(min(os.sched_getaffinity(0)))
     done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "50", "-t", "2", "--cpus", cpu, "put-lat",
                "-s", "8")
@@ -87,6 +92,7 @@ def group_bad():
             (2, ["--target", "work", "armw-lat"], "takes poll, sleep or compute"),
             (2, ["--target", "compute", "-s", "4", "session-chain"], "8 bytes or more"),
             (2, ["--cpus", "0,x", "put-lat"], "takes a number"),
+            (2, ["--circuit", "ring", "barrier"], "butterfly or star"),
             (2, ["--cpus", "1023", "put-lat"], "CPU 1023"),
             (0, ["--plot"], "takes a value"),
             (0, ["--plot", "x.gif", "a.json"], ".png, .svg or .pdf"),

@@ -227,11 +227,61 @@ static size_t gate_sending(uint32_t r, int64_t to)
     return 0;
 }
 
+typedef utofu_vbg_id_t gate_list[MAX_ROUNDS];
+
+static void wire_butterfly(struct utofu_vbg_setting settings[], const gate_list *all)
+{
+    struct round rounds[MAX_ROUNDS];
+
+    rounds_of(party.rank, rounds);
+    for (size_t g = 0; g < num_gates; g++) {
+        size_t before = (g + num_gates - 1) % num_gates;
+        int64_t from = rounds[before].from, to = rounds[g].to;
+        bool alone = num_gates == 1;
+        settings[g].src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before];
+        settings[g].dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates];
+        if (from != NOBODY)
+            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
+        if (to != NOBODY)
+            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
+    }
+}
+
+/*
+ * The other circuit, a star: where processes share CPUs, each waits for its turn anyway, and here
+ * one turn is enough to get the last result and to start the next communication. The signal of rank
+ * 0 goes through its gates one after the other: gate i collects from rank i, the last of these
+ * sends to rank 1, and those behind it to the others.
+ */
+static size_t star_gates(void)
+{
+    return party.rank == 0 ? 2 * (size_t)party.size - 2 : 1;
+}
+
+static void wire_star(struct utofu_vbg_setting settings[], const gate_list *all)
+{
+    uint32_t last = party.size - 1; /* of the gates that collect */
+
+    if (party.rank > 0) {
+        settings[0].dst_rmt_vbg_id = all[0][party.rank];
+        settings[0].src_rmt_vbg_id = all[0][last + party.rank - 1];
+        return;
+    }
+    for (uint32_t g = 0; g < num_gates; g++) {
+        settings[g].src_lcl_vbg_id = gates[(g + num_gates - 1) % num_gates];
+        settings[g].dst_lcl_vbg_id = gates[(g + 1) % num_gates];
+        if (g > 0 && g <= last)
+            settings[g].src_rmt_vbg_id = all[g][0];
+        if (g >= last)
+            settings[g].dst_rmt_vbg_id = all[g - last + 1][0];
+    }
+}
+
 void perf_circuit_set_up(void)
 {
     struct utofu_vbg_setting settings[MAX_ROUNDS];
     struct round rounds[MAX_ROUNDS];
-    utofu_vbg_id_t(*all)[MAX_ROUNDS] = calloc(party.size, sizeof(*all));
+    gate_list *all = calloc(party.size, sizeof(*all));
     utofu_tni_id_t *tnis;
     size_t num_tnis;
 
@@ -243,26 +293,24 @@ void perf_circuit_set_up(void)
     utofu_tni_id_t tni = tnis[perf_options.tnis[0] % num_tnis];
     free(tnis);
 
-    num_gates = rounds_of(party.rank, rounds);
+    if (perf_options.star && party.size > PERF_MAX_STAR)
+        party_fail(PARTY_USAGE, "a star has up to %d processes, not %u", PERF_MAX_STAR, party.size);
+    num_gates = perf_options.star ? star_gates() : rounds_of(party.rank, rounds);
     party_check(utofu_alloc_vbg(tni, num_gates, 0, gates), "utofu_alloc_vbg");
     party_gather(gates, sizeof(gates), all, false);
-    for (size_t g = 0; g < num_gates; g++) {
-        size_t before = (g + num_gates - 1) % num_gates;
-        int64_t from = rounds[before].from, to = rounds[g].to;
-        bool alone = num_gates == 1;
+    for (size_t g = 0; g < num_gates; g++)
         settings[g] = (struct utofu_vbg_setting){
             .vbg_id = gates[g],
-            .src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before],
-            .dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates],
+            .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
             .src_rmt_vbg_id = UTOFU_VBG_ID_NULL,
             .dst_rmt_vbg_id = UTOFU_VBG_ID_NULL,
             .dst_path_coords = {UTOFU_PATH_COORD_NULL},
         };
-        if (from != NOBODY)
-            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
-        if (to != NOBODY)
-            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
-    }
+    if (perf_options.star)
+        wire_star(settings, all);
+    else
+        wire_butterfly(settings, all);
     party_check(utofu_set_vbg(settings, num_gates), "utofu_set_vbg");
     free(all);
     party_barrier(); /* the circuit is whole when all have set theirs */

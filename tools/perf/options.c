@@ -29,6 +29,8 @@ static const char help_options[] =
     "                       (default); sleep or compute, without a call of the library\n"
     "      --exclusive      VCQs of pairs with a CQ of their own, as far as there are any\n"
     "                       (UTOFU_NUM_EXCLUSIVE_CQS)\n"
+    "      --circuit SHAPE  of barrier and reductions: butterfly (default), or star, which\n"
+    "                       is better with more processes than CPUs, up to 17 of them\n"
     "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over, and\n"
     "                       its further threads on those behind it\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
@@ -236,7 +238,19 @@ static void check(void)
 
 void perf_read_options(int argc, char **argv)
 {
-    enum { STRIDE = 256, TARGET, EXCLUSIVE, TIMEOUT, CPUS, JSON, PEERS, PROCESSES, ROUNDS, PLOT };
+    enum {
+        STRIDE = 256,
+        TARGET,
+        EXCLUSIVE,
+        TIMEOUT,
+        CIRCUIT,
+        CPUS,
+        JSON,
+        PEERS,
+        PROCESSES,
+        ROUNDS,
+        PLOT
+    };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -249,6 +263,7 @@ void perf_read_options(int argc, char **argv)
         {"target", required_argument, NULL, TARGET},
         {"exclusive", no_argument, NULL, EXCLUSIVE},
         {"timeout", required_argument, NULL, TIMEOUT},
+        {"circuit", required_argument, NULL, CIRCUIT},
         {"cpus", required_argument, NULL, CPUS},
         {"json", no_argument, NULL, JSON},
         {"peers", no_argument, NULL, PEERS},
@@ -298,6 +313,11 @@ void perf_read_options(int argc, char **argv)
             break;
         case TIMEOUT:
             perf_options.timeout = (unsigned int)number("--timeout", optarg, 1, 86400);
+            break;
+        case CIRCUIT:
+            if (strcmp(optarg, "butterfly") != 0 && strcmp(optarg, "star") != 0)
+                wrong("--circuit takes butterfly or star, not '%s'", optarg);
+            perf_options.star = strcmp(optarg, "star") == 0;
             break;
         case CPUS:
             read_cpus(optarg);

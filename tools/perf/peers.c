@@ -172,6 +172,10 @@ static void run_column(const struct reader *r, uint64_t iterations)
                               numbers[1],  "-s",       list,       r->op->name};
         memcpy(argv, ours, sizeof(ours));
         n = sizeof(ours) / sizeof(ours[0]);
+        if (perf_options.star) {
+            argv[n++] = "--circuit";
+            argv[n++] = "star";
+        }
         if (*cpus) {
             argv[n++] = "--cpus";
             argv[n++] = cpus;

@@ -23,6 +23,7 @@ enum {
     PERF_MAX_THREADS = 64,
     PERF_MAX_WINDOW = 1024,
     PERF_MAX_BLOCKS = 1024,
+    PERF_MAX_STAR = 17, /* processes, with 32 relay gates */
     PERF_MAX_CPUS = 64,
     PERF_MAX_PROCESSES = 1024,
     PERF_MAX_ROUNDS = 99,
@@ -52,6 +53,7 @@ struct perf_options {
     uint64_t stride; /* 0: twice the size */
     uint64_t target; /* enum perf_target */
     uint64_t exclusive;
+    uint64_t star; /* circuit; else butterfly */
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
     uint64_t cpus[PERF_MAX_CPUS];
