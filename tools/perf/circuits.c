@@ -19,6 +19,7 @@ static struct {
     utofu_stadd_t stadd, next_stadd;
     uint8_t *buffer;
     size_t size;
+    uint64_t rounds; /* of the sizes before */
 } chain;
 
 static void set_up(unsigned long relay_flags)
@@ -38,6 +39,7 @@ static void set_up(unsigned long relay_flags)
     if (!chain.buffer || !all)
         party_fail(1, "no memory for %zu bytes", chain.size);
     memset(chain.buffer, 0, chain.size);
+    chain.rounds = 0;
     unsigned long flags = party.rank ? relay_flags : 0;
     party_check(utofu_create_vcq(tni, flags, &chain.vcq),
                 flags ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
@@ -93,7 +95,7 @@ static void chain_first(struct perf_worker *w, unsigned long flags)
     for (uint64_t i = 0; i < total; i++) {
         if (i == w->run.warmup)
             first = begin;
-        stamp(i + 1, w->run.size);
+        stamp(chain.rounds + i + 1, w->run.size);
         chain_put(w->run.size, flags);
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         double end = perf_now();
@@ -126,7 +128,7 @@ static void chain_link(const struct perf_run *run)
 /* The program does something else, and comes back when all that it had queued has gone through. */
 static void chain_link_unattended(const struct perf_run *run)
 {
-    uint64_t *arrived = (uint64_t *)(void *)chain.buffer;
+    const uint64_t *arrived = (const uint64_t *)(const void *)chain.buffer;
     uint64_t total = run->warmup + run->iterations;
 
     if (run->size < sizeof(*arrived))
@@ -135,10 +137,9 @@ static void chain_link_unattended(const struct perf_run *run)
         uint64_t end = queued + CHAIN_QUEUED < total ? queued + CHAIN_QUEUED : total;
         for (; queued < end; queued++)
             chain_put(run->size, link_flags());
-        while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < queued)
+        while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < chain.rounds + queued)
             perf_be_busy();
     }
-    *arrived = 0; /* for the next size */
 }
 
 void perf_chain_run(struct perf_worker *worker)
@@ -149,6 +150,7 @@ void perf_chain_run(struct perf_worker *worker)
         chain_link(&worker->run);
     else
         chain_link_unattended(&worker->run);
+    chain.rounds += worker->run.warmup + worker->run.iterations;
 }
 
 void perf_relay_run(struct perf_worker *worker)
