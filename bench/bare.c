@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bare shm|cma CPU0 CPU1 ITERATIONS SIZE...
+ * bare shm|cma|wake CPU0 CPU1 ITERATIONS SIZE...
  *
  * What the machine itself takes, without any library: a ping-pong between two processes whose
  * receiver watches the last byte. shm: by memcpy into memory that both have mapped. cma: by
  * process_vm_writev into memory of the other, which is how malloc'ed memory can be reached at all.
- * To be compared with put-mem-lat of utofu-perf. The two processes run on these CPUs.
+ * To be compared with put-mem-lat of utofu-perf. wake: the two sleep and wake each other through
+ * eventfds in an epoll, as the background thread of the library sleeps; SIZE means nothing. The two
+ * processes run on these CPUs.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -114,6 +117,70 @@ static void run(int me, bool cma, uint8_t *shared, size_t size, long iterations)
     free(samples);
 }
 
+static void sleep_on(int epoll, int event)
+{
+    struct epoll_event woken;
+    uint64_t count;
+
+    if (epoll_wait(epoll, &woken, 1, -1) != 1 || read(event, &count, sizeof(count)) < 0)
+        exit(1);
+}
+
+static void wake(int event)
+{
+    uint64_t one = 1;
+
+    if (write(event, &one, sizeof(one)) < 0)
+        exit(1);
+}
+
+static void run_wake(int me, const int events[2], long iterations)
+{
+    long warmup = iterations / 10 + 1;
+    float *samples = malloc((size_t)iterations * sizeof(*samples));
+    struct epoll_event ev = {.events = EPOLLIN};
+    int epoll = epoll_create1(0);
+
+    if (!samples || epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, events[me], &ev) != 0)
+        exit(1);
+    double begin = bench_now(), first = begin;
+    for (long i = 0; i < warmup + iterations; i++) {
+        if (i == warmup)
+            first = begin;
+        if (me == 1)
+            sleep_on(epoll, events[me]);
+        wake(events[1 - me]);
+        if (me == 0)
+            sleep_on(epoll, events[me]);
+        double end = bench_now();
+        if (i >= warmup)
+            samples[i - warmup] = (float)((end - begin) / 2);
+        begin = end;
+    }
+    if (me == 0)
+        bench_print("bare-wake", 0, samples, (size_t)iterations, 2.0 * (double)iterations,
+                    begin - first);
+    free(samples);
+}
+
+static int wake_pair(long iterations)
+{
+    int events[2] = {eventfd(0, 0), eventfd(0, 0)}, status[2];
+    pid_t pids[2];
+
+    for (int me = 0; me < 2; me++) {
+        pids[me] = fork();
+        if (pids[me] == 0) {
+            settle(me);
+            run_wake(me, events, iterations);
+            exit(0);
+        }
+    }
+    for (int me = 0; me < 2; me++)
+        waitpid(pids[me], &status[me], 0);
+    return status[0] || status[1];
+}
+
 static int pair(bool cma, size_t size, long iterations)
 {
     int status, other;
@@ -148,14 +215,17 @@ int main(int argc, char **argv)
 {
     int rc = 0;
 
-    if (argc < 6 || (strcmp(argv[1], "shm") != 0 && strcmp(argv[1], "cma") != 0)) {
-        fprintf(stderr, "usage: bare shm|cma CPU0 CPU1 ITERATIONS SIZE...\n");
+    bool wakes = argc > 1 && strcmp(argv[1], "wake") == 0;
+    if (argc < 6 || (!wakes && strcmp(argv[1], "shm") != 0 && strcmp(argv[1], "cma") != 0)) {
+        fprintf(stderr, "usage: bare shm|cma|wake CPU0 CPU1 ITERATIONS SIZE...\n");
         return 2;
     }
     parent = getpid();
     long iterations = bench_number("bare", argv[4], 1, 100000000);
     for (int i = 0; i < 2; i++)
         cpus[i] = (int)bench_number("bare", argv[2 + i], 0, CPU_SETSIZE - 1);
+    if (wakes)
+        return wake_pair(iterations);
     for (int a = 5; a < argc && rc == 0; a++)
         rc = pair(strcmp(argv[1], "cma") == 0, (size_t)bench_number("bare", argv[a], 1, 1 << 30),
                   iterations);

@@ -2,8 +2,8 @@
 /*
  * idle SECONDS
  *
- * What a process costs that has connected VCQs on all TNIs and does nothing: its CPU time, and how
- * often it woke up.
+ * What a process costs that has connected VCQs on all TNIs, and one in session mode with a
+ * descriptor that waits, and does nothing: its CPU time, and how often it woke up.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "measure.h"
 #include "party.h"
 
-enum { TNIS = 6, STAG = 1, SIZE = 4096 };
+enum { TNIS = 6, VCQS = TNIS + 1, SESSION = TNIS, STAG = 1, SIZE = 4096 };
 
 struct use {
     double cpu_ms;
@@ -31,10 +31,33 @@ static struct use look(void)
                         r.ru_nvcsw + r.ru_nivcsw};
 }
 
+/* Each process starts a put of the next one's session-mode VCQ and has its own started, which shows
+ * that it works; then one more descriptor waits. */
+static void wait_in_session(const utofu_vcq_hdl_t vcqs[], const utofu_stadd_t lcl[],
+                            utofu_vcq_id_t next, utofu_stadd_t rmt, uint8_t *memory)
+{
+    const unsigned int from = 64, relayed = 128, arrives = 192; /* offsets */
+    uint32_t spins = 0;
+    void *cbdata;
+
+    memory[from] = 1;
+    for (int i = 0; i < 2; i++)
+        party_check(
+            utofu_put(vcqs[SESSION], next, lcl[SESSION] + relayed, rmt + arrives, 8, 0, 0, NULL),
+            "utofu_put");
+    party_check(utofu_put(vcqs[0], next, lcl[0] + from, rmt + relayed, 8, 0,
+                          UTOFU_ONESIDED_FLAG_SPS(1), NULL),
+                "utofu_put");
+    while (!__atomic_load_n((uint64_t *)(void *)(memory + arrives), __ATOMIC_ACQUIRE)) {
+        utofu_poll_tcq(vcqs[SESSION], 0, &cbdata);
+        party_idle(&spins, "a put in session mode");
+    }
+}
+
 int main(int argc, char **argv)
 {
-    utofu_vcq_hdl_t vcqs[TNIS];
-    utofu_stadd_t lcl[TNIS], rmt;
+    utofu_vcq_hdl_t vcqs[VCQS];
+    utofu_stadd_t lcl[VCQS], rmt;
     uint8_t *memory = aligned_alloc(SIZE, SIZE);
 
     if (argc != 2)
@@ -44,17 +67,29 @@ int main(int argc, char **argv)
     if (!memory)
         party_fail(1, "no memory");
     memset(memory, 0, SIZE);
-    for (utofu_tni_id_t t = 0; t < TNIS; t++) {
-        party_check(utofu_create_vcq_with_cmp_id(t, 0, 0, &vcqs[t]),
-                    "utofu_create_vcq_with_cmp_id");
+    for (utofu_tni_id_t t = 0; t < VCQS; t++) {
+        if (t == SESSION)
+            party_check(utofu_create_vcq(0, UTOFU_VCQ_FLAG_SESSION_MODE, &vcqs[t]),
+                        "utofu_create_vcq in session mode");
+        else
+            party_check(utofu_create_vcq_with_cmp_id(t, 0, 0, &vcqs[t]),
+                        "utofu_create_vcq_with_cmp_id");
         party_check(utofu_reg_mem_with_stag(vcqs[t], memory, SIZE, STAG, 0, &lcl[t]),
                     "utofu_reg_mem_with_stag");
     }
+    utofu_vcq_id_t *ids = calloc(party.size, sizeof(*ids)), session;
+    if (!ids)
+        party_fail(1, "no memory");
+    party_check(utofu_query_vcq_id(vcqs[SESSION], &session), "utofu_query_vcq_id");
+    party_gather(&session, sizeof(session), ids, false);
+    uint32_t next = (party.rank + 1) % party.size;
     for (utofu_tni_id_t t = 0; t < TNIS; t++) {
-        utofu_vcq_id_t peer = party_vcq_id((party.rank + 1) % party.size, t, 0);
+        utofu_vcq_id_t peer = party_vcq_id(next, t, 0);
         party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
         party_put_word(vcqs[t], peer, rmt, 1);
     }
+    party_check(utofu_query_stadd(ids[next], STAG, &rmt), "utofu_query_stadd");
+    wait_in_session(vcqs, lcl, ids[next], rmt, memory);
     party_barrier();
     struct use before = look(), *all = calloc(party.size, sizeof(*all));
     if (!all)
@@ -64,11 +99,14 @@ int main(int argc, char **argv)
                mine = {after.cpu_ms - before.cpu_ms, after.switches - before.switches};
     party_gather(&mine, sizeof(mine), all, false);
     for (uint32_t r = 0; r < party.size && party.rank == 0; r++)
-        printf("rank %u, %ld s with %d connected VCQs: %.3f ms of CPU, %ld context switches\n", r,
-               seconds, TNIS, all[r].cpu_ms, all[r].switches);
+        printf(
+            "rank %u, %ld s with %d connected VCQs: %.3f ms of CPU, %ld context switches, %.4f %% "
+            "of a core\n",
+            r, seconds, VCQS, all[r].cpu_ms, all[r].switches, all[r].cpu_ms / (double)seconds / 10);
     free(all);
+    free(ids);
     party_barrier();
-    for (utofu_tni_id_t t = 0; t < TNIS; t++) {
+    for (utofu_tni_id_t t = 0; t < VCQS; t++) {
         utofu_dereg_mem(vcqs[t], lcl[t], 0);
         utofu_free_vcq(vcqs[t]);
     }

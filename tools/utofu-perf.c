@@ -7,8 +7,11 @@
  */
 #include "perf/perf.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define KI ((size_t)1024)
 #define MI ((size_t)1048576)
@@ -21,6 +24,13 @@ const struct perf_op perf_ops[] = {
      .max_size = PERF_MAX_PUT,
      .default_from = 8,
      .default_to = MI},
+    {.name = "ping-pong",
+     .help = "the same there and back: a whole round trip",
+     .origin = perf_ping_origin,
+     .target = perf_put_notice_target,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 8},
     {.name = "put-mem-lat",
      .help = "put, seen by watching the last byte: half a round trip",
      .origin = perf_put_memory_origin,
@@ -101,6 +111,15 @@ const struct perf_op perf_ops[] = {
      .kind = PERF_ALL,
      .set_up = perf_chain_set_up,
      .run = perf_chain_run,
+     .tear_down = perf_chain_tear_down,
+     .max_size = PERF_MAX_PUT,
+     .default_from = 8,
+     .default_to = 8},
+    {.name = "relay-chain",
+     .help = "the same, handed on by programs that poll and then put",
+     .kind = PERF_ALL,
+     .set_up = perf_relay_set_up,
+     .run = perf_relay_run,
      .tear_down = perf_chain_tear_down,
      .max_size = PERF_MAX_PUT,
      .default_from = 8,
@@ -197,8 +216,22 @@ static void measure(struct perf_worker *w)
         op->target(w);
 }
 
+/* The threads that are made later inherit it. */
+static void go_to_cpu(unsigned int thread)
+{
+    uint64_t cpu = perf_options.cpus[(party.rank + thread) % perf_options.num_cpus];
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+        party_fail(PARTY_USAGE, "--cpus: CPU %u: %s", (unsigned int)cpu, strerror(errno));
+}
+
 static void *thread_main(void *worker)
 {
+    if (perf_options.num_cpus)
+        go_to_cpu(((struct perf_worker *)worker)->number);
     measure(worker);
     return NULL;
 }
@@ -294,6 +327,10 @@ int main(int argc, char **argv)
         return perf_plot(perf_options.plot, perf_options.files, perf_options.num_files);
     if (perf_options.peers)
         return perf_peers();
+    if (perf_options.num_cpus) {
+        party_find(PERF_NAME, 2, perf_options.timeout);
+        go_to_cpu(0);
+    }
     party_open(PERF_NAME, 2, perf_options.timeout);
     compare_options();
     if (any_pairs()) {

@@ -200,7 +200,7 @@ void sp_conn_send_control(struct sp_conn *conn)
     struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
     if (slot) {
         fill_control(conn, slot);
-        __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
+        sp_ring_publish_fenced(conn->ring, slot, pos, claimer);
     }
     if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
         sp_ring_bell(conn->peer, conn->ring);

@@ -276,7 +276,7 @@ static int attend(struct sp_ep *ep)
     int count = 0;
 
     __atomic_exchange_n(&ep->attention, 0, __ATOMIC_SEQ_CST);
-    tail = __atomic_load_n(&ep->ring->tail, __ATOMIC_SEQ_CST);
+    tail = sp_ring_end(ep->ring);
     count += take_slots(ep, tail);
     if (ep->head < tail) { /* somebody is just publishing */
         __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);

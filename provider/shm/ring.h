@@ -3,9 +3,11 @@
  * The ring of an endpoint: many producers in many processes, one consumer, no locks.
  *
  * A producer claims the slot at the tail by compare-and-swap on the slot's own state, with its name
- * in it; the tail is a hint that whoever sees it lag moves along. So a producer that is killed
- * leaves at most a slot that says who claimed it, which the consumer skips once it knows of the
- * death. Slots are published by a store with release and freed for the next lap the same way.
+ * in it; the tail is a hint, which it moves along when the slot is published, and whoever sees it
+ * lag does as well. Nothing stands between claim and publication but filling the slot: the consumer
+ * watches that line, and would take it away from the producer. So a producer that is killed leaves
+ * at most a slot that says who claimed it, which the consumer skips once it knows of the death.
+ * Slots are published by a store with release and freed for the next lap the same way.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -59,11 +61,11 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
             bool mine = __atomic_compare_exchange_n(&slot->state, &s,
                                                     sp_state(tail, claimer, SP_PHASE_CLAIMED),
                                                     false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-            sp_ring_help(ring, tail);
             if (mine) {
                 *pos = tail;
                 return slot;
             }
+            sp_ring_help(ring, tail);
         } else if (s < vacant) {
             return NULL; /* not consumed since the last lap */
         } else {
@@ -73,9 +75,31 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
     }
 }
 
-static inline void sp_ring_publish(struct sp_slot *slot, uint64_t pos, uint32_t claimer)
+static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
+                                   uint32_t claimer)
 {
     __atomic_store_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_RELEASE);
+    sp_ring_help(ring, pos);
+}
+
+/* The same, and whatever is read next is read after it was published. */
+static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
+                                          uint32_t claimer)
+{
+    __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
+    sp_ring_help(ring, pos);
+}
+
+/* The first position that is not claimed: where the tail ought to be. */
+static inline uint64_t sp_ring_end(struct sp_ring *ring)
+{
+    for (;;) {
+        uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
+        struct sp_slot *slot = sp_ring_slot(ring, tail);
+        if (__atomic_load_n(&slot->state, __ATOMIC_SEQ_CST) <= sp_state(tail, 0, SP_PHASE_FREE))
+            return tail;
+        sp_ring_help(ring, tail);
+    }
 }
 
 /* Would a claim (probably) succeed? */

@@ -145,9 +145,7 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
 /* Most of these need the target's CPU. */
 static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
-    uint64_t ready = sp_state(pos, conn->peer->claimer_there, SP_PHASE_READY);
-
-    __atomic_exchange_n(&slot->state, ready, __ATOMIC_SEQ_CST);
+    sp_ring_publish_fenced(conn->ring, slot, pos, conn->peer->claimer_there);
     if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST) &&
         (solicited || sp_ring_is_busy(conn->ring, pos)))
         sp_ring_bell(conn->peer, conn->ring);

@@ -90,11 +90,11 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 
     if (solicited) {
         /* against the owner that arms and then looks at the slot: one of us sees the other */
-        __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
+        sp_ring_publish_fenced(ring, slot, pos, claimer);
         if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
             sp_ring_bell(conn->peer, ring);
     } else {
-        sp_ring_publish(slot, pos, claimer);
+        sp_ring_publish(ring, slot, pos, claimer);
         if (__builtin_expect(__atomic_load_n(&ring->armed, __ATOMIC_RELAXED), 0) &&
             sp_ring_is_busy(ring, pos))
             sp_ring_bell(conn->peer, ring);

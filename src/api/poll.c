@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion (manual 3.7.4, 3.7.5). */
-#include <sched.h>
-
 #include "api/api.h"
 #include "engine/engine.h"
+#include "util/idle.h"
 #include "watch/watch.h"
-
-enum { YIELD_EVERY = 8 }; /* so many polls behind UT_PATIENCE */
 
 static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
 {
@@ -17,8 +14,7 @@ static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
     if (vcq->watch)
         ut_watch_vain(vcq);
     ut_vcq_leave(vcq);
-    if (idle > UT_PATIENCE && idle % YIELD_EVERY == 0)
-        sched_yield();
+    ut_idle(idle);
 }
 
 static int leave_empty(struct ut_vcq *vcq)

@@ -241,6 +241,8 @@ static void on_message(void *ctx, const void *data, size_t size)
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
         take_armw_reply(link, data);
+    } else if (size >= sizeof(struct ut_msg_packet) && head->type == UT_MSG_PACKET) {
+        ut_gate_on_packet(link, data, size);
     } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE) {
         ut_gate_on_message(link, data, size);
     } else {

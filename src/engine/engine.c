@@ -20,7 +20,8 @@ enum outcome {
     NOT_NOW, /* the link is told when to go on */
 };
 
-enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64 };
+enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64, INLINE_EVERY = 64 };
+
 /* An error that the local TNI meets: TCQ entry, no MRQ notice. */
 static enum outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
 {
@@ -921,7 +922,7 @@ bool ut_engine_progress(struct ut_vcq *vcq)
     }
     if (__builtin_expect(vcq->ident.tni == UT_TNI_INTERNAL, 0))
         events += ut_gate_progress(vcq);
-    if (__builtin_expect(!ut_progress_has_thread(), 0))
+    if (__builtin_expect(!ut_progress_has_thread(), 0) && vcq->unattended++ % INLINE_EVERY == 0)
         ut_progress_inline();
     return events > 0;
 }

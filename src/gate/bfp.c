@@ -87,12 +87,23 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     trim(b);
 }
 
+/* Most numbers have one or two. */
+static inline void copy_limbs(void *to, const void *from, unsigned int count)
+{
+    if (count == 1)
+        memcpy(to, from, sizeof(uint64_t));
+    else if (count == 2)
+        memcpy(to, from, 2 * sizeof(uint64_t));
+    else
+        memcpy(to, from, count * sizeof(uint64_t));
+}
+
 void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
 {
     to->flags = from->flags;
     to->first = from->first;
     to->count = from->count;
-    memcpy(&to->limb[to->first], &from->limb[from->first], from->count * sizeof(uint64_t));
+    copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
 }
 
 void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
@@ -100,8 +111,9 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     unsigned int a_end = a->first + a->count, b_end = b->first + b->count;
     unsigned int first = a->first < b->first ? a->first : b->first;
     unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* room for the carry */
-    uint64_t sum[UT_BFP_LIMBS + 1];
-    unsigned int carry = 0;
+    unsigned int last = end > UT_BFP_LIMBS ? UT_BFP_LIMBS : end;
+    const uint64_t a_above = extension(a), b_above = extension(b);
+    uint64_t carry = 0;
 
     a->flags |= b->flags;
     if (b->count == 0)
@@ -112,71 +124,82 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
         a->flags = flags;
         return;
     }
-    for (unsigned int i = first; i < end; i++) {
-        unsigned __int128 s = (unsigned __int128)limb_at(a, i) + limb_at(b, i) + carry;
-        sum[i] = (uint64_t)s;
-        carry = (unsigned int)(s >> 64);
+    for (unsigned int i = first; i < last; i++) {
+        uint64_t x = i < a->first ? 0 : i < a_end ? a->limb[i] : a_above;
+        uint64_t y = i < b->first ? 0 : i < b_end ? b->limb[i] : b_above;
+        unsigned __int128 s = (unsigned __int128)x + y + carry;
+        a->limb[i] = (uint64_t)s;
+        carry = (uint64_t)(s >> 64);
     }
-    if (end > UT_BFP_LIMBS) {
-        end = UT_BFP_LIMBS;
-        if (sum[end] != sign_extension(sum[end - 1])) {
-            a->flags |= sum[end] >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+    if (end > last) {
+        uint64_t top = a_above + b_above + carry; /* of a limb that there is no room for */
+        if (top != sign_extension(a->limb[last - 1])) {
+            a->flags |= top >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
             a->first = a->count = 0;
             return;
         }
     }
     a->first = (uint8_t)first;
-    a->count = (uint8_t)(end - first);
-    memcpy(&a->limb[first], &sum[first], (end - first) * sizeof(uint64_t));
+    a->count = (uint8_t)(last - first);
     trim(a);
 }
 
-/* The absolute value, from limb 0 on; true: it was negative. */
-static bool magnitude(const struct ut_bfp *b, uint64_t mag[UT_BFP_LIMBS + 1])
+/* A magnitude: limbs [first, end) of it, and a zero below them; the rest is not there. */
+struct magnitude {
+    unsigned int first, end;
+    uint64_t limb[UT_BFP_LIMBS + 1];
+};
+
+/* Returns the sign. */
+static bool magnitude(const struct ut_bfp *b, struct magnitude *m)
 {
     bool negative = extension(b) != 0;
     unsigned int carry = negative;
 
-    for (unsigned int i = 0; i <= UT_BFP_LIMBS; i++) {
+    m->first = b->first;
+    m->end = (unsigned int)b->first + b->count + 1;
+    if (m->first > 0)
+        m->limb[m->first - 1] = 0;
+    for (unsigned int i = m->first; i < m->end; i++) {
         uint64_t limb = limb_at(b, i);
-        mag[i] = negative ? ~limb + carry : limb;
-        carry = carry && mag[i] == 0;
+        m->limb[i] = negative ? ~limb + carry : limb;
+        carry = carry && m->limb[i] == 0;
     }
     return negative;
 }
 
-static unsigned int top_bit(const uint64_t mag[UT_BFP_LIMBS + 1])
+static unsigned int top_bit(const struct magnitude *m)
 {
-    unsigned int i = UT_BFP_LIMBS;
+    unsigned int i = m->end - 1;
 
-    while (mag[i] == 0)
+    while (m->limb[i] == 0)
         i--;
-    return i * 64 + 63 - (unsigned int)__builtin_clzll(mag[i]);
+    return i * 64 + 63 - (unsigned int)__builtin_clzll(m->limb[i]);
 }
 
-static bool any_below(const uint64_t *mag, unsigned int bit)
+static bool any_below(const struct magnitude *m, unsigned int bit)
 {
-    for (unsigned int i = 0; i < bit / 64; i++) {
-        if (mag[i])
+    for (unsigned int i = m->first; i < bit / 64; i++) {
+        if (m->limb[i])
             return true;
     }
-    return bit % 64 && (mag[bit / 64] & ((1ull << bit % 64) - 1)) != 0;
+    return bit % 64 && (m->limb[bit / 64] & ((1ull << bit % 64) - 1)) != 0;
 }
 
 /* The bits of a positive number, as a double has them, rounded to nearest even. */
-static uint64_t round_magnitude(const uint64_t mag[UT_BFP_LIMBS + 1])
+static uint64_t round_magnitude(const struct magnitude *m)
 {
-    unsigned int top = top_bit(mag);
+    unsigned int top = top_bit(m);
 
     if (top <= MANTISSA_BITS)
-        return mag[0]; /* subnormal, or the first of the normal ones: exact */
+        return m->limb[0]; /* subnormal, or the first of the normal ones: exact */
     unsigned int at = top - MANTISSA_BITS;
-    uint64_t mantissa = mag[at / 64] >> at % 64;
+    uint64_t mantissa = m->limb[at / 64] >> at % 64;
     if (at % 64)
-        mantissa |= mag[at / 64 + 1] << (64 - at % 64);
+        mantissa |= m->limb[at / 64 + 1] << (64 - at % 64);
     mantissa &= 2 * HIDDEN_BIT - 1;
-    bool half = mag[(at - 1) / 64] >> (at - 1) % 64 & 1;
-    if (half && ((mantissa & 1) || any_below(mag, at - 1)))
+    bool half = m->limb[(at - 1) / 64] >> (at - 1) % 64 & 1;
+    if (half && ((mantissa & 1) || any_below(m, at - 1)))
         mantissa++;
     if (mantissa == 2 * HIDDEN_BIT) {
         mantissa = HIDDEN_BIT;
@@ -190,7 +213,7 @@ double ut_bfp_round(const struct ut_bfp *b)
 {
     const unsigned int both = UT_BFP_PLUS_INF | UT_BFP_MINUS_INF;
     const uint64_t sign = 1ull << 63;
-    uint64_t mag[UT_BFP_LIMBS + 1];
+    struct magnitude m;
 
     if ((b->flags & UT_BFP_NAN) || (b->flags & both) == both)
         return double_of(NAN_BITS);
@@ -198,8 +221,8 @@ double ut_bfp_round(const struct ut_bfp *b)
         return double_of(b->flags & UT_BFP_MINUS_INF ? INF_BITS | sign : INF_BITS);
     if (b->count == 0)
         return double_of(b->flags & UT_BFP_NOT_MINUS_ZERO ? 0 : sign);
-    bool negative = magnitude(b, mag);
-    return double_of(round_magnitude(mag) | (negative ? sign : 0));
+    bool negative = magnitude(b, &m);
+    return double_of(round_magnitude(&m) | (negative ? sign : 0));
 }
 
 size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out)
@@ -207,7 +230,7 @@ size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out)
     const uint8_t head[8] = {b->flags, b->first, b->count};
 
     memcpy(out, head, sizeof(head));
-    memcpy(out + sizeof(head), &b->limb[b->first], b->count * sizeof(uint64_t));
+    copy_limbs(out + sizeof(head), &b->limb[b->first], b->count);
     return sizeof(head) + b->count * sizeof(uint64_t);
 }
 
@@ -218,6 +241,6 @@ size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size)
     b->flags = in[0];
     b->first = in[1];
     b->count = in[2];
-    memcpy(&b->limb[b->first], in + 8, b->count * sizeof(uint64_t));
+    copy_limbs(&b->limb[b->first], in + 8, b->count);
     return 8 + b->count * sizeof(uint64_t);
 }

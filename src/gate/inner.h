@@ -9,13 +9,18 @@
 #include "link/link.h"
 #include "vcq/vcq.h"
 
-/* A value on its way into a gate. */
-struct ut_gate_item {
+/* What stands on a value on its way into a gate. */
+struct ut_gate_tag {
     utofu_vbg_id_t src;
-    uint64_t number; /* counts what src has sent to this output, within the epoch */
+    uint32_t number; /* counts what src has sent to this output, within the epoch; runs over */
     uint32_t epoch;  /* of src */
     bool last;       /* nothing comes after it, ever: src is gone; value names the culprit */
-    uint64_t at;     /* when it came, ns; of a watched process */
+};
+
+/* One that waits at an input. */
+struct ut_gate_item {
+    struct ut_gate_tag tag;
+    uint64_t at; /* when it came, ns; of a watched process */
     struct ut_value value;
 };
 
@@ -34,7 +39,7 @@ struct ut_gate_input {
     uint32_t capacity, head, count;
     uint32_t floor;      /* smallest epoch that counts */
     uint32_t last_epoch; /* of what came last */
-    uint64_t last_number;
+    uint32_t last_number;
     bool confirmed;         /* the floor is known */
     bool failed;            /* nothing more will come; counts when the queue is empty */
     bool told;              /* that somebody else sends here */
@@ -52,8 +57,10 @@ struct ut_gate_stray {
     struct ut_gate_item item;
 };
 
+struct ut_gates;
 struct ut_gate {
     utofu_vbg_id_t id;
+    struct ut_gates *home; /* of its TNI; NULL: never allocated */
     uint16_t tni, index;
     uint16_t owner; /* index of the start gate that it was allocated with */
     bool allocated; /* written atomically: other TNIs look */
@@ -64,8 +71,10 @@ struct ut_gate {
     uint32_t serial;        /* grows when it is set: answers to earlier questions are void */
     struct utofu_vbg_setting setting;
     struct ut_link *src_link, *dst_link; /* where packets come from and go to; NULL: this process */
+    struct ut_gate *signals_to;          /* NULL: nobody */
+    bool loops;                          /* it sends to itself */
     struct ut_gate_input in[UT_NUM_INPUTS];
-    uint64_t out_signals, out_packets; /* sent in this epoch */
+    uint32_t out_signals, out_packets; /* sent in this epoch */
     struct ut_gate_stray *strays;
     uint32_t num_strays;
     uint64_t traced_ms, reported_ms;
@@ -85,14 +94,15 @@ struct ut_gate_parcel {
     struct ut_gate_parcel *next;
     uint16_t gate;
     bool trace, report; /* nothing is delivered: ut_gate_trace() */
-    struct ut_gate_item item;
+    struct ut_gate_tag tag;
+    struct ut_value value;
 };
 
 struct ut_gates {
     struct ut_vcq *vcq; /* set once, atomically */
-    uint64_t ready;     /* bit per gate: may be able to fire */
+    uint64_t ready;     /* bit per relay gate: may be able to fire */
     bool running;
-    unsigned int num_allocated; /* written atomically */
+    unsigned int num_allocated;
     struct ut_gate gate[UT_NUM_GATES];
     struct ut_lock inbox_lock;
     struct ut_gate_parcel *inbox, **inbox_last;
@@ -115,20 +125,77 @@ static inline bool ut_gate_is_allocated(const struct ut_gate *g)
     return __atomic_load_n(&g->allocated, __ATOMIC_RELAXED);
 }
 
+static inline struct ut_watch *ut_gate_watch_of(const struct ut_gate *g)
+{
+    return g->home->vcq->watch;
+}
+
+/* inbox.c: locks and other TNIs */
+/* Around everything that a function of the program does under the lock of a VCQ. */
+void ut_gate_enter(struct ut_vcq *vcq);
+void ut_gate_leave(struct ut_vcq *vcq);
+/* The allocated gate of this id, with its VCQ's lock taken; NULL: there is none. */
+struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id);
+void ut_gate_leave_id(const struct ut_gate *g);
+/* Leaves something for a gate on another TNI of this process. */
+void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel);
+/* Hands out what was left for other TNIs; with no lock held. */
+void ut_gate_empty_inboxes(void);
+/* So many gates more, or fewer, are allocated. */
+void ut_gate_count(struct ut_gates *t, int more);
+/* Makes progress on the other TNIs that have gates; with no lock held. */
+void ut_gate_progress_others(unsigned int own);
+
+/* setup.c */
 /* Is the gate of this process? */
 bool ut_gate_is_own(const struct ut_vbg_ident *ident);
+utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
 
-/* gate.c: the automaton */
-void ut_gate_deliver(struct ut_gate *g, unsigned int input, struct ut_gate_item *item);
+/* automaton.c */
+void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src);
+void ut_gate_free_inputs(struct ut_gate *g);
+/* Takes what came for the gate before it was set. */
+void ut_gate_take_strays(struct ut_gate *g);
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value);
+/* The same in two steps: where the value is to be put, and that it is there. NULL: something is not
+ * as usual, deliver it. */
+struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
+void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
 /* The source's epoch is known: what is older does not count. */
 void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
 /* Is it wired, and nothing has come? */
 bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+/* Can something be taken? */
+bool ut_gate_is_there(struct ut_gate_input *in);
+/* Can everything be taken that is wired? */
+static inline bool ut_gate_is_complete(struct ut_gate *g)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (g->in[i].src != UTOFU_VBG_ID_NULL && !ut_gate_is_there(&g->in[i]))
+            return false;
+    }
+    return true;
+}
+/* Takes one from each input and combines them; false: none is wired. */
+bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
+void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value);
+/* Nothing more comes out of this gate. */
+void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit);
+/* Lets the gate fire if it can, later. */
+static inline void ut_gate_mark_ready(struct ut_gate *g)
+{
+    if (!ut_gate_is_start(g->index))
+        g->home->ready |= 1ull << g->index;
+}
 /* Lets every gate fire that can. */
-void ut_gate_run(struct ut_gates *t);
-/* Leaves something for a gate on another TNI of this process. */
-void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel);
+void ut_gate_run_ready(struct ut_gates *t);
+static inline void ut_gate_run(struct ut_gates *t)
+{
+    if (t->ready && !t->running) /* running: further up the stack, which goes on */
+        ut_gate_run_ready(t);
+}
 
 /* net.c: packets and messages */
 void ut_gate_find_links(struct ut_gate *g);
@@ -137,7 +204,11 @@ void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool l
  * waited: a barrier communication waits for it. */
 void ut_gate_ask(struct ut_gate *g, bool waited);
 /* The same where the epoch is not known yet. */
-void ut_gate_ask_first(struct ut_gate *g);
+static inline void ut_gate_ask_first(struct ut_gate *g)
+{
+    if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
+        ut_gate_ask(g, false);
+}
 enum ut_gate_answer {
     UT_ANSWER_VALID = 1,
     UT_ANSWER_ALLOCATED = 2,
@@ -151,7 +222,6 @@ enum ut_gate_answer {
 /* watch.c: what a barrier waits for */
 /* "gate 17 (TNI 2, rank 3)", in one of a few buffers of the thread. */
 const char *ut_gate_name(utofu_vbg_id_t id);
-void ut_gate_watch_start(struct ut_gate *start);
 /* The program has polled in vain: looks after the barrier from time to time. */
 void ut_gate_watch(struct ut_gate *start);
 /* Follows back what the gate waits for: asks other processes, and with `report` says it. */

@@ -6,7 +6,7 @@
 #include "util/log.h"
 #include "watch/watch.h"
 
-_Static_assert(sizeof(struct ut_msg_gate) + UT_VALUE_PACKED_MAX <= PROV_MSG_MAX,
+_Static_assert(sizeof(struct ut_msg_packet) + UT_VALUE_PACKED_MAX <= PROV_MSG_MAX,
                "the largest packet is one message");
 
 /* The library's own VCQ that a gate belongs to. */
@@ -43,17 +43,30 @@ void ut_gate_find_links(struct ut_gate *g)
  * Sending
  */
 
-static void send_message(struct ut_link *link, struct ut_msg_gate *m, const struct ut_value *value)
+static void send_message(struct ut_link *link, struct ut_msg_gate *m)
 {
-    uint64_t buffer[PROV_MSG_MAX / sizeof(uint64_t)];
-    size_t size = sizeof(*m);
-
     m->head.type = UT_MSG_GATE;
-    memcpy(buffer, m, sizeof(*m));
-    if (value)
-        size += ut_value_pack(value, (uint8_t *)buffer + size);
-    if (ut_link_send(link, buffer, size, true) != 0)
+    if (ut_link_send(link, m, sizeof(*m), true) != 0)
         ut_error("gate", "no memory to send to %s", ut_gate_name(m->dst));
+}
+
+static void send_afar(struct ut_gate *g, const struct ut_value *value, bool last)
+{
+    union {
+        struct ut_msg_packet packet;
+        uint8_t bytes[sizeof(struct ut_msg_packet) + UT_VALUE_PACKED_MAX];
+        uint64_t aligned;
+    } m;
+
+    m.packet = (struct ut_msg_packet){.type = UT_MSG_PACKET,
+                                      .src = (uint8_t)g->index,
+                                      .dst = (uint8_t)ut_vbg_id_gate(g->setting.dst_rmt_vbg_id),
+                                      .last = last,
+                                      .epoch = g->epoch,
+                                      .number = g->out_packets};
+    size_t size = sizeof(m.packet) + ut_value_pack(value, m.bytes + sizeof(m.packet));
+    if (ut_link_send(g->dst_link, &m, size, true) != 0)
+        ut_error("gate", "no memory to send to %s", ut_gate_name(g->setting.dst_rmt_vbg_id));
 }
 
 static void send_within(struct ut_gate *g, const struct ut_vbg_ident *dst,
@@ -61,13 +74,14 @@ static void send_within(struct ut_gate *g, const struct ut_vbg_ident *dst,
 {
     struct ut_gate_parcel p = {
         .gate = dst->gate,
-        .item = {.src = g->id, .number = g->out_packets, .epoch = g->epoch, .last = last}};
+        .tag = {.src = g->id, .number = g->out_packets, .epoch = g->epoch, .last = last}};
 
-    ut_value_copy(&p.item.value, value);
-    if (dst->tni == g->tni)
-        ut_gate_deliver(&ut_gates[g->tni].gate[dst->gate], UT_INPUT_PACKET, &p.item);
-    else
-        ut_gate_leave_parcel(dst->tni, &p);
+    if (dst->tni == g->tni) {
+        ut_gate_deliver(&ut_gates[g->tni].gate[dst->gate], UT_INPUT_PACKET, &p.tag, value);
+        return;
+    }
+    ut_value_copy(&p.value, value);
+    ut_gate_leave_parcel(dst->tni, &p);
 }
 
 void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last)
@@ -80,17 +94,13 @@ void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool l
     struct ut_watch *w = ut_gates[g->tni].vcq->watch;
     if (w && !last)
         ut_watch_gate_send(w, g, UT_INPUT_PACKET, g->setting.dst_rmt_vbg_id, g->out_packets);
-    ut_vbg_id_unpack(g->setting.dst_rmt_vbg_id, &dst);
-    if (ut_gate_is_own(&dst)) {
-        send_within(g, &dst, value, last);
-    } else if (g->dst_link) {
-        struct ut_msg_gate m = {.head = {.flags = UT_GATE_PACKET, .slot = g->epoch},
-                                .src = g->id,
-                                .dst = g->setting.dst_rmt_vbg_id,
-                                .number = g->out_packets,
-                                .last = last};
-        send_message(g->dst_link, &m, value);
+    if (g->dst_link) {
+        send_afar(g, value, last);
+        return;
     }
+    ut_vbg_id_unpack(g->setting.dst_rmt_vbg_id, &dst);
+    if (ut_gate_is_own(&dst))
+        send_within(g, &dst, value, last);
 }
 
 void ut_gate_ask(struct ut_gate *g, bool waited)
@@ -107,34 +117,63 @@ void ut_gate_ask(struct ut_gate *g, bool waited)
     in->asked = true;
     in->waited = waited;
     if (g->src_link->state != UT_LINK_DEAD)
-        send_message(g->src_link, &m, NULL);
+        send_message(g->src_link, &m);
     if (g->src_link->state == UT_LINK_DEAD)
         ut_gate_fail_input(g, UT_INPUT_PACKET, in->src);
-}
-
-void ut_gate_ask_first(struct ut_gate *g)
-{
-    if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
-        ut_gate_ask(g, false);
 }
 
 /*
  * Receiving
  */
 
-static void take_packet(struct ut_gate *g, const struct ut_msg_gate *m, size_t size)
+static void nonsense(const struct ut_link *link, size_t size)
 {
-    struct ut_gate_item item = {
-        .src = m->src, .number = m->number, .epoch = m->head.slot, .last = m->last != 0};
+    ut_error("gate", "VCQ %016llx sent %zu bytes that are nothing for a gate",
+             (unsigned long long)link->peer, size);
+}
 
-    if (!ut_value_unpack(&item.value, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
-        (item.last && item.value.status != UT_VALUE_BROKEN)) {
-        ut_error("gate", "%s got a packet of %s that makes no sense", ut_gate_name(m->dst),
-                 ut_gate_name(m->src));
+/* The gate of this number that a link comes from. */
+static utofu_vbg_id_t gate_behind(const struct ut_link *link, unsigned int index)
+{
+    struct ut_vcq_ident vcq;
+
+    ut_vcq_id_unpack(link->peer, &vcq);
+    struct ut_vbg_ident gate = {
+        .coords = vcq.coords, .tni = vcq.cmp, .local_rank = vcq.cq, .gate = (uint16_t)index};
+    return ut_vbg_id_pack(&gate);
+}
+
+void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
+{
+    const struct ut_msg_packet *m = data;
+    struct ut_gates *t = &ut_gates[link->vcq->tni];
+    struct ut_value value;
+
+    if (link->vcq->ident.tni != UT_TNI_INTERNAL || m->src >= UT_NUM_GATES ||
+        m->dst >= UT_NUM_GATES) {
+        nonsense(link, size);
         return;
     }
-    ut_gate_deliver(g, UT_INPUT_PACKET, &item);
+    struct ut_gate *g = &t->gate[m->dst];
+    struct ut_gate_tag tag = {.src = g->in[UT_INPUT_PACKET].src,
+                              .number = m->number,
+                              .epoch = m->epoch,
+                              .last = m->last != 0};
+    if (g->src_link != link || ut_vbg_id_gate(tag.src) != m->src)
+        tag.src = gate_behind(link, m->src);
+    struct ut_value *room = ut_gate_room(g, UT_INPUT_PACKET, &tag), *v = room ? room : &value;
+    if (!ut_value_unpack(v, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
+        (tag.last && v->status != UT_VALUE_BROKEN)) {
+        ut_error("gate", "%s got a packet of %s that makes no sense",
+                 ut_gate_name(ut_gate_own_id(link->vcq->tni, m->dst)), ut_gate_name(tag.src));
+        return;
+    }
+    if (room)
+        ut_gate_filled(g, UT_INPUT_PACKET, &tag);
+    else
+        ut_gate_deliver(g, UT_INPUT_PACKET, &tag, &value);
     ut_gate_ask_first(g);
+    ut_gate_run(t);
 }
 
 static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
@@ -169,7 +208,7 @@ static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_
 
     if (reply.answer & UT_ANSWER_SENDS_HERE)
         reply.number = g->out_packets;
-    send_message(link, &reply, NULL);
+    send_message(link, &reply);
     if (m->last)
         ut_gate_trace(g, false);
 }
@@ -185,7 +224,8 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
     in->asked = false;
     in->answer = m->answer;
     ut_gate_confirm(g, epoch);
-    if (epoch == in->last_epoch && m->number > in->last_number && !in->failed) {
+    if (epoch == in->last_epoch && (int32_t)((uint32_t)m->number - in->last_number) > 0 &&
+        !in->failed) {
         ut_error("gate", "%s: packets of %s were lost", ut_gate_name(g->id), ut_gate_name(m->src));
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
@@ -203,32 +243,23 @@ void ut_gate_on_message(struct ut_link *link, const void *data, size_t size)
     struct ut_vbg_ident src, dst;
 
     if (size < sizeof(*m) || link->vcq->ident.tni != UT_TNI_INTERNAL ||
-        !ut_vbg_id_unpack(m->src, &src) || !ut_vbg_id_unpack(m->dst, &dst))
-        goto nonsense;
+        !ut_vbg_id_unpack(m->src, &src) || !ut_vbg_id_unpack(m->dst, &dst)) {
+        nonsense(link, size);
+        return;
+    }
     bool query = m->head.flags == UT_GATE_QUERY;
     const struct ut_vbg_ident *mine = query ? &src : &dst, *theirs = query ? &dst : &src;
-    if (!ut_gate_is_own(mine) || mine->tni != link->vcq->tni || vcq_id_of(theirs) != link->peer)
-        goto nonsense;
-    struct ut_gate *g = &t->gate[mine->gate];
-    switch (m->head.flags) {
-    case UT_GATE_PACKET:
-        take_packet(g, m, size);
-        break;
-    case UT_GATE_QUERY:
-        take_query(g, link, m);
-        break;
-    case UT_GATE_ANSWER:
-        take_answer(g, m);
-        break;
-    default:
-        goto nonsense;
+    if (!ut_gate_is_own(mine) || mine->tni != link->vcq->tni || vcq_id_of(theirs) != link->peer ||
+        (!query && m->head.flags != UT_GATE_ANSWER)) {
+        nonsense(link, size);
+        return;
     }
+    struct ut_gate *g = &t->gate[mine->gate];
+    if (query)
+        take_query(g, link, m);
+    else
+        take_answer(g, m);
     ut_gate_run(t);
-    return;
-
-nonsense:
-    ut_error("gate", "VCQ %016llx sent %zu bytes that are nothing for a gate",
-             (unsigned long long)link->peer, size);
 }
 
 /* Does somebody wait for a packet here, this very moment? */

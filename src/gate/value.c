@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { VALUE_HEAD = 4 }; /* bytes of op, count and status as they travel */
+
 void ut_value_barrier(struct ut_value *v)
 {
     v->op = UTOFU_REDUCE_OP_BARRIER;
@@ -36,11 +38,8 @@ void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit)
     v->u[0] = culprit;
 }
 
-void ut_value_copy(struct ut_value *to, const struct ut_value *from)
+void ut_value_copy_data(struct ut_value *to, const struct ut_value *from)
 {
-    to->op = from->op;
-    to->count = from->count;
-    to->status = from->status;
     if (ut_op_is_double(from->op)) {
         for (unsigned int i = 0; i < from->count; i++)
             ut_bfp_copy(&to->f[i], &from->f[i]);
@@ -113,7 +112,7 @@ void ut_value_combine(struct ut_value *into, const struct ut_value *other)
 
 size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
 {
-    const uint8_t head[8] = {v->op, v->count, v->status};
+    const uint8_t head[VALUE_HEAD] = {v->op, v->count, v->status};
     size_t size = sizeof(head);
 
     memcpy(out, head, sizeof(head));
@@ -142,7 +141,7 @@ static bool unpack_doubles(struct ut_value *v, const uint8_t *in, size_t size)
 
 bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size)
 {
-    if (size < 8)
+    if (size < VALUE_HEAD)
         return false;
     v->op = in[0];
     v->count = in[1];
@@ -151,11 +150,11 @@ bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size)
         v->status > UT_VALUE_BROKEN)
         return false;
     if (ut_op_is_double(v->op))
-        return unpack_doubles(v, in + 8, size - 8);
-    if (v->count > UT_MAX_UINT64_REDUCTION || size != 8 + v->count * sizeof(uint64_t) ||
+        return unpack_doubles(v, in + VALUE_HEAD, size - VALUE_HEAD);
+    if (v->count > UT_MAX_UINT64_REDUCTION || size != VALUE_HEAD + v->count * sizeof(uint64_t) ||
         (v->op == UTOFU_REDUCE_OP_MAXLOC && v->count % 2) ||
         (v->status == UT_VALUE_BROKEN && v->count != 1))
         return false;
-    memcpy(v->u, in + 8, v->count * sizeof(uint64_t));
+    memcpy(v->u, in + VALUE_HEAD, v->count * sizeof(uint64_t));
     return true;
 }

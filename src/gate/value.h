@@ -51,7 +51,15 @@ void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit);
 void ut_value_combine(struct ut_value *into, const struct ut_value *other);
 
 /* Copies what is in use. */
-void ut_value_copy(struct ut_value *to, const struct ut_value *from);
+void ut_value_copy_data(struct ut_value *to, const struct ut_value *from);
+static inline void ut_value_copy(struct ut_value *to, const struct ut_value *from)
+{
+    to->op = from->op;
+    to->count = from->count;
+    to->status = from->status;
+    if (from->count > 0)
+        ut_value_copy_data(to, from);
+}
 
 /* As it travels; `out` has room for UT_VALUE_PACKED_MAX bytes. Returns the bytes. */
 size_t ut_value_pack(const struct ut_value *v, uint8_t *out);

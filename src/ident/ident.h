@@ -116,5 +116,14 @@ struct ut_vbg_ident {
 };
 utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *ident);
 bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *ident);
+/* Two parts of it, whatever else may be wrong. */
+static inline unsigned int ut_vbg_id_tni(utofu_vbg_id_t id)
+{
+    return (unsigned int)(id >> 61);
+}
+static inline unsigned int ut_vbg_id_gate(utofu_vbg_id_t id)
+{
+    return id & 0xff;
+}
 
 #endif

@@ -216,6 +216,7 @@ void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn);
  * lost; dead: and nothing will come from it. */
 void ut_gate_on_link_failed(struct ut_link *link, bool dead);
 void ut_gate_on_message(struct ut_link *link, const void *data, size_t size);
+void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size);
 /* Hands out what other TNIs left; returns how much. */
 int ut_gate_progress(struct ut_vcq *vcq);
 extern const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS];

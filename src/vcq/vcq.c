@@ -16,6 +16,7 @@
 #include "progress/progress.h"
 #include "stag/stag.h"
 #include "util/env.h"
+#include "util/idle.h"
 #include "util/log.h"
 #include "watch/watch.h"
 
@@ -158,7 +159,7 @@ static int make_queues(struct ut_vcq *v)
     v->toq_mask = (uint32_t)toq - 1;
     v->mrq_mask = v->mrq_entries - 1;
     v->mrq_alarm = v->mrq_entries;
-    v->patience = UT_PATIENCE;
+    v->patience = UT_LEAST_PATIENCE;
     v->toq = map_queue(toq * sizeof(*v->toq));
     v->mrq = map_queue(v->mrq_entries * sizeof(*v->mrq));
     v->scratch = map_queue(scratch);

@@ -25,9 +25,6 @@ enum { UT_NO_SLOT = UINT32_MAX };
 
 /* In the flags of a VCQ beside the public ones: it has a struct ut_watch. */
 enum { UT_VCQ_WATCHED = 1 << 7 };
-/* So many polls in a row that find nothing, and the core is offered to others: with more processes
- * than cores, whoever is waited for may need this one. */
-enum { UT_PATIENCE = 512 };
 
 /* Life of a TOQ entry. */
 enum ut_slot_state {
@@ -85,6 +82,7 @@ struct ut_vcq {
         int provider;
         uint32_t max_inline;
     } eps[UT_NUM_PROVIDERS];
+    uint32_t unattended;      /* looks at it without a background thread */
     uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
     bool unflushed;           /* PROV_MORE was used since the last flush */
     bool held_up;             /* the next poll in vain calls ut_engine_release() */

@@ -94,13 +94,13 @@ void ut_watch_gate_sent(struct ut_watch *w, const struct ut_gate *g, uint64_t be
 }
 
 void ut_watch_gate_arrive(struct ut_watch *w, const struct ut_gate *g, unsigned int input,
-                          const struct ut_gate_item *item)
+                          const struct ut_gate_tag *tag, uint64_t at)
 {
     w->gates[g->index].received[input]++;
-    gate_slice(w, g, input == UT_INPUT_SIGNAL ? UT_SLICE_SIGNAL : UT_SLICE_PACKET, item->at,
+    gate_slice(w, g, input == UT_INPUT_SIGNAL ? UT_SLICE_SIGNAL : UT_SLICE_PACKET, at,
                ut_watch_now(), 0);
-    gate_flow_end(w, g, UT_EVENT_FLOW_IN, item->at, input,
-                  gate_flow(input, item->src, g->id, item->epoch, item->number));
+    gate_flow_end(w, g, UT_EVENT_FLOW_IN, at, input,
+                  gate_flow(input, tag->src, g->id, tag->epoch, tag->number));
 }
 
 void ut_watch_gate_end(struct ut_watch *w, const struct ut_gate *g, int rc)

@@ -24,7 +24,7 @@
 #include "vcq/vcq.h"
 
 struct ut_gate;
-struct ut_gate_item;
+struct ut_gate_tag;
 struct ut_watch_event;
 
 /* Communications of one kind. */
@@ -149,7 +149,7 @@ void ut_watch_gate_send(struct ut_watch *w, const struct ut_gate *g, unsigned in
 /* It sent what it had to: a start gate has started, a relay gate has fired. */
 void ut_watch_gate_sent(struct ut_watch *w, const struct ut_gate *g, uint64_t began);
 void ut_watch_gate_arrive(struct ut_watch *w, const struct ut_gate *g, unsigned int input,
-                          const struct ut_gate_item *item);
+                          const struct ut_gate_tag *tag, uint64_t at);
 /* A communication has ended with this result of its poll function. */
 void ut_watch_gate_end(struct ut_watch *w, const struct ut_gate *g, int rc);
 

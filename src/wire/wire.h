@@ -15,7 +15,7 @@
 #endif
 
 enum {
-    UT_WIRE_VERSION = 1,
+    UT_WIRE_VERSION = 2,
     UT_BLOB_MAGIC = 0x5554,
     UT_NUM_PROVIDERS = 2, /* index 0: shm, 1: verbs */
     UT_PROV_SHM = 0,
@@ -48,7 +48,8 @@ enum ut_msg_type {
     UT_MSG_ARMW,       /* do this and answer */
     UT_MSG_ARMW_REPLY,
     UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
-    UT_MSG_GATE,       /* a packet between barrier gates */
+    UT_MSG_GATE,       /* what barrier gates tell each other */
+    UT_MSG_PACKET,     /* a packet between barrier gates */
 };
 
 struct ut_msg_head {
@@ -84,18 +85,28 @@ struct ut_msg_armw_reply {
     uint32_t zero;
 };
 
-/* Between barrier gates; a packet's value follows. head.slot: the epoch of src. */
+/* A packet; its value follows. The connection says which TNIs of which processes. With one double
+ * it fits where the shm provider takes messages fastest. */
+struct ut_msg_packet {
+    uint8_t type;
+    uint8_t src, dst; /* gates */
+    uint8_t last;     /* none comes after it */
+    uint32_t epoch;   /* of src */
+    uint32_t number;  /* counts those of src, in the epoch */
+};
+_Static_assert(sizeof(struct ut_msg_packet) == 12, "no padding");
+
+/* Between barrier gates, besides packets. head.slot: the epoch of src. */
 enum ut_gate_msg {
-    UT_GATE_PACKET = 1, /* from src to dst */
-    UT_GATE_QUERY,      /* to src: dst is set to receive from you */
-    UT_GATE_ANSWER,     /* to dst: these are my epoch and state */
+    UT_GATE_QUERY = 1, /* to src: dst is set to receive from you */
+    UT_GATE_ANSWER,    /* to dst: these are my epoch and state */
 };
 struct ut_msg_gate {
     struct ut_msg_head head; /* flags: enum ut_gate_msg */
     utofu_vbg_id_t src, dst;
-    uint64_t number;         /* PACKET: its own, ANSWER: of the last one sent to dst */
+    uint64_t number;         /* ANSWER: of the last packet sent to dst */
     uint32_t serial;         /* QUERY, ANSWER: of the setting of dst */
-    uint8_t last;            /* PACKET: none comes after it; QUERY: a barrier waits for src */
+    uint8_t last;            /* QUERY: a barrier waits for src */
     uint8_t answer;          /* ANSWER: enum ut_gate_answer */
     uint8_t zero[2];
 };

@@ -18,7 +18,7 @@ failures = 0
 RUN, PERF = os.environ.get("UTOFURUN"), os.environ.get("PERF")
 OPERATIONS = ["put-lat", "put-mem-lat", "put-local-lat", "get-lat", "piggyback-lat", "armw-lat",
               "connect", "put-bw", "put-bibw", "put-rate", "stride", "session-chain", "barrier",
-              "reduce-uint64", "reduce-double"]
+              "reduce-uint64", "reduce-double", "ping-pong", "relay-chain"]
 
 
 def check(name, good, text=""):
@@ -49,6 +49,28 @@ def group_json():
           [line[0] for line in lines] == ["put-bw", "get-lat"] and done.stderr == "", done.stderr)
 
 
+def group_busy():
+    for how in ("sleep", "compute"):
+        done = run(RUN, "-n", "3", PERF, "--json", "-q", "-n", "1500", "-s", "8,64", "--target", how,
+                   "session-chain")
+        rows = json.loads(done.stdout)["results"] if done.returncode == 0 else []
+        check(f"a_chain_of_relays_that_{how}_goes_through",
+              [(r["bytes"], r["samples"]) for r in rows] == [(8, 1500), (64, 1500)], done.stderr)
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "50", "-s", "8", "-t", "2", "--exclusive",
+               "--target", "compute", "put-rate", UTOFU_NUM_EXCLUSIVE_CQS="2")
+    check("exclusive_vcqs_of_two_threads_are_measured", done.returncode == 0 and
+          json.loads(done.stdout)["results"][0]["samples"] == 100, done.stderr)
+    for n in (2, 3, 8):
+        done = run(RUN, "-n", str(n), PERF, "--json", "-q", "-n", "200", "--circuit", "star",
+                   "barrier", "reduce-double", "reduce-uint64")
+        check(f"a_star_of_{n}_gives_everybody_the_sum", done.returncode == 0 and
+              len(json.loads(done.stdout)["results"]) == 3, done.stderr)
+    cpu = str(min(os.sched_getaffinity(0)))
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "50", "-t", "2", "--cpus", cpu, "put-lat",
+               "-s", "8")
+    check("cpus_may_be_chosen", done.returncode == 0, done.stderr)
+
+
 def group_bad():
     for n, args, words in (
             (2, ["--nothing", "put-lat"], "there is no option --nothing"),
@@ -64,6 +86,14 @@ def group_bad():
             (0, ["--peers", "put-lat"], "no peer does put-lat"),
             (0, ["--peers", "-t", "2", "barrier"], "one thread"),
             (0, ["--peers", "-s", "0", "put-bw"], "from 1 byte"),
+            (0, ["--peers", "--processes", "4", "get-lat"], "between 2 processes, not 4"),
+            (0, ["--peers", "--rounds", "0", "barrier"], "takes a number"),
+            (2, ["--rounds", "2", "barrier"], "go with --peers"),
+            (2, ["--target", "work", "armw-lat"], "takes poll, sleep or compute"),
+            (2, ["--target", "compute", "-s", "4", "session-chain"], "8 bytes or more"),
+            (2, ["--cpus", "0,x", "put-lat"], "takes a number"),
+            (2, ["--circuit", "ring", "barrier"], "butterfly or star"),
+            (2, ["--cpus", "1023", "put-lat"], "CPU 1023"),
             (0, ["--plot"], "takes a value"),
             (0, ["--plot", "x.gif", "a.json"], ".png, .svg or .pdf"),
             (0, ["--plot", "x.png"], "takes 1 to"),
@@ -140,6 +170,14 @@ def group_peers():
             if mpi in got["compared"]:
                 check(f"{mpi}_is_measured", rows["put-local-lat"][mpi]["value"] > 0 and
                       rows["barrier"][mpi]["value"] > 0, rows)
+        done = run(PERF, "--peers", "--json", "-q", "-n", "30", "--rounds", "2", "--processes", "3",
+                   "reduce-double", "reduce-uint64", TMPDIR=folder)
+        got = json.loads(done.stdout)
+        check("reductions_of_three_processes_are_compared_in_rounds", done.returncode == 0 and
+              (got["processes"], got["rounds"]) == (3, 2) and
+              [r["operation"] for r in got["results"]] == ["reduce-double", "reduce-uint64"] and
+              all(r["ours"] > 0 and r[mpi]["ratio"] > 0 for r in got["results"]
+                  for mpi in ("openmpi", "mpich") if mpi in got["compared"]), done.stderr)
         check("peers_leave_no_files", sorted(os.listdir(folder)) == ["ib_write_lat", "ibv_devices"],
               os.listdir(folder))
         # ours cannot run

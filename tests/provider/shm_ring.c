@@ -22,7 +22,7 @@ static void put(uint32_t claimer, uint64_t expected)
     struct sp_slot *slot = sp_ring_claim(ring, claimer, &pos);
 
     CHECK(slot == sp_ring_slot(ring, pos) && pos == expected);
-    sp_ring_publish(slot, pos, claimer);
+    sp_ring_publish(ring, slot, pos, claimer);
 }
 
 static void take(uint64_t pos, uint32_t claimer, unsigned int phase)
@@ -60,6 +60,11 @@ static void claim_without_tail_is_stepped_over(void)
     CHECK(ring->tail == 2 && sp_ring_has_room(ring));
     put(4, 3);
     take(3, 4, SP_PHASE_READY);
+    /* right after publishing: what it sent counts */
+    ring->slots[4].state = sp_state(4, 3, SP_PHASE_READY);
+    CHECK(ring->tail == 4 && sp_ring_end(ring) == 5);
+    take(4, 3, SP_PHASE_READY);
+    CHECK(sp_ring_end(ring) == 5);
 }
 
 static void busy_means_more_than_half(void)

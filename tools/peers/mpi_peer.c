@@ -5,7 +5,9 @@
  * What an MPI library does for the same as an operation of utofu-perf, in the same words and with
  * buffers laid out alike: rank 0 reaches malloc'ed memory of rank 1, in a window made with
  * MPI_Win_create. put-local-lat: MPI_Put and MPI_Win_flush; put-bw: WINDOW of them, then one flush;
- * get-lat: MPI_Get and flush; armw-lat: MPI_Fetch_and_op and flush; barrier: MPI_Barrier.
+ * get-lat: MPI_Get and flush; armw-lat: MPI_Fetch_and_op and flush.
+ * Of any number of processes: barrier: MPI_Barrier; reduce-uint64 and reduce-double: MPI_Allreduce
+ * with MPI_SUM, no more of them than fit in two seconds.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -15,10 +17,10 @@
 
 #include "measure.h"
 
-enum { BUFFER_BYTES = 64 << 20 };
+enum { BUFFER_BYTES = 64 << 20, TRIALS = 5, LEAST = 30, MAX_US = 2000000 };
 
 struct run {
-    char *lcl;
+    char *lcl, *sum;
     size_t span;
     long size, window, iterations;
     MPI_Win win;
@@ -64,15 +66,45 @@ static void barrier(const struct run *r)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void sum_uint64(const struct run *r)
+{
+    MPI_Allreduce(r->lcl, r->sum, (int)(r->size / 8), MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void sum_double(const struct run *r)
+{
+    MPI_Allreduce(r->lcl, r->sum, (int)(r->size / 8), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static const struct operation {
     const char *name;
     void (*once)(const struct run *r);
-    int windowed, both;
-    long bytes; /* of every row; 0: the sizes */
+    int windowed, all; /* all: a collective operation */
+    long bytes;        /* of every row; 0: the sizes */
 } operations[] = {
-    {"put-local-lat", put, 0, 0, 0}, {"put-bw", put, 1, 0, 0},       {"get-lat", get, 0, 0, 0},
-    {"armw-lat", add, 0, 0, 8},      {"barrier", barrier, 0, 1, -1},
+    {"put-local-lat", put, 0, 0, 0},
+    {"put-bw", put, 1, 0, 0},
+    {"get-lat", get, 0, 0, 0},
+    {"armw-lat", add, 0, 0, 8},
+    {"barrier", barrier, 0, 1, -1},
+    {"reduce-uint64", sum_uint64, 0, 1, 0},
+    {"reduce-double", sum_double, 0, 1, 0},
 };
+
+/* A library that does not yield takes long where processes share cores. */
+static long affordable(const struct operation *op, const struct run *r)
+{
+    double begin = bench_now();
+    long n = r->iterations;
+
+    for (int i = 0; i < TRIALS; i++)
+        op->once(r);
+    double each = (bench_now() - begin) / TRIALS;
+    if (each * (double)n > MAX_US)
+        n = MAX_US / each > LEAST ? (long)(MAX_US / each) : n < LEAST ? n : LEAST;
+    MPI_Bcast(&n, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    return n;
+}
 
 static void measure(const struct operation *op, const struct run *r, int rank)
 {
@@ -109,10 +141,18 @@ static void run_size(const struct operation *op, struct run *r, int rank)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(r->lcl, 1, r->span);
     memset(rmt, 0, r->span);
+    if (op->all) {
+        r->sum = rmt;
+        r->iterations = affordable(op, r);
+        measure(op, r, rank);
+        free(r->lcl);
+        free(rmt);
+        return;
+    }
     MPI_Win_create(rmt, (MPI_Aint)r->span, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &r->win);
     MPI_Win_lock_all(0, r->win);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0 || op->both)
+    if (rank == 0)
         measure(op, r, rank);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_unlock_all(r->win);
@@ -132,7 +172,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof(operations) / sizeof(operations[0]); i++)
         if (strcmp(argv[1], operations[i].name) == 0)
             op = &operations[i];
-    if (ranks != 2 || argc < 5 || !op) {
+    if (argc < 5 || !op || ranks < 2 || (ranks > 2 && !op->all)) {
         if (rank == 0)
             fprintf(stderr,
                     "usage, with 2 processes: mpi_peer OPERATION WINDOW ITERATIONS SIZE...\n");

@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Session chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts; the arriving put starts the descriptor
- * that the next process has queued, and so on round. A sample is one hop.
+ * Chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts. In session mode the arriving put starts the
+ * descriptor that the next process has queued, and so on round; otherwise each process waits for
+ * the notice and puts. A sample is one hop.
  */
 
 enum { CHAIN_QUEUED = 1024 };
@@ -18,9 +19,10 @@ static struct {
     utofu_stadd_t stadd, next_stadd;
     uint8_t *buffer;
     size_t size;
+    uint64_t rounds; /* of the sizes before */
 } chain;
 
-void perf_chain_set_up(void)
+static void set_up(unsigned long relay_flags)
 {
     struct {
         utofu_vcq_id_t id;
@@ -37,8 +39,10 @@ void perf_chain_set_up(void)
     if (!chain.buffer || !all)
         party_fail(1, "no memory for %zu bytes", chain.size);
     memset(chain.buffer, 0, chain.size);
-    party_check(utofu_create_vcq(tni, party.rank ? UTOFU_VCQ_FLAG_SESSION_MODE : 0, &chain.vcq),
-                party.rank ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
+    chain.rounds = 0;
+    unsigned long flags = party.rank ? relay_flags : 0;
+    party_check(utofu_create_vcq(tni, flags, &chain.vcq),
+                flags ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
     party_check(utofu_query_vcq_id(chain.vcq, &mine.id), "utofu_query_vcq_id");
     party_check(utofu_reg_mem(chain.vcq, chain.buffer, chain.size, 0, &chain.stadd),
                 "utofu_reg_mem");
@@ -47,6 +51,16 @@ void perf_chain_set_up(void)
     chain.next = all[next].id;
     chain.next_stadd = all[next].stadd;
     free(all);
+}
+
+void perf_chain_set_up(void)
+{
+    set_up(UTOFU_VCQ_FLAG_SESSION_MODE);
+}
+
+void perf_relay_set_up(void)
+{
+    set_up(0);
 }
 
 void perf_chain_tear_down(void)
@@ -66,7 +80,14 @@ static void chain_put(size_t size, unsigned long flags)
     party_check(rc, "utofu_put");
 }
 
-static void chain_first(struct perf_worker *w)
+/* What travels says how often it was sent, for relays that watch their memory. */
+static void stamp(uint64_t round, size_t size)
+{
+    if (size >= sizeof(round))
+        memcpy(chain.buffer, &round, sizeof(round));
+}
+
+static void chain_first(struct perf_worker *w, unsigned long flags)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
     double begin = perf_now(), first = begin;
@@ -74,7 +95,8 @@ static void chain_first(struct perf_worker *w)
     for (uint64_t i = 0; i < total; i++) {
         if (i == w->run.warmup)
             first = begin;
-        chain_put(w->run.size, UTOFU_ONESIDED_FLAG_SPS(1));
+        stamp(chain.rounds + i + 1, w->run.size);
+        chain_put(w->run.size, flags);
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         double end = perf_now();
         perf_sample(w, i, (end - begin) / party.size);
@@ -85,13 +107,17 @@ static void chain_first(struct perf_worker *w)
     w->bytes = w->messages * w->run.size;
 }
 
+static unsigned long link_flags(void)
+{
+    return party.rank == party.size - 1 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
+                                        : UTOFU_ONESIDED_FLAG_SPS(1);
+}
+
 static void chain_link(const struct perf_run *run)
 {
     uint64_t total = run->warmup + run->iterations, queued = 0;
-    unsigned long flags = UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
+    unsigned long flags = link_flags() | UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
 
-    flags |= party.rank == party.size - 1 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
-                                          : UTOFU_ONESIDED_FLAG_SPS(1);
     for (uint64_t sent = 0; sent < total; sent++) {
         for (; queued < total && queued - sent < CHAIN_QUEUED; queued++)
             chain_put(run->size, flags);
@@ -99,12 +125,46 @@ static void chain_link(const struct perf_run *run)
     }
 }
 
+/* The program does something else, and comes back when all that it had queued has gone through. */
+static void chain_link_unattended(const struct perf_run *run)
+{
+    const uint64_t *arrived = (const uint64_t *)(const void *)chain.buffer;
+    uint64_t total = run->warmup + run->iterations;
+
+    if (run->size < sizeof(*arrived))
+        party_fail(PARTY_USAGE, "session-chain takes 8 bytes or more where relays do not poll");
+    for (uint64_t queued = 0; queued < total;) {
+        uint64_t end = queued + CHAIN_QUEUED < total ? queued + CHAIN_QUEUED : total;
+        for (; queued < end; queued++)
+            chain_put(run->size, link_flags());
+        while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < chain.rounds + queued)
+            perf_be_busy();
+    }
+}
+
 void perf_chain_run(struct perf_worker *worker)
 {
     if (party.rank == 0)
-        chain_first(worker);
-    else
+        chain_first(worker, UTOFU_ONESIDED_FLAG_SPS(1));
+    else if (perf_options.target == PERF_POLLS)
         chain_link(&worker->run);
+    else
+        chain_link_unattended(&worker->run);
+    chain.rounds += worker->run.warmup + worker->run.iterations;
+}
+
+void perf_relay_run(struct perf_worker *worker)
+{
+    uint64_t total = worker->run.warmup + worker->run.iterations;
+
+    if (party.rank == 0) {
+        chain_first(worker, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        return;
+    }
+    for (uint64_t i = 0; i < total; i++) {
+        perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
+        chain_put(worker->run.size, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    }
 }
 
 /*
@@ -169,11 +229,61 @@ static size_t gate_sending(uint32_t r, int64_t to)
     return 0;
 }
 
+typedef utofu_vbg_id_t gate_list[MAX_ROUNDS];
+
+static void wire_butterfly(struct utofu_vbg_setting settings[], const gate_list *all)
+{
+    struct round rounds[MAX_ROUNDS];
+
+    rounds_of(party.rank, rounds);
+    for (size_t g = 0; g < num_gates; g++) {
+        size_t before = (g + num_gates - 1) % num_gates;
+        int64_t from = rounds[before].from, to = rounds[g].to;
+        bool alone = num_gates == 1;
+        settings[g].src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before];
+        settings[g].dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates];
+        if (from != NOBODY)
+            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
+        if (to != NOBODY)
+            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
+    }
+}
+
+/*
+ * The other circuit, a star: where processes share CPUs, each waits for its turn anyway, and here
+ * one turn is enough to get the last result and to start the next communication. The signal of rank
+ * 0 goes through its gates one after the other: gate i collects from rank i, the last of these
+ * sends to rank 1, and those behind it to the others.
+ */
+static size_t star_gates(void)
+{
+    return party.rank == 0 ? 2 * (size_t)party.size - 2 : 1;
+}
+
+static void wire_star(struct utofu_vbg_setting settings[], const gate_list *all)
+{
+    uint32_t last = party.size - 1; /* of the gates that collect */
+
+    if (party.rank > 0) {
+        settings[0].dst_rmt_vbg_id = all[0][party.rank];
+        settings[0].src_rmt_vbg_id = all[0][last + party.rank - 1];
+        return;
+    }
+    for (uint32_t g = 0; g < num_gates; g++) {
+        settings[g].src_lcl_vbg_id = gates[(g + num_gates - 1) % num_gates];
+        settings[g].dst_lcl_vbg_id = gates[(g + 1) % num_gates];
+        if (g > 0 && g <= last)
+            settings[g].src_rmt_vbg_id = all[g][0];
+        if (g >= last)
+            settings[g].dst_rmt_vbg_id = all[g - last + 1][0];
+    }
+}
+
 void perf_circuit_set_up(void)
 {
     struct utofu_vbg_setting settings[MAX_ROUNDS];
     struct round rounds[MAX_ROUNDS];
-    utofu_vbg_id_t(*all)[MAX_ROUNDS] = calloc(party.size, sizeof(*all));
+    gate_list *all = calloc(party.size, sizeof(*all));
     utofu_tni_id_t *tnis;
     size_t num_tnis;
 
@@ -185,26 +295,24 @@ void perf_circuit_set_up(void)
     utofu_tni_id_t tni = tnis[perf_options.tnis[0] % num_tnis];
     free(tnis);
 
-    num_gates = rounds_of(party.rank, rounds);
+    if (perf_options.star && party.size > PERF_MAX_STAR)
+        party_fail(PARTY_USAGE, "a star has up to %d processes, not %u", PERF_MAX_STAR, party.size);
+    num_gates = perf_options.star ? star_gates() : rounds_of(party.rank, rounds);
     party_check(utofu_alloc_vbg(tni, num_gates, 0, gates), "utofu_alloc_vbg");
     party_gather(gates, sizeof(gates), all, false);
-    for (size_t g = 0; g < num_gates; g++) {
-        size_t before = (g + num_gates - 1) % num_gates;
-        int64_t from = rounds[before].from, to = rounds[g].to;
-        bool alone = num_gates == 1;
+    for (size_t g = 0; g < num_gates; g++)
         settings[g] = (struct utofu_vbg_setting){
             .vbg_id = gates[g],
-            .src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before],
-            .dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates],
+            .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
             .src_rmt_vbg_id = UTOFU_VBG_ID_NULL,
             .dst_rmt_vbg_id = UTOFU_VBG_ID_NULL,
             .dst_path_coords = {UTOFU_PATH_COORD_NULL},
         };
-        if (from != NOBODY)
-            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
-        if (to != NOBODY)
-            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
-    }
+    if (perf_options.star)
+        wire_star(settings, all);
+    else
+        wire_butterfly(settings, all);
     party_check(utofu_set_vbg(settings, num_gates), "utofu_set_vbg");
     free(all);
     party_barrier(); /* the circuit is whole when all have set theirs */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct perf_options perf_options = {
-    .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60};
+    .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60, .rounds = 1};
 
 #define wrong(...) party_usage_error(PERF_NAME, __VA_ARGS__)
 
@@ -25,18 +25,29 @@ static const char help_options[] =
     "  -t, --threads N      threads of each process, with VCQs of their own (default 1)\n"
     "  -T, --tnis LIST      TNIs to use, as in 0,1,2 or all (default 0); windows go over\n"
     "                       all of them, the rest takes one for each thread\n"
-    "      --target HOW     what a passive side does: poll (default) or sleep\n"
+    "      --target HOW     what a passive side, or a relay of session-chain, does: poll\n"
+    "                       (default); sleep or compute, without a call of the library\n"
+    "      --exclusive      VCQs of pairs with a CQ of their own, as far as there are any\n"
+    "                       (UTOFU_NUM_EXCLUSIVE_CQS)\n"
+    "      --circuit SHAPE  of barrier and reductions: butterfly (default), or star, which\n"
+    "                       is better with more processes than CPUs, up to 17 of them\n"
+    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over, and\n"
+    "                       its further threads on those behind it\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
     "      --json           print JSON\n"
     "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as they\n"
     "                       are installed; without a launcher, for the operations below\n"
+    "      --processes N    with --peers: of barrier and reductions (default 2)\n"
+    "      --rounds N       with --peers: measure all N times, one after the other, and\n"
+    "                       print medians of the numbers and of the ratios (default 1)\n"
     "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with gnuplot;\n"
     "                       what follows are files with results, laid over each other\n"
     "  -q, --quiet          no progress line (there is none but on a terminal)\n"
     "  -h, --help           print this text\n"
     "  -V, --version        print the version\n\n"
     "A latency is the time of one operation, or half a round trip where two answer each\n"
-    "other (put-lat, put-mem-lat, piggyback-lat); of a window, its time divided by the\n"
+    "other (put-lat, put-mem-lat, piggyback-lat; ping-pong is the whole); of a window, its time "
+    "divided by the\n"
     "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
     "What --peers compares with:\n";
 
@@ -138,6 +149,30 @@ static void read_tnis(const char *list)
     free(copy);
 }
 
+static uint64_t read_target(const char *how)
+{
+    static const char *const names[] = {
+        [PERF_POLLS] = "poll", [PERF_SLEEPS] = "sleep", [PERF_COMPUTES] = "compute"};
+
+    for (uint64_t t = 0; t < sizeof(names) / sizeof(names[0]); t++)
+        if (strcmp(how, names[t]) == 0)
+            return t;
+    wrong("--target takes poll, sleep or compute, not '%s'", how);
+}
+
+static void read_cpus(const char *list)
+{
+    char *copy = strdup(list), *rest = copy, *item;
+
+    perf_options.num_cpus = 0;
+    while ((item = strsep(&rest, ","))) {
+        if (perf_options.num_cpus == PERF_MAX_CPUS)
+            wrong("--cpus names more than %d", PERF_MAX_CPUS);
+        perf_options.cpus[perf_options.num_cpus++] = number("--cpus", item, 0, 1023);
+    }
+    free(copy);
+}
+
 static void read_operation(const char *name)
 {
     if (strcmp(name, "all") == 0) {
@@ -175,6 +210,12 @@ static void check(void)
         for (uint64_t s = 0; s < perf_options.num_sizes; s++)
             if (perf_options.sizes[s] == 0)
                 wrong("--peers takes sizes from 1 byte on");
+        for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+            if (perf_options.processes > 2 && perf_ops[perf_options.ops[o]].kind != PERF_ALL)
+                wrong("--peers measures %s between 2 processes, not %u",
+                      perf_ops[perf_options.ops[o]].name, perf_options.processes);
+    } else if (perf_options.processes || perf_options.rounds > 1) {
+        wrong("--processes and --rounds go with --peers");
     }
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++) {
         const struct perf_op *op = &perf_ops[perf_options.ops[o]];
@@ -197,7 +238,19 @@ static void check(void)
 
 void perf_read_options(int argc, char **argv)
 {
-    enum { STRIDE = 256, TARGET, TIMEOUT, JSON, PEERS, PLOT };
+    enum {
+        STRIDE = 256,
+        TARGET,
+        EXCLUSIVE,
+        TIMEOUT,
+        CIRCUIT,
+        CPUS,
+        JSON,
+        PEERS,
+        PROCESSES,
+        ROUNDS,
+        PLOT
+    };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -208,9 +261,14 @@ void perf_read_options(int argc, char **argv)
         {"threads", required_argument, NULL, 't'},
         {"tnis", required_argument, NULL, 'T'},
         {"target", required_argument, NULL, TARGET},
+        {"exclusive", no_argument, NULL, EXCLUSIVE},
         {"timeout", required_argument, NULL, TIMEOUT},
+        {"circuit", required_argument, NULL, CIRCUIT},
+        {"cpus", required_argument, NULL, CPUS},
         {"json", no_argument, NULL, JSON},
         {"peers", no_argument, NULL, PEERS},
+        {"processes", required_argument, NULL, PROCESSES},
+        {"rounds", required_argument, NULL, ROUNDS},
         {"plot", required_argument, NULL, PLOT},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
@@ -248,18 +306,34 @@ void perf_read_options(int argc, char **argv)
             read_tnis(optarg);
             break;
         case TARGET:
-            if (strcmp(optarg, "poll") != 0 && strcmp(optarg, "sleep") != 0)
-                wrong("--target takes poll or sleep, not '%s'", optarg);
-            perf_options.sleeping_target = strcmp(optarg, "sleep") == 0;
+            perf_options.target = read_target(optarg);
+            break;
+        case EXCLUSIVE:
+            perf_options.exclusive = 1;
             break;
         case TIMEOUT:
             perf_options.timeout = (unsigned int)number("--timeout", optarg, 1, 86400);
+            break;
+        case CIRCUIT:
+            if (strcmp(optarg, "butterfly") != 0 && strcmp(optarg, "star") != 0)
+                wrong("--circuit takes butterfly or star, not '%s'", optarg);
+            perf_options.star = strcmp(optarg, "star") == 0;
+            break;
+        case CPUS:
+            read_cpus(optarg);
             break;
         case JSON:
             perf_options.json = true;
             break;
         case PEERS:
             perf_options.peers = true;
+            break;
+        case PROCESSES:
+            perf_options.processes =
+                (unsigned int)number("--processes", optarg, 2, PERF_MAX_PROCESSES);
+            break;
+        case ROUNDS:
+            perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
             break;
         case PLOT:
             perf_options.plot = optarg;

@@ -114,6 +114,20 @@ static void say_stop(struct perf_worker *w)
           sizeof(uint64_t), 0, STRONG, NULL);
 }
 
+void perf_be_busy(void)
+{
+    static volatile double sum;
+
+    if (perf_options.target == PERF_SLEEPS) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        return;
+    }
+    double x = sum;
+    for (int i = 1; i <= 1000; i++)
+        x += 1.0 / i;
+    sum = x;
+}
+
 void perf_passive_target(struct perf_worker *w)
 {
     uint64_t *stop = word(w, PERF_WORD_STOP);
@@ -122,8 +136,8 @@ void perf_passive_target(struct perf_worker *w)
     int rc;
 
     while (!__atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
-        if (perf_options.sleeping_target) {
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (perf_options.target != PERF_POLLS) {
+            perf_be_busy();
             continue;
         }
         for (unsigned int l = 0; l < w->num_lanes; l++) {
@@ -138,7 +152,7 @@ void perf_passive_target(struct perf_worker *w)
 }
 
 /*
- * Ping-pong: a sample is half a round trip
+ * Ping-pong: a sample is half a round trip, or the whole
  */
 
 struct ping {
@@ -146,7 +160,7 @@ struct ping {
     void (*receive)(struct perf_worker *w, uint8_t value);
 };
 
-static void ping_pong_origin(struct perf_worker *w, struct ping ping)
+static void ping_pong_origin(struct perf_worker *w, struct ping ping, int parts)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
     double begin = perf_now(), first = begin;
@@ -158,7 +172,7 @@ static void ping_pong_origin(struct perf_worker *w, struct ping ping)
         ping.send(w, value);
         ping.receive(w, value);
         double end = perf_now();
-        perf_sample(w, i, (end - begin) / 2);
+        perf_sample(w, i, (end - begin) / parts);
         begin = end;
     }
     w->seconds = (begin - first) * 1e-6;
@@ -196,7 +210,12 @@ static const struct ping by_notice = {send_with_notice, receive_notice};
 
 void perf_put_notice_origin(struct perf_worker *w)
 {
-    ping_pong_origin(w, by_notice);
+    ping_pong_origin(w, by_notice, 2);
+}
+
+void perf_ping_origin(struct perf_worker *w)
+{
+    ping_pong_origin(w, by_notice, 1);
 }
 
 void perf_put_notice_target(struct perf_worker *w)
@@ -222,7 +241,7 @@ static const struct ping by_memory = {send_last_byte, receive_last_byte};
 
 void perf_put_memory_origin(struct perf_worker *w)
 {
-    ping_pong_origin(w, by_memory);
+    ping_pong_origin(w, by_memory, 2);
 }
 
 void perf_put_memory_target(struct perf_worker *w)
@@ -243,7 +262,7 @@ static const struct ping by_piggyback = {send_piggyback, receive_notice};
 
 void perf_piggyback_origin(struct perf_worker *w)
 {
-    ping_pong_origin(w, by_piggyback);
+    ping_pong_origin(w, by_piggyback, 2);
 }
 
 void perf_piggyback_target(struct perf_worker *w)
@@ -442,7 +461,10 @@ static void open_worker(struct perf_worker *w, unsigned int number, size_t span)
     for (unsigned int l = 0; l < w->num_lanes; l++) {
         struct perf_lane *lane = &w->lanes[l];
         uint64_t tni = perf_options.tnis[(number + l) % perf_options.num_tnis];
-        party_check(utofu_create_vcq((utofu_tni_id_t)tni, 0, &lane->vcq), "utofu_create_vcq");
+        party_check(
+            utofu_create_vcq((utofu_tni_id_t)tni,
+                             perf_options.exclusive ? UTOFU_VCQ_FLAG_EXCLUSIVE : 0, &lane->vcq),
+            perf_options.exclusive ? "utofu_create_vcq of an exclusive VCQ" : "utofu_create_vcq");
         party_check(utofu_query_vcq_id(lane->vcq, &lane->id), "utofu_query_vcq_id");
         party_check(utofu_reg_mem(lane->vcq, w->buffer, 2 * span + PERF_WORDS, 0, &lane->lcl_stadd),
                     "utofu_reg_mem");

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 32 + PERF_MAX_SIZES };
+enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 40 + PERF_MAX_SIZES };
 
 static const size_t default_sizes[NUM_DEFAULT_SIZES] = {8, 65536, 1048576};
 
@@ -29,6 +29,8 @@ static const struct counterpart {
     {"get-lat", "MPI_Get and MPI_Win_flush; ucp_get; ib_read_lat"},
     {"armw-lat", "MPI_Fetch_and_op and MPI_Win_flush; ucp_fadd; ib_atomic_lat"},
     {"barrier", "MPI_Barrier"},
+    {"reduce-uint64", "MPI_Allreduce with MPI_SUM"},
+    {"reduce-double", "MPI_Allreduce with MPI_SUM"},
 };
 
 static const struct {
@@ -37,7 +39,7 @@ static const struct {
 
 static struct {
     char name[32];
-    double value[PERF_MAX_SIZES]; /* of the operation at hand; 0: none */
+    double value[PERF_MAX_ROUNDS][PERF_MAX_SIZES]; /* of the operation at hand; 0: none */
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
@@ -98,7 +100,7 @@ static const char *title_of(unsigned int column)
 struct reader {
     const struct perf_op *op;
     const size_t *sizes;
-    unsigned int num_sizes, column;
+    unsigned int num_sizes, column, round;
 };
 
 static void take_row(char *text, void *arg)
@@ -113,7 +115,7 @@ static void take_row(char *text, void *arg)
         return;
     for (unsigned int s = 0; s < r->num_sizes; s++)
         if (r->op->fixed || r->sizes[s] == bytes)
-            columns[r->column].value[s] = r->op->windowed ? (double)bytes / p50 : p50;
+            columns[r->column].value[r->round][s] = r->op->windowed ? (double)bytes / p50 : p50;
 }
 
 static uint64_t iterations_for(const struct perf_op *op, size_t largest)
@@ -125,6 +127,11 @@ static uint64_t iterations_for(const struct perf_op *op, size_t largest)
         return perf_options.iterations;
     uint64_t n = ((uint64_t)512 << 20) / (op->windowed ? bytes * perf_options.window : bytes);
     return n < least ? least : n > most ? most : n;
+}
+
+static unsigned int processes(void)
+{
+    return perf_options.processes ? perf_options.processes : 2;
 }
 
 static void note(const char *operation, unsigned int column)
@@ -141,7 +148,8 @@ static void end_note(void)
 
 static void run_column(const struct reader *r, uint64_t iterations)
 {
-    char numbers[3][24], list[PERF_MAX_SIZES * 12] = "", sizes[PERF_MAX_SIZES][24];
+    char numbers[4][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "",
+                                              sizes[PERF_MAX_SIZES][24];
     const char *argv[MAX_ARGS];
     size_t n = 0, at = 0;
 
@@ -152,12 +160,26 @@ static void run_column(const struct reader *r, uint64_t iterations)
         snprintf(sizes[s], sizeof(sizes[s]), "%zu", r->sizes[s]);
         at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%zu", s ? "," : "", r->sizes[s]);
     }
+    snprintf(numbers[3], sizeof(numbers[3]), "%u", processes());
+    for (uint64_t c = 0, end = 0; c < perf_options.num_cpus; c++)
+        end += (uint64_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
+                                  (unsigned int)perf_options.cpus[c]);
+    setenv("PEER_PROCESSES", numbers[3], 1);
+    setenv("PEER_CPUS", cpus, 1);
     if (r->column == OURS) {
-        const char *ours[] = {launcher,    "-n",       "2",  self,       "-q",
-                              "--timeout", numbers[2], "-n", numbers[0], "-W",
-                              numbers[1],  "-s",       list, r->op->name};
+        const char *ours[] = {launcher,    "-n",       numbers[3], self,       "-q",
+                              "--timeout", numbers[2], "-n",       numbers[0], "-W",
+                              numbers[1],  "-s",       list,       r->op->name};
         memcpy(argv, ours, sizeof(ours));
         n = sizeof(ours) / sizeof(ours[0]);
+        if (perf_options.star) {
+            argv[n++] = "--circuit";
+            argv[n++] = "star";
+        }
+        if (*cpus) {
+            argv[n++] = "--cpus";
+            argv[n++] = cpus;
+        }
     } else {
         const char *theirs[] = {peer, columns[r->column].name, r->op->name, numbers[1], numbers[0]};
         memcpy(argv, theirs, sizeof(theirs));
@@ -184,21 +206,45 @@ static void print_head(void)
         printf("{\"tool\": \"%s\", \"version\": \"%s\", \"compared\": [", PERF_NAME, UT_VERSION);
         for (unsigned int c = 0; c < num_columns; c++)
             printf("%s\"%s\"", c ? ", " : "", columns[c].name);
-        printf("], \"window\": %u, \"results\": [", (unsigned int)perf_options.window);
+        printf("], \"processes\": %u, \"rounds\": %u, \"window\": %u, \"results\": [", processes(),
+               perf_options.rounds, (unsigned int)perf_options.window);
         return;
     }
-    printf("# %s %s --peers: medians in us, of windows in MB/s; ratio: ours / theirs\n", PERF_NAME,
-           UT_VERSION);
+    printf("# %s %s --peers: %u processes, %u round%s\n", PERF_NAME, UT_VERSION, processes(),
+           perf_options.rounds, perf_options.rounds == 1 ? "" : "s");
+    printf("# medians in us, of windows in MB/s; ratio: ours / theirs\n");
     printf("# %-14s %9s %5s %10s", "operation", "bytes", "", "ours");
     for (unsigned int c = 1; c < num_columns; c++)
         printf(" %10s %7s", title_of(c), "ratio");
     printf("\n");
 }
 
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Over the rounds: of the column's numbers, or of ours divided by them round by round. */
+static double median_of(unsigned int column, unsigned int s, bool ratio)
+{
+    double all[PERF_MAX_ROUNDS];
+    unsigned int n = 0;
+
+    for (unsigned int r = 0; r < perf_options.rounds; r++) {
+        double value = columns[column].value[r][s];
+        if (value > 0)
+            all[n++] = ratio ? columns[OURS].value[r][s] / value : value;
+    }
+    qsort(all, n, sizeof(*all), compare_doubles);
+    return n == 0 ? 0 : (all[(n - 1) / 2] + all[n / 2]) / 2;
+}
+
 static void print_row(const struct perf_op *op, size_t size, unsigned int s)
 {
     const char *unit = op->windowed ? "MB/s" : "us";
-    double ours = columns[OURS].value[s];
+    double ours = median_of(OURS, s, false);
 
     if (perf_options.json)
         printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"ours\": %.4f",
@@ -207,14 +253,13 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
         printf("%-16s %9zu %5s %10.3f", op->name, size, unit, ours);
     first_row = false;
     for (unsigned int c = 1; c < num_columns; c++) {
-        double theirs = columns[c].value[s];
+        double theirs = median_of(c, s, false), ratio = median_of(c, s, true);
         if (perf_options.json && theirs > 0)
-            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs,
-                   ours / theirs);
+            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs, ratio);
         else if (perf_options.json)
             printf(", \"%s\": null", columns[c].name);
         else if (theirs > 0)
-            printf(" %10.3f %7.2f", theirs, ours / theirs);
+            printf(" %10.3f %7.2f", theirs, ratio);
         else
             printf(" %10s %7s", "-", "-");
     }
@@ -231,18 +276,24 @@ static void compare(const struct perf_op *op)
     if (op->fixed) {
         sizes[r.num_sizes++] = op->default_to ? op->default_to : 1;
     } else if (perf_options.num_sizes) {
-        for (uint64_t s = 0; s < perf_options.num_sizes; s++)
-            sizes[r.num_sizes++] = perf_options.sizes[s];
+        for (uint64_t s = 0; s < perf_options.num_sizes; s++) {
+            size_t size = perf_options.sizes[s];
+            if (size >= op->min_size && size <= op->max_size &&
+                (!op->size_step || size % op->size_step == 0))
+                sizes[r.num_sizes++] = size;
+        }
     } else {
         for (int s = 0; s < NUM_DEFAULT_SIZES; s++)
-            sizes[r.num_sizes++] = default_sizes[s];
+            if (default_sizes[s] <= op->max_size)
+                sizes[r.num_sizes++] = default_sizes[s];
     }
     for (unsigned int s = 0; s < r.num_sizes; s++)
         largest = sizes[s] > largest ? sizes[s] : largest;
-    for (r.column = 0; r.column < num_columns; r.column++) {
-        memset(columns[r.column].value, 0, sizeof(columns[0].value));
-        run_column(&r, iterations_for(op, largest));
-    }
+    for (unsigned int c = 0; c < num_columns; c++)
+        memset(columns[c].value, 0, sizeof(columns[0].value));
+    for (r.round = 0; r.round < perf_options.rounds && r.num_sizes > 0; r.round++)
+        for (r.column = 0; r.column < num_columns; r.column++)
+            run_column(&r, iterations_for(op, largest));
     for (unsigned int s = 0; s < r.num_sizes; s++)
         print_row(op, op->fixed ? op->default_to : sizes[s], s);
 }
@@ -274,7 +325,6 @@ int perf_peers(void)
     perf_child_open(remove_work);
     setenv("PEER_BUILD", work, 1);
     setenv("TMPDIR", work, 1); /* a launcher that is ended leaves its files behind */
-    unsetenv("PEER_CPUS"); /* ours are not put on CPUs either */
     if (perf_child_run(list, add_peer, NULL) != 0) {
         remove_work();
         party_fail(1, "%s failed", peer);

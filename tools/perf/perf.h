@@ -23,6 +23,10 @@ enum {
     PERF_MAX_THREADS = 64,
     PERF_MAX_WINDOW = 1024,
     PERF_MAX_BLOCKS = 1024,
+    PERF_MAX_STAR = 17, /* processes, with 32 relay gates */
+    PERF_MAX_CPUS = 64,
+    PERF_MAX_PROCESSES = 1024,
+    PERF_MAX_ROUNDS = 99,
     PERF_MAX_PUT = 16777215,
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
@@ -30,6 +34,9 @@ enum {
 };
 
 struct perf_op;
+
+/* What a side does that only receives. */
+enum perf_target { PERF_POLLS, PERF_SLEEPS, PERF_COMPUTES };
 
 /* Everything here has to be equal in all processes. */
 struct perf_options {
@@ -44,15 +51,21 @@ struct perf_options {
     uint64_t num_tnis;
     uint64_t blocks;
     uint64_t stride; /* 0: twice the size */
-    uint64_t sleeping_target;
+    uint64_t target; /* enum perf_target */
+    uint64_t exclusive;
+    uint64_t star; /* circuit; else butterfly */
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
-    uint64_t all;               /* "all": sizes that an operation cannot do are left out */
+    uint64_t cpus[PERF_MAX_CPUS];
+    uint64_t num_cpus; /* 0: the launcher and the system choose */
+    uint64_t all;      /* "all": sizes that an operation cannot do are left out */
     /* not compared: */
     unsigned int timeout;
     bool json;
     bool no_progress;
     bool peers;
+    unsigned int processes; /* of --peers; 0: 2 */
+    unsigned int rounds;
     const char *plot; /* file to draw to; NULL: measure */
     char **files;     /* to draw */
     int num_files;
@@ -123,6 +136,7 @@ void perf_pairs_close(void);
 struct perf_worker *perf_pairs_workers(void);
 void perf_put_notice_origin(struct perf_worker *worker);
 void perf_put_notice_target(struct perf_worker *worker);
+void perf_ping_origin(struct perf_worker *worker);
 void perf_put_memory_origin(struct perf_worker *worker);
 void perf_put_memory_target(struct perf_worker *worker);
 void perf_piggyback_origin(struct perf_worker *worker);
@@ -136,11 +150,15 @@ void perf_window_both(struct perf_worker *worker);
 void perf_stride_origin(struct perf_worker *worker);
 /* Makes progress, or sleeps, until the origin says stop. */
 void perf_passive_target(struct perf_worker *worker);
+/* Sleeps or computes for a moment, as --target says: without a call of the library. */
+void perf_be_busy(void);
 
 /* circuits.c: what all processes do together */
 void perf_chain_set_up(void);
 void perf_chain_run(struct perf_worker *worker);
 void perf_chain_tear_down(void);
+void perf_relay_set_up(void);
+void perf_relay_run(struct perf_worker *worker);
 void perf_circuit_set_up(void);
 void perf_barrier_run(struct perf_worker *worker);
 void perf_reduce_uint64_run(struct perf_worker *worker);

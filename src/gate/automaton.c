@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The automaton: what comes to the inputs of a gate, and what it makes of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate/inner.h"
+#include "util/log.h"
+#include "watch/watch.h"
+
+/*
+ * Inputs
+ */
+
+static struct ut_gate_item *item_at(const struct ut_gate_input *in, uint32_t i)
+{
+    return &in->items[(in->head + i) & (in->capacity - 1)];
+}
+
+static void clear_input(struct ut_gate_input *in)
+{
+    in->head = in->count = 0;
+}
+
+static void drop_first(struct ut_gate_input *in)
+{
+    in->head++;
+    in->count--;
+}
+
+static void drop_old(struct ut_gate_input *in)
+{
+    while (in->count > 0 && item_at(in, 0)->tag.epoch < in->floor)
+        drop_first(in);
+}
+
+static void copy_item(struct ut_gate_item *to, const struct ut_gate_item *from)
+{
+    to->tag = from->tag;
+    to->at = from->at;
+    ut_value_copy(&to->value, &from->value);
+}
+
+static bool grow(struct ut_gate_input *in)
+{
+    uint32_t capacity = in->capacity ? in->capacity * 2 : 2;
+
+    if (in->count >= UT_INPUT_MAX)
+        return false;
+    struct ut_gate_item *items = malloc(capacity * sizeof(*items));
+    if (!items)
+        return false;
+    for (uint32_t i = 0; i < in->count; i++)
+        copy_item(&items[i], item_at(in, i));
+    free(in->items);
+    in->items = items;
+    in->capacity = capacity;
+    in->head = 0;
+    return true;
+}
+
+void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_vbg_ident ident;
+
+    in->src = src;
+    in->last_epoch = in->floor = 0;
+    in->last_number = 0;
+    in->confirmed = in->failed = in->told = in->asked = false;
+    in->answer = 0;
+    clear_input(in);
+    if (src != UTOFU_VBG_ID_NULL && ut_vbg_id_unpack(src, &ident) && ut_gate_is_own(&ident)) {
+        in->confirmed = true;
+        in->floor = __atomic_load_n(&ut_gates[ident.tni].gate[ident.gate].epoch, __ATOMIC_RELAXED);
+    }
+}
+
+void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (!g->set || in->failed)
+        return;
+    if (!in->confirmed)
+        clear_input(in);
+    in->failed = true;
+    in->confirmed = true;
+    in->culprit = culprit;
+    ut_gate_mark_ready(g);
+}
+
+void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
+{
+    struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
+
+    if (in->confirmed)
+        return;
+    in->confirmed = true;
+    if (epoch > in->floor)
+        in->floor = epoch;
+    drop_old(in);
+    ut_gate_mark_ready(g);
+}
+
+/* Does it come in its turn? */
+static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input,
+                                              const struct ut_gate_tag *tag)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (in->failed || (in->confirmed && tag->epoch < in->floor) || tag->epoch < in->last_epoch)
+        return false;
+    if (tag->epoch > in->last_epoch) {
+        if (in->last_epoch) {
+            in->floor = tag->epoch; /* the source was set anew */
+            drop_old(in);
+        }
+    } else if (tag->number != in->last_number + 1) {
+        ut_error("gate", "%s: packets of %s were lost", ut_gate_name(g->id),
+                 ut_gate_name(tag->src));
+        ut_gate_fail_input(g, input, tag->src);
+        return false;
+    }
+    in->last_epoch = tag->epoch;
+    if (in->count == in->capacity && !grow(in)) {
+        ut_error("gate", "%s cannot hold more than the %u packets or signals that %s is ahead",
+                 ut_gate_name(g->id), in->count, ut_gate_name(tag->src));
+        ut_gate_fail_input(g, input, tag->src);
+        return false;
+    }
+    return true;
+}
+
+/* The usual case of accepts(). */
+static inline bool is_next(const struct ut_gate_input *in, const struct ut_gate_tag *tag)
+{
+    return tag->epoch == in->last_epoch && tag->number == in->last_number + 1 &&
+           in->count < in->capacity && !in->failed && (!in->confirmed || tag->epoch >= in->floor);
+}
+
+static inline void filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                          uint64_t at)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_gate_item *item = item_at(in, in->count++);
+
+    item->tag = *tag;
+    item->at = at;
+    in->last_number = tag->number;
+    ut_gate_mark_ready(g);
+}
+
+static inline void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                        uint64_t at, const struct ut_value *value)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (__builtin_expect(!is_next(in, tag), 0) && !accepts(g, input, tag))
+        return;
+    ut_value_copy(&item_at(in, in->count)->value, value);
+    filled(g, input, tag, at);
+}
+
+void ut_gate_free_inputs(struct ut_gate *g)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        free(g->in[i].items);
+        memset(&g->in[i], 0, sizeof(g->in[i]));
+    }
+    while (g->strays) {
+        struct ut_gate_stray *s = g->strays;
+        g->strays = s->next;
+        free(s);
+    }
+    g->num_strays = 0;
+}
+
+/* Perhaps the gate is going to be set for it. */
+static void keep_stray(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                       uint64_t at, const struct ut_value *value)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_gate_stray **last = &g->strays;
+
+    if (g->set && !in->told) {
+        in->told = true;
+        ut_warn("gate", "%s gets a %s from %s, but is not set to; it waits until it is",
+                ut_gate_name(g->id), input == UT_INPUT_SIGNAL ? "signal" : "packet",
+                ut_gate_name(tag->src));
+    }
+    struct ut_gate_stray *s = malloc(sizeof(*s));
+    if (!s)
+        return;
+    s->next = NULL;
+    s->input = (uint8_t)input;
+    s->item.tag = *tag;
+    s->item.at = at;
+    ut_value_copy(&s->item.value, value);
+    while (*last)
+        last = &(*last)->next;
+    *last = s;
+    if (++g->num_strays > UT_MAX_STRAYS) {
+        s = g->strays;
+        g->strays = s->next;
+        free(s);
+        g->num_strays--;
+    }
+}
+
+void ut_gate_take_strays(struct ut_gate *g)
+{
+    struct ut_gate_stray **at = &g->strays;
+
+    while (*at) {
+        struct ut_gate_stray *s = *at;
+        if (g->in[s->input].src != s->item.tag.src) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        g->num_strays--;
+        push(g, s->input, &s->item.tag, s->item.at, &s->item.value);
+        free(s);
+    }
+}
+
+/* One that the gate is not set for, or in a process that is watched. */
+static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned int input,
+                                                  const struct ut_gate_tag *tag,
+                                                  const struct ut_value *value)
+{
+    struct ut_watch *w = g->home ? ut_gate_watch_of(g) : NULL;
+    uint64_t at = w ? ut_watch_now() : 0;
+
+    if (g->set && g->in[input].src == tag->src)
+        push(g, input, tag, at, value);
+    else
+        keep_stray(g, input, tag, at, value);
+    if (w && !tag->last)
+        ut_watch_gate_arrive(w, g, input, tag, at);
+}
+
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value)
+{
+    if (__builtin_expect(g->set && g->in[input].src == tag->src && !ut_gate_watch_of(g), 1))
+        push(g, input, tag, 0, value);
+    else
+        deliver_any(g, input, tag, value);
+}
+
+struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (!g->set || in->src != tag->src || !is_next(in, tag) || ut_gate_watch_of(g))
+        return NULL;
+    return &item_at(in, in->count)->value;
+}
+
+void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+{
+    filled(g, input, tag, 0);
+}
+
+static bool is_wired(const struct ut_gate_input *in)
+{
+    return in->src != UTOFU_VBG_ID_NULL;
+}
+
+bool ut_gate_is_there(struct ut_gate_input *in)
+{
+    if (in->count == 0 || !in->confirmed)
+        return in->failed;
+    struct ut_gate_item *item = item_at(in, 0);
+    if (__builtin_expect(item->tag.last, 0)) {
+        in->failed = true;
+        in->culprit = item->value.u[0];
+        clear_input(in);
+    }
+    return true;
+}
+
+bool ut_gate_lacks(const struct ut_gate *g, unsigned int input)
+{
+    const struct ut_gate_input *in = &g->in[input];
+
+    return is_wired(in) && !in->failed && (in->count == 0 || !in->confirmed);
+}
+
+static void take(struct ut_gate_input *in, struct ut_value *value)
+{
+    if (in->count == 0) {
+        ut_value_broken(value, in->culprit);
+        return;
+    }
+    ut_value_copy(value, &item_at(in, 0)->value);
+    drop_first(in);
+}
+
+static void watch_consumed(struct ut_gate *g, struct ut_watch *w)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (is_wired(&g->in[i]))
+            w->consumed[i] = g->in[i].count > 0 ? item_at(&g->in[i], 0)->at : 0;
+    }
+}
+
+bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value)
+{
+    struct ut_watch *w = ut_gate_watch_of(g);
+    bool any = false;
+
+    if (w)
+        watch_consumed(g, w);
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        struct ut_value more;
+        if (!is_wired(&g->in[i]))
+            continue;
+        take(&g->in[i], any ? &more : value);
+        if (any)
+            ut_value_combine(value, &more);
+        any = true;
+    }
+    return any;
+}
+
+/*
+ * Firing
+ */
+
+static void send_signal(struct ut_gate *g, const struct ut_value *value, bool last)
+{
+    struct ut_watch *w = ut_gate_watch_of(g);
+    struct ut_gate_tag tag = {
+        .src = g->id, .number = ++g->out_signals, .epoch = g->epoch, .last = last};
+
+    if (!g->signals_to)
+        return;
+    if (w && !last)
+        ut_watch_gate_send(w, g, UT_INPUT_SIGNAL, g->setting.dst_lcl_vbg_id, tag.number);
+    ut_gate_deliver(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
+}
+
+/* The packet first: it has further to go. */
+static void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
+{
+    ut_gate_send_packet(g, value, last);
+    send_signal(g, value, last);
+}
+
+void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value)
+{
+    struct ut_watch *w = ut_gate_watch_of(g);
+    uint64_t began = w ? ut_watch_now() : 0;
+
+    send_both(g, value, false);
+    if (w)
+        ut_watch_gate_sent(w, g, began);
+}
+
+void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
+{
+    struct ut_value value;
+
+    if (g->gone)
+        return;
+    g->gone = true;
+    ut_value_broken(&value, culprit);
+    send_both(g, &value, true);
+}
+
+/* The usual gate has a signal and a packet: the one is combined into the other where it lies, and
+ * sent from there. */
+static inline bool fire_in_place(struct ut_gate *g)
+{
+    struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL], *packets = &g->in[UT_INPUT_PACKET];
+
+    if (signals->count == 0 || packets->count == 0 || g->loops)
+        return false;
+    struct ut_watch *w = ut_gate_watch_of(g);
+    struct ut_value *value = &item_at(signals, 0)->value;
+    if (w)
+        watch_consumed(g, w);
+    ut_value_combine(value, &item_at(packets, 0)->value);
+    drop_first(packets);
+    ut_gate_send_on(g, value);
+    drop_first(signals);
+    return true;
+}
+
+/* What the rest do: an input that is not wired, or has failed. */
+static __attribute__((noinline)) bool fire_any(struct ut_gate *g)
+{
+    bool any_item = g->in[UT_INPUT_SIGNAL].count > 0 || g->in[UT_INPUT_PACKET].count > 0;
+    struct ut_value value;
+
+    if (!ut_gate_take_all(g, &value))
+        return false;
+    if (!any_item) {
+        ut_gate_end_outputs(g, value.u[0]);
+        return false;
+    }
+    ut_gate_send_on(g, &value);
+    return true;
+}
+
+void ut_gate_run_ready(struct ut_gates *t)
+{
+    t->running = true;
+    while (t->ready) {
+        unsigned int index = (unsigned int)__builtin_ctzll(t->ready);
+        struct ut_gate *g = &t->gate[index];
+        t->ready &= ~(1ull << index);
+        while (g->set && !g->gone && ut_gate_is_complete(g)) {
+            if (!fire_in_place(g) && !fire_any(g))
+                break;
+        }
+    }
+    t->running = false;
+}
