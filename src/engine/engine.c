@@ -11,6 +11,7 @@
 #include "progress/progress.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/idle.h"
 #include "util/log.h"
 #include "watch/watch.h"
 
@@ -868,7 +869,7 @@ void ut_engine_release(struct ut_vcq *vcq)
         vcq->held_up |= link->state == UT_LINK_UP && link->first != UT_NO_SLOT && !link->nudged;
     }
     if (!vcq->held_up && !vcq->watch)
-        vcq->patience = UT_PATIENCE;
+        vcq->patience = UT_LEAST_PATIENCE;
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)

@@ -119,6 +119,8 @@ static void drop(struct ut_job_server *s, struct client *c)
     }
     c->prev->next = c->next;
     c->next->prev = c->prev;
+    /* a child of this process may still hold the descriptor: closing alone does not end the watch */
+    epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     free(c);
 }
