@@ -390,15 +390,28 @@ static void hand_over(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
+static void end_stall(struct vp_conn *conn)
+{
+    conn->stalled = false;
+    if (conn->unsignalled) {
+        vp_post_report(conn);
+        return;
+    }
+    ut_warn(VP_CAT, "queue pair %u does not go on; it is replaced", conn->qp->qp_num);
+    vp_conn_break(conn, VP_REASON_ASK);
+}
+
 /* What time and completions have made due. May call back; false: the connection is gone. */
 static bool tend_one(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->life_deadline;
 
     switch ((enum vp_life)conn->life) {
-    case VP_ALIVE: /* closed, our goodbye is out */
+    case VP_ALIVE: /* closed, our goodbye is out; or stalled */
     case VP_LEAVING:
-        if (conn->tail == conn->head) {
+        if (conn->stalled) {
+            end_stall(conn);
+        } else if (conn->tail == conn->head) {
             know_reason(conn, PROV_REASON_CLOSED);
             finish(conn);
         } else if (late) {
@@ -422,6 +435,31 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     return false;
 }
 
+/*
+ * A queue pair whose oldest request was there at the last look already, longer ago than the device
+ * may take for all its repetitions, is broken and made anew. Soft-RoCE forgets on links that lose
+ * packets to repeat what was lost; no other device is known to. Requests that nobody wants to hear
+ * of look the same, until one behind them reports.
+ */
+void vp_look_for_stalls(struct vp_ep *ep)
+{
+    pthread_mutex_lock(&ep->prov->lock);
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
+        if (conn->life != VP_ALIVE || conn->closed || !conn->postable)
+            continue;
+        bool stalls = conn->tail != conn->head && conn->tail == conn->tail_seen &&
+                      conn->tail != conn->head_seen;
+        if (stalls) {
+            conn->stalled = true;
+            tend(conn);
+        }
+        conn->tail_seen = conn->tail;
+        conn->head_seen = conn->head;
+    }
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
 void vp_tend_all(struct vp_ep *ep)
 {
     struct vp_list todo;
@@ -434,7 +472,8 @@ void vp_tend_all(struct vp_ep *ep)
     while (!vp_list_empty(&todo)) {
         struct vp_conn *conn = vp_container_of(todo.next, struct vp_conn, tend_link);
         vp_list_remove(&conn->tend_link);
-        if (tend_one(conn, now) && (conn->life != VP_DOWN || conn->closed))
+        if (tend_one(conn, now) &&
+            (conn->closed || (conn->life != VP_DOWN && conn->life != VP_ALIVE)))
             tend(conn);
     }
 }

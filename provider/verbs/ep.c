@@ -15,6 +15,7 @@ enum {
     CQ_EXTRA = 4096, /* entries beyond the owner's depth: messages, connections' last requests */
     TABLE_FIRST = 64,
     DRAIN_TICK_MS = 10,
+    QUIET_AFTER = 7, /* peer timeouts: two looks for stalls and what comes of them */
     CLOSE_MS = 1000, /* ep_close() waits this long for goodbyes to arrive */
 };
 
@@ -295,7 +296,7 @@ void vp_ep_close(struct prov_ep *base)
 }
 
 /* Soft-RoCE raises no event for a failed or flushed request. While something is outstanding the
- * owner is woken now and then; once nothing was posted for two peer timeouts, all has ended one way
+ * owner is woken now and then; once nothing was posted for some peer timeouts, all has ended one way
  * or other. Connections that drain are looked at sooner: it takes microseconds. */
 static void arm_tick(struct vp_ep *ep)
 {
@@ -310,7 +311,7 @@ static void arm_tick(struct vp_ep *ep)
     }
     if (draining)
         when = now + DRAIN_TICK_MS;
-    else if (!ep->posts || now - ep->posts_seen_at > 2 * (uint64_t)timeout)
+    else if (!ep->posts || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)timeout)
         return;
     pthread_mutex_lock(&prov->lock);
     if (!ep->wake_at || when < ep->wake_at) {

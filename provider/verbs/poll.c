@@ -198,6 +198,8 @@ static void poll_pending(struct vp_ep *ep)
     poll_recvs(ep, ep->srq_depth);
     while ((conn = take_events(ep, &todo, &events)))
         vp_conn_handle(conn, events);
+    if (pending & VP_PEND_STALLS)
+        vp_look_for_stalls(ep);
     if (pending & VP_PEND_SRQ_LIMIT) {
         refill(ep);
         vp_srq_rearm(ep);

@@ -387,6 +387,15 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
     return 0;
 }
 
+/* An empty write whose completion tells of those before it. */
+void vp_post_report(struct vp_conn *conn)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+    if (check_room(conn, conn->sq_cap, 0) == 0)
+        post(conn, &wr, PROV_SIGNAL, 0, VP_NO_BOUNCE, VP_QUIET_OURS);
+}
+
 /*
  * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
  * that everything before it has ended. Its place and its completion-queue entry were kept for it.

@@ -155,13 +155,19 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
         ut_debug(VP_CAT, "reading the kick: %s", strerror(errno));
 }
 
-/* Wakes whose time has come, and says when the next one's is (0: none). */
+/* Wakes whose time has come, and says when the next one's is (0: none). While anything is
+ * outstanding somebody comes by here often enough for a look at what stalls. */
 static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
 {
     uint64_t next = 0;
 
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
+        if (now >= ep->stall_look_at) {
+            if (ep->stall_look_at)
+                __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
+            ep->stall_look_at = now + 2 * (uint64_t)prov->config.peer_timeout_ms;
+        }
         if (ep->wake_at && ep->wake_at <= now) {
             ep->wake_at = 0;
             vp_wake_locked(ep);

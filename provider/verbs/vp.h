@@ -243,11 +243,13 @@ struct vp_conn {
     bool reason_known;
     bool stuck;         /* the device never reported all: completions may still come */
     bool probing;       /* the probe will tell the reason */
+    bool stalled;       /* the device does not go on with it */
     uint8_t reason;     /* enum prov_reason */
     uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
     uint32_t err_seq;
     uint32_t posted_to;    /* requests from here on never reached the device */
     uint32_t completed_to; /* the device has reported everything before this */
+    uint32_t tail_seen, head_seen; /* at the last look for stalls */
     uint64_t life_deadline;
     struct vp_list tend_link; /* in ep->tending */
 
@@ -327,6 +329,7 @@ struct vp_ep {
     uint64_t posts_seen_at;
 
     /* under prov->lock */
+    uint64_t stall_look_at; /* ms; 0: not yet */
     struct vp_list link, wake_link;
     struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, not destroyed yet */
     struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
@@ -340,7 +343,7 @@ struct vp_ep {
     uint64_t id;
     void *owner;
 };
-enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2 };
+enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2, VP_PEND_STALLS = 4 };
 
 /* Asks a peer's listener whether its process is alive. */
 struct vp_probe {
@@ -424,6 +427,7 @@ int vp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void vp_ep_flush(struct prov_ep *ep);
 void vp_flush(struct vp_ep *ep);
 void vp_conn_beacon(struct vp_conn *conn, bool bye);
+void vp_post_report(struct vp_conn *conn);
 
 /* poll.c */
 int vp_ep_poll(struct prov_ep *ep);
@@ -440,6 +444,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
 void vp_conn_bye(struct vp_conn *conn);
 void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status);
 void vp_tend_all(struct vp_ep *ep);
+void vp_look_for_stalls(struct vp_ep *ep);
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
 void vp_conn_close(struct prov_conn *conn);
 void vp_conn_destroy(struct vp_conn *conn);

@@ -3,11 +3,15 @@
 #include "util/idle.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     YIELD_EVERY = 8,        /* so many polls, as long as nobody else wants the core */
-    SOMEBODY_RAN_NS = 1500, /* a yield that took longer than it does alone */
+    SOMEBODY_RAN_NS = 1500, /* a yield that took longer than it does alone; at least, and */
+    SOMEBODY_RAN = 20,      /* so many times the shortest system call: emulated CPUs are slow */
+    CALLS = 8,              /* to find out how long that takes */
     LOOK_EVERY = 4,         /* yields of a thread that others run beside */
 };
 
@@ -22,6 +26,25 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t limit_ns(void)
+{
+    static uint64_t limit; /* atomic; all threads find out the same */
+    uint64_t ns = __atomic_load_n(&limit, __ATOMIC_RELAXED), shortest = UINT64_MAX;
+
+    if (ns)
+        return ns;
+    for (int i = 0; i < CALLS; i++) {
+        uint64_t begin = now_ns();
+        syscall(SYS_getppid);
+        ns = now_ns() - begin;
+        if (ns < shortest)
+            shortest = ns;
+    }
+    ns = shortest * SOMEBODY_RAN > SOMEBODY_RAN_NS ? shortest * SOMEBODY_RAN : SOMEBODY_RAN_NS;
+    __atomic_store_n(&limit, ns, __ATOMIC_RELAXED);
+    return ns;
+}
+
 void ut_idle(uint32_t polls)
 {
     if (polls < patience || (patience == UT_MOST_PATIENCE && polls % YIELD_EVERY != 0))
@@ -30,9 +53,9 @@ void ut_idle(uint32_t polls)
         sched_yield();
         return;
     }
-    uint64_t begin = now_ns();
+    uint64_t limit = limit_ns(), begin = now_ns();
     sched_yield();
-    if (now_ns() - begin > SOMEBODY_RAN_NS)
+    if (now_ns() - begin > limit)
         patience = UT_LEAST_PATIENCE;
     else if (patience < UT_MOST_PATIENCE)
         patience *= 2;
