@@ -359,16 +359,15 @@ static enum outcome post_armw_message(struct ut_link *link, struct ut_slot *slot
     if (must_wait(link, slot))
         return NOT_NOW;
     uint32_t flags = fence_flag(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
-    int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED | PROV_SIGNAL,
-                             ut_cookie(UT_COOKIE_SLOT, number));
+    /* the answer says that it arrived; by the time of its completion the slot may be another's */
+    int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
+                             ut_cookie(UT_COOKIE_NONE, 0));
     if (rc < 0)
         return refused(link, slot, rc);
     slot->msg_number = ut_link_count_tx(link);
     slot->tcq_ready = true;
     slot->state = UT_SLOT_POSTED;
     slot->stage = 1;
-    if (!(rc & PROV_COMPLETE))
-        slot->pending++;
     link->armw_out++;
     return POSTED;
 }
@@ -834,14 +833,14 @@ static void reclaim(struct ut_vcq *vcq)
     }
 }
 
-/* Descriptors without notices complete with a later one of their link; where there is none, an
- * empty write that reports makes them. */
+/* Descriptors without notices, and messages, complete with a later one of their link; where there
+ * is none, an empty write that reports makes them. */
 static void nudge(struct ut_link *link)
 {
     struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
 
-    if (link->state != UT_LINK_UP || link->first == UT_NO_SLOT || link->to_post != UT_NO_SLOT ||
-        link->nudged)
+    if (link->state != UT_LINK_UP || (link->first == UT_NO_SLOT && !link->msg_first) ||
+        link->to_post != UT_NO_SLOT || link->nudged)
         return;
     int rc = link->ops->write(link->conn, &x);
     link->nudged = rc >= 0 && !(rc & PROV_COMPLETE);

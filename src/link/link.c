@@ -725,10 +725,10 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
  * Messages of the library
  */
 
+/* Nobody waits for its completion: a later one's frees what is kept of it. */
 static int post_one(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
-    return link->ops->send(link->conn, data, size, flags | PROV_SIGNAL,
-                           ut_cookie(UT_COOKIE_MSG, 0));
+    return link->ops->send(link->conn, data, size, flags, ut_cookie(UT_COOKIE_MSG, 0));
 }
 
 static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,

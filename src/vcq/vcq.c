@@ -303,11 +303,14 @@ static void drain_at_exit(void)
         ut_vcq_for_each(drain_one, &timeout);
 }
 
-/* A child made by fork() has none of the VCQs (manual 6.1.4.1): their handles end there. */
+/* A child made by fork() has none of the VCQs (manual 6.1.4.1): their handles end there. Nor has it
+ * the thread that may have held a lock just then. */
 static void forget_in_child(void)
 {
-    for (uint32_t i = 0; i < num_vcqs; i++)
+    for (uint32_t i = 0; i < num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
+        ut_unlock(&ut_vcqs[i]->lock);
+    }
 }
 
 static int set_up_once(const struct ut_process **process)
