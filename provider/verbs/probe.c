@@ -2,13 +2,15 @@
 /*
  * Is a peer dead, or did only the connection break? Its listener knows: a request that is refused
  * by a living process, or found stale by a kernel that still serves it, is a sign of life; nobody
- * listening, or silence, is not. Only progress() touches a probe once it is in prov->probes.
+ * listening, or silence to several requests (a packet can be lost), is not. Only progress() touches a probe once it is in prov->probes.
  */
 #include "vp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ATTEMPTS = 4, PATIENCE = 6 }; /* the latter: of a peer timeout, for each */
 
 static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
 {
@@ -72,7 +74,8 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
     union vp_sockaddr peer;
     uint32_t qp_num;
 
-    probe->deadline = now + prov->config.peer_timeout_ms / 2 + 1;
+    probe->attempts++;
+    probe->deadline = now + prov->config.peer_timeout_ms / PATIENCE + 1;
     if (!whose(prov, probe, &port, &peer, &qp_num)) {
         probe->done = true;
         return;
@@ -152,7 +155,10 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
             if (probe->id.cm)
                 rdma_destroy_id(probe->id.cm);
             free(probe);
-        } else if (!probe->deadline && now != UINT64_MAX) {
+        } else if (now != UINT64_MAX && probe->attempts < ATTEMPTS) {
+            if (probe->id.cm)
+                rdma_destroy_id(probe->id.cm);
+            probe->id.cm = NULL;
             start(prov, probe, now);
         } else {
             report(prov, probe, false); /* silence */

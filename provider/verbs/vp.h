@@ -350,7 +350,8 @@ struct vp_probe {
     struct vp_id id;
     struct vp_conn *conn; /* NULL: nobody wants to know any more */
     struct vp_list link;
-    uint64_t deadline; /* ms; 0: not started */
+    uint64_t deadline; /* of this attempt, ms; 0: not started */
+    unsigned int attempts;
     bool done;
 };
 
