@@ -86,6 +86,8 @@ enum prov_flags {
     PROV_COPY = 16,     /* write: the source is not registered, at most PROV_COPY_MAX bytes */
     PROV_NOTIFY = 32,   /* write: deliver `imm` to the peer behind the data */
     PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless this returns PROV_SRC_FREE */
+    PROV_STREAK = 128,  /* write: where several of these that were posted one right after the other
+                         * end with PROV_OK, the last one's streak() may stand for all of them */
 };
 
 /* What posting returns: a set of these bits, or a negative errno. */
@@ -133,6 +135,9 @@ struct prov_atomic {
 struct prov_callbacks {
     /* An operation ended. */
     void (*done)(void *ctx, uint64_t cookie, enum prov_status status);
+    /* An operation with PROV_STREAK ended with PROV_OK, and so did those with that flag that were
+     * posted right before it, as far as they were not reported yet. */
+    void (*streak)(void *ctx, uint64_t cookie);
     /* A message arrived; `data` is 8-byte aligned and valid during the call. */
     void (*message)(void *ctx, const void *data, size_t size);
     /* A write with PROV_NOTIFY arrived. */

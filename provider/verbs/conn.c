@@ -154,19 +154,43 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
+/* Passes over requests of a streak; returns the cookie of the last. */
+static inline uint64_t skip_streak(struct vp_conn *conn, uint32_t upto)
+{
+    uint32_t from = conn->tail, at = from;
+    const struct vp_op *op;
+
+    do
+        op = &conn->ops[at++ & conn->sq_mask];
+    while (at != upto && conn->ops[at & conn->sq_mask].quiet == VP_QUIET_STREAK);
+    conn->tail = at;
+    conn->ep->room += at - from;
+    conn->ep->retired += at - from;
+    return op->cookie;
+}
+
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
 {
     struct vp_ep *ep = conn->ep;
 
     while (conn->tail != upto) {
-        struct vp_op *op = &conn->ops[conn->tail & conn->sq_mask];
+        const struct vp_op *op = &conn->ops[conn->tail & conn->sq_mask];
+        if (op->quiet == VP_QUIET_STREAK && status == PROV_OK) {
+            uint64_t cookie = skip_streak(conn, upto);
+            if (conn->closed)
+                continue;
+            ep->made++;
+            ep->cb.streak(conn->ctx, cookie);
+            continue;
+        }
         uint64_t cookie = op->cookie;
         conn->tail++;
         ep->room++;
+        ep->retired++;
         if (__builtin_expect(op->bounce != VP_NO_BOUNCE, 0))
             ep->bounce_free[ep->bounce_count++] = op->bounce;
-        if (__builtin_expect(op->quiet | conn->closed, 0))
+        if (__builtin_expect((op->quiet & ~VP_QUIET_STREAK) | conn->closed, 0))
             continue;
         ep->made++;
         ep->cb.done(conn->ctx, cookie, status);
@@ -207,6 +231,7 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->life == VP_FAILING)
         return; /* that flush failed */
     conn->postable = false;
+    conn->sq_app = conn->sq_cap = 0;
     conn->posted_to = conn->head;
 }
 
@@ -242,7 +267,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
     if (reason != VP_REASON_ASK && (!conn->reason_known || reason == PROV_REASON_LOCAL))
         know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
-        if (conn->tail != conn->head && conn->unsignalled)
+        if (conn->tail != conn->head && conn->signalled != conn->head)
             vp_conn_beacon(conn, false); /* tells how far the others got */
         stop_posting(conn);
     }
@@ -273,6 +298,7 @@ void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
     if (conn->life == VP_FAILING)
         return;
     conn->postable = false;
+    conn->sq_app = conn->sq_cap = 0;
     conn->posted_to = seq;
     note_error(conn, seq, status);
     know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
@@ -334,7 +360,7 @@ void vp_conn_bye(struct vp_conn *conn)
     if (conn->life != VP_ALIVE)
         return;
     if (!conn->closed) {
-        if (conn->tail != conn->head && conn->unsignalled)
+        if (conn->tail != conn->head && conn->signalled != conn->head)
             vp_conn_beacon(conn, false);
         stop_posting(conn);
     }
@@ -393,7 +419,7 @@ static void hand_over(struct vp_conn *conn)
 static void end_stall(struct vp_conn *conn)
 {
     conn->stalled = false;
-    if (conn->unsignalled) {
+    if (conn->signalled != conn->head) {
         vp_post_report(conn);
         return;
     }

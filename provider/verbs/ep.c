@@ -305,13 +305,13 @@ static void arm_tick(struct vp_ep *ep)
     uint64_t now = vp_now_ms(), when = now + timeout / 4 + 1;
     bool draining = !vp_list_empty(&ep->tending);
 
-    if (ep->posts != ep->posts_seen) {
-        ep->posts_seen = ep->posts;
+    if (vp_posts(ep) != ep->posts_seen) {
+        ep->posts_seen = vp_posts(ep);
         ep->posts_seen_at = now;
     }
     if (draining)
         when = now + DRAIN_TICK_MS;
-    else if (!ep->posts || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)timeout)
+    else if (!ep->posts_seen_at || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)timeout)
         return;
     pthread_mutex_lock(&prov->lock);
     if (!ep->wake_at || when < ep->wake_at) {

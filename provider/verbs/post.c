@@ -140,21 +140,20 @@ ALWAYS_INLINE unsigned int take_place(struct vp_conn *conn, unsigned int flags, 
                                       uint16_t bounce, uint8_t quiet, uint64_t *wr_id)
 {
     struct vp_ep *ep = conn->ep;
-    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+    uint32_t head = conn->head;
+    struct vp_op *op = &conn->ops[head & conn->sq_mask];
     unsigned int send_flags = flags & PROV_FENCE ? IBV_SEND_FENCE : 0;
 
     op->cookie = cookie;
     op->bounce = bounce;
     op->quiet = quiet;
     *wr_id = (uintptr_t)op;
-    conn->head++;
+    conn->head = ++head;
     ep->room--;
-    ep->posts++;
-    conn->unsignalled++;
-    if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || conn->unsignalled >= ep->signal_every ||
+    if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || head - conn->signalled >= ep->signal_every ||
         ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
         send_flags |= IBV_SEND_SIGNALED;
-        conn->unsignalled = 0;
+        conn->signalled = head;
     }
     return send_flags;
 }
@@ -167,15 +166,19 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
     submit(conn, wr, flags & PROV_MORE);
 }
 
+static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
+{
+    if (!conn->postable) /* accepted ones may be tried before they are up */
+        return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
+    vp_flush(conn->ep); /* what would make room may not be on its way yet */
+    return -EAGAIN;
+}
+
 /* Is there room for a request that leaves `sq` places and `cq` entries to others? */
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
-    if (__builtin_expect(!conn->postable, 0)) /* accepted ones may be tried before they are up */
-        return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
-    if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0)) {
-        vp_flush(conn->ep); /* what would make room may not be on its way yet */
-        return -EAGAIN;
-    }
+    if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
+        return no_room(conn);
     return 0;
 }
 
@@ -242,41 +245,22 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
     return 0;
 }
 
-/* By way of a work request: in a batch, in parts, or where the device has no other. */
+/* By way of a work request: in a batch, in parts, without data, or where the device has no other. */
 static int __attribute__((noinline))
-write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer, const struct ibv_sge *sge,
-                 unsigned int send_flags, uint16_t bounce, unsigned int flags)
+write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    struct ibv_send_wr wr = {.sg_list = (struct ibv_sge *)sge,
-                             .num_sge = xfer->length != 0,
-                             .opcode = IBV_WR_RDMA_WRITE,
-                             .send_flags = send_flags};
+    struct vp_ep *ep = conn->ep;
+    uint16_t bounce = VP_NO_BOUNCE;
+    unsigned int flags = xfer->flags;
+    int posted = 0;
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
 
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
-    if (flags & PROV_NOTIFY) {
-        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr.imm_data = htobe32(xfer->imm);
-    }
-    if (xfer->length > conn->ep->max_msg)
-        return post_parts(conn, &wr, xfer);
-    post(conn, &wr, flags, xfer->cookie, bounce, 0);
-    return 0;
-}
-
-int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
-{
-    struct vp_conn *conn = vp_conn(base);
-    struct vp_ep *ep = conn->ep;
-    uint16_t bounce = VP_NO_BOUNCE;
-    unsigned int flags = xfer->flags, send_flags = 0;
-    int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
-
-    if (__builtin_expect(rc, 0))
-        return rc;
-    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
     if (xfer->length <= ep->max_inline) {
-        send_flags = xfer->length ? IBV_SEND_INLINE : 0;
+        wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
         posted = PROV_SRC_FREE;
         flags &= ~(unsigned int)PROV_SIGNAL_SRC;
     } else if (flags & PROV_COPY) {
@@ -286,34 +270,56 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
             return -EAGAIN;
         posted = PROV_SRC_FREE;
     }
+    if (flags & PROV_NOTIFY) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htobe32(xfer->imm);
+        wr.send_flags |= solicit(conn, flags);
+    }
+    if (xfer->length > ep->max_msg)
+        return post_parts(conn, &wr, xfer);
+    post(conn, &wr, flags, xfer->cookie, bounce, (uint8_t)(flags & VP_QUIET_STREAK));
+    return posted;
+}
+
+int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_ep *ep = conn->ep;
+    struct ibv_qp_ex *qpx = conn->qpx;
+    unsigned int flags = xfer->flags, send_flags = 0;
+    uint32_t length = xfer->length;
+    bool small = length <= ep->max_inline;
+    int rc = check_room(conn, conn->sq_app, ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (__builtin_expect(!qpx || ep->batch || (flags & (PROV_MORE | PROV_COPY)) ||
+                             length - 1 >= ep->max_msg,
+                         0) &&
+        (!qpx || ep->batch || (flags & PROV_MORE) || length - 1 >= ep->max_msg || !small))
+        return write_by_request(conn, xfer);
+    /* the usual one: straight into the device's queue */
+    ibv_wr_start(qpx);
+    if (small) {
+        send_flags = IBV_SEND_INLINE;
+        flags &= ~(unsigned int)PROV_SIGNAL_SRC;
+    }
     if (flags & PROV_NOTIFY)
         send_flags |= solicit(conn, flags);
-    struct ibv_qp_ex *qpx = conn->qpx;
-    if (__builtin_expect(!qpx || ep->batch || (flags & PROV_MORE) || xfer->length > ep->max_msg,
-                         0)) {
-        rc = write_by_request(conn, xfer, &sge, send_flags, bounce, flags);
-        return rc ? rc : posted;
-    }
-    /* the usual one: straight into the device's queue */
-    uint64_t id;
-    send_flags |= take_place(conn, flags, xfer->cookie, bounce, 0, &id);
-    ibv_wr_start(qpx);
-    qpx->wr_id = id;
-    qpx->wr_flags = send_flags;
+    qpx->wr_flags = send_flags | take_place(conn, flags, xfer->cookie, VP_NO_BOUNCE,
+                                            (uint8_t)(flags & VP_QUIET_STREAK), &qpx->wr_id);
     if (flags & PROV_NOTIFY)
         ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
     else
         ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
-    if (send_flags & IBV_SEND_INLINE)
-        ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
-    else if (xfer->length)
-        ibv_wr_set_sge(qpx, sge.lkey, sge.addr, sge.length);
+    if (small)
+        ibv_wr_set_inline_data(qpx, xfer->lcl, length);
     else
-        ibv_wr_set_sge_list(qpx, 0, NULL);
+        ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, length);
     rc = ibv_wr_complete(qpx);
     if (__builtin_expect(rc, 0))
         post_failed(conn, conn->head - 1, rc);
-    return posted;
+    return small ? PROV_SRC_FREE : 0;
 }
 
 int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
@@ -417,7 +423,6 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
     op->bounce = VP_NO_BOUNCE;
     op->quiet = VP_QUIET_OURS;
     wr.wr_id = (uintptr_t)op;
-    conn->head++;
-    conn->unsignalled = 0;
+    conn->signalled = ++conn->head;
     submit(conn, &wr, false);
 }

@@ -167,7 +167,11 @@ struct vp_op {
     uint8_t pad[3];
 };
 enum { VP_NO_BOUNCE = 0xffff };
-enum { VP_QUIET_OURS = 1, VP_QUIET_PART = 2 }; /* the provider's own; not the last of a transfer */
+enum {
+    VP_QUIET_OURS = 1,  /* the provider's own */
+    VP_QUIET_PART = 2,  /* not the last of a transfer */
+    VP_QUIET_STREAK = PROV_STREAK, /* quiet if the next one is such a one too */
+};
 
 /* How far a connection is. Changed under prov->lock. */
 enum vp_phase {
@@ -226,9 +230,9 @@ struct vp_conn {
     struct vp_op *ops;     /* ring of posted requests, sq_mask + 1 */
     uint32_t sq_mask;
     uint32_t head, tail;  /* next to post, first not reported */
-    uint32_t sq_app;      /* most requests for writes, reads and atomics */
-    uint32_t sq_cap;      /* most requests at all but the last one, see vp_conn_beacon() */
-    uint32_t unsignalled; /* posted since the last signalled one */
+    uint32_t sq_app;      /* most requests for writes, reads and atomics; 0: !postable */
+    uint32_t sq_cap;      /* most requests at all but the last one, see vp_conn_beacon(); 0: !postable */
+    uint32_t signalled;   /* the one behind the last signalled one */
     uint32_t unsolicited; /* receives taken at the peer since the last solicited one */
     uint32_t batch_first; /* first request of the open batch */
     bool postable;
@@ -324,9 +328,9 @@ struct vp_ep {
     int made;               /* callbacks of this ep_poll() */
     struct vp_list tending; /* connections that close, drain or wait */
     uint32_t pending;       /* atomic: VP_PEND_*: something for ep_poll()'s slow part */
-    uint32_t posts;         /* posted ever, for the tick below */
-    uint32_t posts_seen;
-    uint64_t posts_seen_at;
+    uint32_t retired;       /* requests that were reported, ever */
+    uint32_t posts_seen;    /* vp_posts() at the last tick */
+    uint64_t posts_seen_at; /* when that had changed; 0: never */
 
     /* under prov->lock */
     uint64_t stall_look_at; /* ms; 0: not yet */
@@ -391,6 +395,12 @@ static inline struct vp_ep *vp_ep(struct prov_ep *ep)
 static inline struct vp_conn *vp_conn(struct prov_conn *conn)
 {
     return (struct vp_conn *)(void *)conn;
+}
+
+/* Changes with each request that is posted, and with each connection. */
+static inline uint32_t vp_posts(const struct vp_ep *ep)
+{
+    return ep->retired - ep->room;
 }
 
 uint64_t vp_now_ms(void);

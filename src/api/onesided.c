@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "desc/desc.h"
 #include "engine/engine.h"
+#include "engine/short.h"
 
 #define KNOWN_FLAGS                                                                                \
     (UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_PACKET_RESPONSE |                      \
@@ -17,6 +18,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define unlikely(x)   __builtin_expect(!!(x), 0)
+#define likely(x)     __builtin_expect(!!(x), 1)
 
 /* What a start or prepare function was asked for. Lives in registers: everything is inlined. */
 struct request {
@@ -141,20 +143,45 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
     vcq->poll_count++;
     rc = ut_engine_reserve(vcq, (uint32_t)r->num_blocks);
     if (!unlikely(rc)) {
-        struct ut_slot *slot = NULL;
-        bool delay = r->flags & UTOFU_ONESIDED_FLAG_DELAY_START;
         for (uint32_t i = 0; i < r->num_blocks; i++) {
-            slot = ut_engine_slot(vcq, i);
+            struct ut_slot *slot = ut_engine_slot(vcq, i);
             encode(&slot->desc, r, i);
             slot->cbdata = cbdata;
         }
-        if (__builtin_constant_p(r->num_blocks) && r->num_blocks == 1 && !unlikely(delay))
-            ut_engine_submit_one(vcq, slot);
-        else
-            ut_engine_submit(vcq, (uint32_t)r->num_blocks, delay);
+        ut_engine_submit(vcq, (uint32_t)r->num_blocks,
+                         r->flags & UTOFU_ONESIDED_FLAG_DELAY_START);
     }
     ut_vcq_leave(vcq);
     return rc;
+}
+
+/* What a put may say that is posted without a descriptor. */
+#define SHORT_FLAGS                                                                                \
+    (KNOWN_FLAGS & ~(UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |          \
+                     UTOFU_ONESIDED_FLAG_SPS(0xful)))
+
+/* The usual put. False: nothing was done, start() does it or says what is wrong. */
+ALWAYS_INLINE bool put_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+{
+    struct ut_put put = {.rmt_vcq_id = r->rmt_vcq_id,
+                         .lcl_stadd = r->lcl_stadd,
+                         .rmt_stadd = r->rmt_stadd,
+                         .length = (uint32_t)r->length,
+                         .flags = ut_desc_flags(r->flags),
+                         .edata = (uint8_t)r->edata,
+                         .cbdata = cbdata};
+
+    if (unlikely((r->flags & ~SHORT_FLAGS) || r->length > UT_MAX_PUTGET || r->edata > UT_MAX_EDATA))
+        return false;
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    if (unlikely(!vcq))
+        return false;
+    bool done = ut_engine_starts_at_once(vcq) && ut_engine_room(vcq) > 0 &&
+                (likely(r->rmt_vcq_id == vcq->last_id) || ut_vcq_id_check(r->rmt_vcq_id)) &&
+                ut_put_at_once(vcq, &put);
+    vcq->poll_count++;
+    ut_vcq_leave(vcq);
+    return done;
 }
 
 static int prepare(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *desc, size_t *desc_size)
@@ -222,6 +249,26 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
                             .data = data};
 }
 
+/* The values come one by one: were the request itself passed, it would have to be in memory. */
+static int __attribute__((noinline))
+start_long_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
+               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags,
+               void *cbdata)
+{
+    struct request r =
+        transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);
+
+    return start(vcq_hdl, &r, cbdata);
+}
+
+ALWAYS_INLINE int start_put(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+{
+    if (likely(put_at_once(vcq_hdl, r, cbdata)))
+        return UTOFU_SUCCESS;
+    return start_long_put(vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata,
+                          r->flags, cbdata);
+}
+
 /* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator
  */
 ALWAYS_INLINE struct request armw(size_t size, utofu_vcq_id_t rmt_vcq_id, uint32_t op,
@@ -257,7 +304,9 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
 
 #define PARAMS(...) __VA_ARGS__
 
-#define PAIR(name, params, make)                                                                   \
+#define PAIR(name, params, make) PAIR_BY(start, name, PARAMS(params), make)
+
+#define PAIR_BY(start, name, params, make)                                                         \
     int putofu_##name(utofu_vcq_hdl_t vcq_hdl, params, void *cbdata)                               \
     {                                                                                              \
         struct request r = make;                                                                   \
@@ -271,11 +320,11 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
     }                                                                                              \
     UT_PUBLIC(utofu_prepare_##name)
 
-#define TRANSFERS(name, kind)                                                                      \
-    PAIR(name,                                                                                     \
-         PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,       \
-                size_t length, uint64_t edata, unsigned long int flags),                           \
-         transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));      \
+#define TRANSFERS(name, kind, start)                                                               \
+    PAIR_BY(start, name,                                                                           \
+            PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,    \
+                   size_t length, uint64_t edata, unsigned long int flags),                        \
+            transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));   \
     PAIR(name##_gap,                                                                               \
          PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,       \
                 size_t length, uint64_t edata, unsigned long int flags, size_t mtu, size_t gap),   \
@@ -293,8 +342,8 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
          transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, stride, num_blocks, edata,       \
                   flags, mtu, gap))
 
-TRANSFERS(put, UT_DESC_PUT);
-TRANSFERS(get, UT_DESC_GET);
+TRANSFERS(put, UT_DESC_PUT, start_put);
+TRANSFERS(get, UT_DESC_GET, start);
 
 PAIR(put_piggyback,
      PARAMS(utofu_vcq_id_t rmt_vcq_id, void *lcl_data, utofu_stadd_t rmt_stadd, size_t length,

@@ -5,6 +5,8 @@
 #include "util/idle.h"
 #include "watch/watch.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
 {
     uint32_t idle = vcq->idle_polls;
@@ -26,18 +28,24 @@ static int leave_empty(struct ut_vcq *vcq)
     return UTOFU_ERR_NOT_FOUND;
 }
 
-int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata)
+static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsigned long int flags)
 {
-    if (__builtin_expect(!cbdata, 0))
-        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "cbdata is NULL");
-    if (__builtin_expect(flags != 0, 0))
-        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
-    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
-    if (__builtin_expect(!vcq, 0))
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+    if (!where)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "cbdata or notice is NULL");
+    return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
+}
+
+/*
+ * Taking what is there is short. Everything else is out of its way, and of its registers: nothing
+ * is there yet, or somebody else has the lock.
+ */
+
+static int __attribute__((noinline)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    int rc = UTOFU_ERR_NOT_FOUND;
+
     vcq->poll_count++;
-    int rc = ut_engine_take_tcq(vcq, cbdata);
-    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
+    if (ut_engine_progress(vcq))
         rc = ut_engine_take_tcq(vcq, cbdata);
     if (rc == UTOFU_ERR_NOT_FOUND) {
         ut_engine_unblock_tcq(vcq);
@@ -47,27 +55,79 @@ int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbd
     ut_vcq_leave(vcq);
     return rc;
 }
+
+ALWAYS_INLINE int poll_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    int rc = ut_engine_take_tcq(vcq, cbdata);
+
+    if (__builtin_expect(rc == UTOFU_ERR_NOT_FOUND, 0))
+        return look_for_tcq(vcq, cbdata);
+    vcq->poll_count++;
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+static int __attribute__((noinline)) wait_and_poll_tcq(utofu_vcq_hdl_t vcq_hdl, void **cbdata)
+{
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+
+    return vcq ? poll_tcq(vcq, cbdata) : UTOFU_ERR_INVALID_VCQ_HDL;
+}
+
+int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata)
+{
+    if (__builtin_expect(!cbdata || flags != 0, 0))
+        return refuse_poll(cbdata, flags);
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    return __builtin_expect(vcq != NULL, 1) ? poll_tcq(vcq, cbdata)
+                                            : wait_and_poll_tcq(vcq_hdl, cbdata);
+}
 UT_PUBLIC(utofu_poll_tcq);
 
-int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
-                    struct utofu_mrq_notice *notice)
+static int __attribute__((noinline))
+look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
-    if (__builtin_expect(!notice, 0))
-        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "notice is NULL");
-    if (__builtin_expect(flags != 0, 0))
-        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
-    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
-    if (__builtin_expect(!vcq, 0))
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+    int rc = UTOFU_ERR_NOT_FOUND;
+
     vcq->poll_count++;
-    int rc = ut_mrq_pop(vcq, notice);
-    if (rc == UTOFU_ERR_NOT_FOUND && ut_engine_progress(vcq))
+    if (ut_engine_progress(vcq))
         rc = ut_mrq_pop(vcq, notice);
     if (rc == UTOFU_ERR_NOT_FOUND)
         return leave_empty(vcq);
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
     return rc;
+}
+
+ALWAYS_INLINE int poll_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+{
+    int rc = ut_mrq_pop(vcq, notice);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return look_for_mrq(vcq, notice);
+    vcq->poll_count++;
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+static int __attribute__((noinline))
+wait_and_poll_mrq(utofu_vcq_hdl_t vcq_hdl, struct utofu_mrq_notice *notice)
+{
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+
+    return vcq ? poll_mrq(vcq, notice) : UTOFU_ERR_INVALID_VCQ_HDL;
+}
+
+int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
+                    struct utofu_mrq_notice *notice)
+{
+    if (__builtin_expect(!notice || flags != 0, 0))
+        return refuse_poll(notice, flags);
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    return __builtin_expect(vcq != NULL, 1) ? poll_mrq(vcq, notice)
+                                            : wait_and_poll_mrq(vcq_hdl, notice);
 }
 UT_PUBLIC(utofu_poll_mrq);
 

@@ -51,6 +51,7 @@ static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum pro
  * up, and nothing more comes. */
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
+    slot->streak = false;
     if (done_with_error(link, slot, status)) {
         if (slot->pending == 0)
             ut_engine_finish(link, slot);
@@ -100,34 +101,48 @@ static void slot_done(struct ut_link *link, uint32_t number, enum prov_status st
         ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
 }
 
-/* The usual end of a put: it is the oldest of its link, and nobody hears of it but the TCQ. */
-static inline bool put_done(struct ut_link *link, uint64_t cookie)
+/* The puts of a streak up to this one, which something else of the link stands before or between. */
+static void __attribute__((noinline, cold)) streak_among_others(struct ut_link *link, uint32_t last)
 {
-    struct ut_slot *slot = &link->vcq->toq[cookie >> 3];
+    struct ut_vcq *vcq = link->vcq;
 
-    if (link->first != cookie >> 3 || slot->state != UT_SLOT_POSTED || slot->pending != 1 ||
-        (slot->desc.kind != UT_DESC_PUT && slot->desc.kind != UT_DESC_PIGGYBACK) ||
-        (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED)) ||
-        link->to_post != UT_NO_SLOT || slot->mrq_rc || slot->tcq_rc)
-        return false;
-    slot->pending = 0;
-    slot->tcq_ready = true;
-    slot->state = UT_SLOT_RETIRED;
-    link->first = slot->next;
-    if (slot->next == UT_NO_SLOT)
+    for (uint32_t n = link->first, next; n != UT_NO_SLOT; n = n == last ? UT_NO_SLOT : next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        next = slot->next; /* the slot may be finished below */
+        if (slot->streak)
+            slot_done(link, n, PROV_OK);
+    }
+}
+
+/* Puts that nobody hears of but the TCQ; usually they are the oldest of their link. */
+static void on_streak(void *ctx, uint64_t cookie)
+{
+    struct ut_link *link = ctx;
+    struct ut_slot *toq = link->vcq->toq;
+    uint32_t last = (uint32_t)(cookie >> 3), n = link->first;
+    bool told = false;
+
+    while (!told && n != UT_NO_SLOT && toq[n].streak) {
+        toq[n].tcq_ready = true;
+        toq[n].state = UT_SLOT_RETIRED;
+        told = n == last;
+        n = toq[n].next;
+    }
+    link->first = n;
+    if (n == UT_NO_SLOT)
         link->last = UT_NO_SLOT;
-    else if (link->vcq->toq[slot->next].state == UT_SLOT_DONE)
+    if (__builtin_expect(!told, 0))
+        streak_among_others(link, last);
+    else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
         ut_engine_retire(link);
-    return true;
+    if (__builtin_expect(link->to_post != UT_NO_SLOT && link->armw_out == 0, 0))
+        ut_engine_pump(link);
 }
 
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
     struct ut_link *link = ctx;
 
-    if (__builtin_expect(
-            status == PROV_OK && (cookie & 7) == UT_COOKIE_SLOT && put_done(link, cookie), 1))
-        return;
     switch ((enum ut_cookie)(cookie & 7)) {
     case UT_COOKIE_SLOT:
         slot_done(link, (uint32_t)(cookie >> 3), status);
@@ -274,8 +289,8 @@ static void on_down(void *ctx, enum prov_reason reason)
 }
 
 const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
-    [UT_PROV_SHM] = {on_done, on_message, on_notify, on_request_shm, on_up, on_down},
-    [UT_PROV_VERBS] = {on_done, on_message, on_notify, on_request_verbs, on_up, on_down},
+    [UT_PROV_SHM] = {on_done, on_streak, on_message, on_notify, on_request_shm, on_up, on_down},
+    [UT_PROV_VERBS] = {on_done, on_streak, on_message, on_notify, on_request_verbs, on_up, on_down},
 };
 
 /*
@@ -292,7 +307,7 @@ void ut_engine_rewind(struct ut_link *link)
         if (slot->state == UT_SLOT_DONE)
             continue;
         slot->pending = 0;
-        slot->fresh = false;
+        slot->fresh = slot->streak = false;
         if (slot->mrq_rc || slot->tcq_rc) {
             slot->state = UT_SLOT_DONE;
             continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and posting descriptors, and room for them. See engine.h for the order of reading. */
-#include "engine/inner.h"
+#include "engine/short.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ enum outcome {
     NOT_NOW, /* the link is told when to go on */
 };
 
-enum { MAX_SHORTFALL = 2000, SIGNAL_EVERY = 64, INLINE_EVERY = 64 };
+enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
 
 /* An error that the local TNI meets: TCQ entry, no MRQ notice. */
 static enum outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
@@ -87,19 +87,10 @@ static enum outcome refused(struct ut_link *link, struct ut_slot *slot, int rc)
     }
 }
 
-/* A TCQ entry is given when the source is free; where we keep a copy of a source that the provider
- * may still need, that is at once: see keep_source(). */
-static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot,
-                                  uint32_t number)
+static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    const struct ut_desc *d = &slot->desc;
-    uint32_t flags = vcq->unflushed ? PROV_MORE : 0;
-
-    if ((d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) || number % SIGNAL_EVERY == 0)
-        flags |= PROV_SIGNAL;
-    else if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
-        flags |= ut_desc_length(d) <= UT_MAX_PIGGYBACK ? PROV_SIGNAL_SRC : PROV_SIGNAL;
-    return flags;
+    return ut_signal_flags(slot->desc.flags, ut_desc_length(&slot->desc)) |
+           (vcq->unflushed ? PROV_MORE : 0u);
 }
 
 /* The device executes an ARMW before this one on the link, and its remote notice is not posted. */
@@ -132,11 +123,6 @@ static uint32_t fence_flag(const struct ut_link *link, const struct ut_slot *slo
     return strong && link->reads_out > 0 ? PROV_FENCE : 0;
 }
 
-static unsigned int announce_slot(utofu_stadd_t stadd)
-{
-    return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55); /* UT_NUM_ANNOUNCED is 2^9 */
-}
-
 /* The notice of a put or a get in a message of its own; a put's announces its slot for next time.
  */
 static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
@@ -155,7 +141,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
         m.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
         flags |= PROV_FENCE;
     } else {
-        m.head.slot = announce_slot(m.rmt_stadd);
+        m.head.slot = ut_announce_slot(m.rmt_stadd);
         if (ut_desc_sps(d))
             flags |= PROV_SOLICITED;
     }
@@ -173,7 +159,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
 static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
 {
     utofu_stadd_t end = d->rmt_stadd + ut_desc_length(d);
-    unsigned int n = announce_slot(end);
+    unsigned int n = ut_announce_slot(end);
     int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
 
     if (!notice) {
@@ -188,7 +174,7 @@ static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t
         return false;
     }
     *imm = ut_imm_make(d->edata, ut_desc_sps(d), 1, n);
-    return link->tx_announced[n] == end;
+    return ut_notice_is_announced(link, end, n);
 }
 
 /* The last part of a descriptor was taken by the provider. */
@@ -206,29 +192,13 @@ static enum outcome accepted(struct ut_link *link, struct ut_slot *slot, int rc)
 
 static enum outcome post_notice(struct ut_link *link, struct ut_slot *slot)
 {
-    uint32_t flags = post_flags(link->vcq, slot, ut_slot_number(link->vcq, slot));
+    uint32_t flags = post_flags(link->vcq, slot);
     int rc = send_notice(link, slot, flags);
 
     if (rc < 0)
         return refused(link, slot, rc);
     slot->pending++;
     return accepted(link, slot, rc);
-}
-
-/* The provider has a copy of the source, but may lose it with the connection: of a small one we
- * keep our own, and its TCQ entry can be given. A larger one stays the source until it is
- * delivered. */
-static void keep_source(struct ut_slot *slot, const uint8_t *source)
-{
-    struct ut_desc *d = &slot->desc;
-
-    if (d->kind == UT_DESC_PUT) {
-        if (ut_desc_length(d) > UT_MAX_PIGGYBACK)
-            return;
-        memcpy(d->data, source, ut_desc_length(d));
-        d->kind = UT_DESC_PIGGYBACK;
-    }
-    slot->tcq_ready = true;
 }
 
 /* The provider took the data. */
@@ -238,7 +208,7 @@ static inline void data_posted(struct ut_slot *slot, const uint8_t *source, int 
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
     else if (rc & PROV_SRC_FREE)
-        keep_source(slot, source);
+        ut_keep_source(slot, source);
 }
 
 static inline uint32_t notify_flags(const struct ut_desc *d)
@@ -273,7 +243,7 @@ static inline enum outcome post_put(struct ut_link *link, struct ut_slot *slot)
     if (__builtin_expect(rc != 0, 0))
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
 
-    x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
+    x.flags = post_flags(vcq, slot) | fence_flag(link, slot);
     x.lcl = source;
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
@@ -323,7 +293,7 @@ static enum outcome post_get(struct ut_link *link, struct ut_slot *slot)
         ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), false, slot->fresh, &x.rmt, &x.rkey);
     if (rc != 0)
         return rc == UTOFU_ERR_NOT_COMPLETED ? NOT_NOW : fail_mrq(link, slot, rc);
-    x.flags = post_flags(vcq, slot, number) | fence_flag(link, slot);
+    x.flags = post_flags(vcq, slot) | fence_flag(link, slot);
     rc = link->ops->read(link->conn, &x);
     if (rc < 0)
         return refused(link, slot, rc);
@@ -608,66 +578,22 @@ void ut_engine_pump(struct ut_link *link)
  * Starting
  */
 
-static inline void append(struct ut_link *link, struct ut_slot *slot, uint32_t number)
-{
-    slot->link = link;
-    slot->next = UT_NO_SLOT;
-    if (link->last == UT_NO_SLOT)
-        link->first = number;
-    else
-        link->vcq->toq[link->last].next = number;
-    link->last = number;
-    if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-        link->told_begun++;
-}
-
-/*
- * The usual put: nothing is before it on its link, its STags are the ones used last, and its remote
- * notice rides along. Where the provider executes it at once it never enters the link's list.
- * False: nothing was done, start() takes the long way.
- */
-static inline bool put_at_once(struct ut_vcq *vcq, struct ut_slot *slot)
+static bool put_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
-    struct ut_link *link = vcq->last_link;
-    uint32_t number = ut_slot_number(vcq, slot);
-    struct prov_xfer x = {.length = ut_desc_length(d), .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    uint8_t *source;
+    struct ut_put put = {.rmt_vcq_id = d->rmt_vcq_id,
+                         .lcl_stadd = d->lcl_stadd,
+                         .rmt_stadd = d->rmt_stadd,
+                         .length = ut_desc_length(d),
+                         .word_flags = d->word & (uint32_t)UT_DESC_WORD_FLAGS,
+                         .flags = d->flags,
+                         .edata = d->edata,
+                         .cbdata = slot->cbdata};
 
-    if (d->kind != UT_DESC_PUT || !link || link->key != ut_vcq_id_key(d->rmt_vcq_id) ||
-        !ut_link_is_clear(link))
-        return false;
-    const struct ut_stag_local *local = ut_stag_hot(vcq->stags, d->lcl_stadd, x.length, &source);
-    if (!local || !ut_link_hot(link, d->rmt_stadd, x.length, &x.rmt, &x.rkey))
-        return false;
-    x.lcl = source;
-    x.lkey = local->lkey[link->provider];
-    x.flags = post_flags(vcq, slot, number);
-    bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
-    if (notify) {
-        if (!notice_rides(link, d, &x.imm))
-            return false;
-        x.flags |= notify_flags(d);
-    }
-    int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc < 0, 0))
-        return false;
-    if (notify)
-        slot->msg_number = ut_link_count_tx(link);
-    if ((rc & PROV_COMPLETE) && __builtin_expect(link->first == UT_NO_SLOT, 1)) {
-        if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-            ut_engine_local_notice(vcq, link, slot);
-        slot->tcq_ready = true;
-        slot->state = UT_SLOT_RETIRED;
-        return true;
-    }
-    append(link, slot, number);
-    data_posted(slot, source, rc);
-    accepted(link, slot, rc);
-    return true;
+    return d->kind == UT_DESC_PUT && ut_put_at_once(vcq, &put);
 }
 
-/* The same for an ARMW on a word that this CPU reaches. */
+/* The short way of an ARMW, on a word that this CPU reaches. */
 static bool armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -705,7 +631,7 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
         return;
     uint32_t number = ut_slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
-    append(link, slot, number);
+    ut_link_append(link, slot, number);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
         return; /* others wait before it; they are pumped when they can move */
     link->to_post = number;
@@ -762,28 +688,20 @@ static inline void enter_toq(struct ut_slot *slot)
     slot->state = UT_SLOT_SUBMITTED;
 }
 
-void ut_engine_submit_one(struct ut_vcq *vcq, struct ut_slot *slot)
+void ut_engine_start_tail(struct ut_vcq *vcq)
 {
-    unsigned long other = vcq->flags & (UTOFU_VCQ_FLAG_SESSION_MODE | UT_VCQ_WATCHED);
+    struct ut_slot *slot = ut_engine_slot(vcq, 0);
 
     enter_toq(slot);
-    if (__builtin_expect(vcq->toq_tail != vcq->toq_exec || other, 0)) {
-        if (vcq->watch)
-            ut_watch_submit(vcq, 1);
-        vcq->toq_tail++;
-        start_due(vcq);
-        return;
-    }
-    vcq->toq_tail++;
-    vcq->toq_exec++;
-    if (__builtin_expect(!put_at_once(vcq, slot), 0))
-        start(vcq, slot);
+    vcq->toq_exec = ++vcq->toq_tail;
+    start(vcq, slot);
 }
 
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
-    if (n == 1 && !delay) {
-        ut_engine_submit_one(vcq, ut_engine_slot(vcq, 0));
+    if (n == 1 && !delay && ut_engine_starts_at_once(vcq)) {
+        if (!put_at_once(vcq, ut_engine_slot(vcq, 0)))
+            ut_engine_start_tail(vcq);
         return;
     }
     for (uint32_t i = 0; i < n; i++)

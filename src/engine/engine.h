@@ -3,9 +3,9 @@
  * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
- * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put is read from top to bottom:
- * ut_engine_reserve(), ut_engine_submit(), put_at_once; and where that is not possible start,
- * ut_engine_pump(), post_put, done, finish, retire.
+ * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put: ut_put_at_once (short.h)
+ * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start, ut_engine_pump(),
+ * post_put, done, finish, retire.
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H
@@ -35,8 +35,18 @@ static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
 
 /* Makes the n filled slots part of the TOQ; unless `delay`, starts everything that may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
-/* The same for the one slot at the tail, without delay. */
-void ut_engine_submit_one(struct ut_vcq *vcq, struct ut_slot *slot);
+
+/* Submits the slot behind the tail of the TOQ and starts it by the long way, where
+ * ut_engine_starts_at_once(). */
+void ut_engine_start_tail(struct ut_vcq *vcq);
+
+/* A descriptor that is submitted now is not kept back by the schedule pointer or by others that are,
+ * and nobody watches. */
+static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
+{
+    return vcq->toq_tail == vcq->toq_exec &&
+           !(vcq->flags & (UTOFU_VCQ_FLAG_SESSION_MODE | UT_VCQ_WATCHED));
+}
 
 /* A put with this SPS arrived (session mode). */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);

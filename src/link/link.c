@@ -61,7 +61,6 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
     link->first = link->last = link->to_post = UT_NO_SLOT;
     link->reading = UT_STAG_NONE;
-    link->hot = UT_STAG_NOT_HOT;
     link->msg_last = &link->msg_first;
     link->early_last = &link->early_first;
     link->all_next = vcq->all_links;
@@ -94,14 +93,16 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
         *b = link;
         vcq->num_links++;
     }
-    if (link)
+    if (link) {
         vcq->last_link = link;
+        vcq->last_id = rmt_vcq_id;
+    }
     return link;
 }
 
 static void drop_remote_table(struct ut_link *link)
 {
-    link->hot = UT_STAG_NOT_HOT;
+    link->hot.size = 0;
     for (int c = 0; c < UT_STAG_CHUNKS; c++) {
         free(link->chunks[c]);
         link->chunks[c] = NULL;
@@ -140,6 +141,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
     free(vcq->link_buckets);
     vcq->link_buckets = NULL;
     vcq->last_link = vcq->waiting = NULL;
+    vcq->last_id = 0;
 }
 
 /*
@@ -421,8 +423,10 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
             link->passive = true;
     } else {
         struct ut_link *last = vcq->last_link;
+        utofu_vcq_id_t last_id = vcq->last_id;
         link = ut_link_get(vcq, id);
         vcq->last_link = last;
+        vcq->last_id = last_id;
     }
     if (!link || is_outdated(link, hello, size)) {
         ops->reject(conn);
@@ -575,7 +579,7 @@ static struct ut_link_chunk *chunk_for(struct ut_link *link, uint32_t index)
 static bool take_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
-    link->hot = UT_STAG_NOT_HOT;
+    link->hot.size = 0;
     struct ut_link_chunk *chunk = chunk_for(link, index);
 
     if (!chunk)
@@ -654,7 +658,7 @@ void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
-    link->hot = UT_STAG_NOT_HOT;
+    link->hot.size = 0;
     if (index != UT_STAG_NONE && link->chunks[index / UT_STAG_CHUNK])
         link->chunks[index / UT_STAG_CHUNK]->stags[index % UT_STAG_CHUNK].info = 0;
 }
@@ -676,15 +680,14 @@ static int judge(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t sta
     return 0;
 }
 
-static void make_hot(struct ut_link *link, const struct ut_link_stag *e, uint32_t index,
-                     utofu_stadd_t stadd)
+/* `addr` lies behind `stadd`. */
+static void make_hot(struct ut_link *link, const struct ut_link_stag *e, utofu_stadd_t stadd,
+                     uint64_t addr)
 {
     if (!(e->info & UT_STAG_WRITABLE))
         return;
-    link->hot = stadd >> 40;
-    link->hot_first = ut_stag_first_offset(index, e->base);
-    link->hot_base = e->base;
-    link->hot_size = e->size;
+    link->hot = (struct ut_stadd_range){
+        .first = stadd - (addr - e->base), .size = e->size, .base = e->base};
     link->hot_rkey = e->rkey;
 }
 
@@ -703,7 +706,7 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
             rc = judge(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
             if (rc == 0)
-                make_hot(link, e, index, stadd);
+                make_hot(link, e, stadd, *addr);
         }
         /* what says no may be old: an STag can be registered, or registered anew, any time */
         if (rc == 0 || fresh)

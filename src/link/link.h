@@ -87,9 +87,7 @@ struct ut_link {
     uint32_t scratch; /* where it lands: index into the VCQ's scratch memory, plus 1 */
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
     /* the writable one found last */
-    uint64_t hot;       /* its STag and generation; UT_STAG_NOT_HOT: none */
-    uint64_t hot_first; /* offset of its first byte in its STADDs */
-    uint64_t hot_base, hot_size;
+    struct ut_stadd_range hot;
     uint32_t hot_rkey;
 
     /* repeated remote STADDs are announced once and then named by a number */
@@ -111,14 +109,12 @@ struct ut_link {
     struct ut_link *hash_next, *all_next, *waiting_next;
 };
 
-/* The link to a remote VCQ, made if need be. NULL: no memory. */
+/* The link to a remote VCQ, made if need be. NULL: no memory, or no VCQ can have this id. */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
 static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
-    struct ut_link *link = vcq->last_link;
-
-    if (__builtin_expect(link != NULL && link->key == ut_vcq_id_key(rmt_vcq_id), 1))
-        return link;
+    if (__builtin_expect(rmt_vcq_id == vcq->last_id, 1))
+        return vcq->last_link;
     return ut_link_get(vcq, rmt_vcq_id);
 }
 
@@ -141,14 +137,8 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
 static inline bool ut_link_hot(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                                uint64_t *addr, uint32_t *rkey)
 {
-    uint64_t at = ut_stadd_offset(stadd) - link->hot_first;
-
-    if (__builtin_expect(stadd >> 40 != link->hot, 0) ||
-        __builtin_expect(at >= link->hot_size || length > link->hot_size - at, 0))
-        return false;
-    *addr = link->hot_base + at;
     *rkey = link->hot_rkey;
-    return true;
+    return ut_stadd_range_find(&link->hot, stadd, length, addr);
 }
 
 static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,

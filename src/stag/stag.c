@@ -252,7 +252,6 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
         return UTOFU_ERR_OUT_OF_MEMORY;
     t->tni = tni;
     t->cmp = cmp;
-    t->hot = UT_STAG_NOT_HOT;
     t->num_buckets = 256;
     t->free_first = t->free_last = UT_STAG_NONE;
     t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
@@ -409,8 +408,7 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
         return UT_STAG_BAD_LENGTH;
     if (write && !l->writable)
         return UT_STAG_BAD_ACCESS;
-    t->hot = stadd >> 40;
-    t->hot_first = first;
+    t->hot = (struct ut_stadd_range){.first = stadd - at, .size = l->size, .base = (uintptr_t)l->base};
     t->hot_local = l;
     *out = l;
     *addr = l->base + at;
@@ -491,7 +489,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     if (--l->count > 0)
         return 0;
     struct ut_region *region = l->region;
-    t->hot = UT_STAG_NOT_HOT;
+    t->hot.size = 0;
     if (index >= UT_STAG_CHUNK) {
         uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
         while (*at != index)

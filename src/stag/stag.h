@@ -57,6 +57,25 @@ struct ut_stag_local {
     bool writable;
 };
 
+/* STADDs of one STag, and the memory behind them. No region reaches into the STADDs of the next STag,
+ * so that one subtraction tells whether an STADD is one of them. */
+struct ut_stadd_range {
+    utofu_stadd_t first;
+    uint64_t size; /* 0: none */
+    uint64_t base; /* the address of the first */
+};
+
+static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu_stadd_t stadd,
+                                       uint64_t length, uint64_t *addr)
+{
+    uint64_t at = stadd - range->first;
+
+    if (__builtin_expect(at >= range->size || length > range->size - at, 0))
+        return false;
+    *addr = range->base + at;
+    return true;
+}
+
 struct ut_stag_table {
     struct ut_stag_dir *dir;
     struct ut_region *dir_region;
@@ -70,11 +89,9 @@ struct ut_stag_table {
     unsigned int tni;
     unsigned int cmp;
     /* the region found last: most communications use the same one again */
-    uint64_t hot;       /* its STag and generation; UT_STAG_NOT_HOT: none */
-    uint64_t hot_first; /* offset of its first byte in its STADDs */
+    struct ut_stadd_range hot;
     struct ut_stag_local *hot_local;
 };
-#define UT_STAG_NOT_HOT UINT64_MAX
 
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);
 void ut_stag_table_destroy(struct ut_stag_table *table);
@@ -118,14 +135,12 @@ static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *tabl
                                                 utofu_stadd_t stadd, uint64_t length,
                                                 uint8_t **addr)
 {
-    struct ut_stag_local *l = table->hot_local;
-    uint64_t at = ut_stadd_offset(stadd) - table->hot_first;
+    uint64_t at;
 
-    if (__builtin_expect(stadd >> 40 != table->hot, 0) ||
-        __builtin_expect(at >= l->size || length > l->size - at, 0))
+    if (!ut_stadd_range_find(&table->hot, stadd, length, &at))
         return NULL;
-    *addr = l->base + at;
-    return l;
+    *addr = (uint8_t *)(uintptr_t)at;
+    return table->hot_local;
 }
 
 static inline enum ut_stag_result ut_stag_resolve(struct ut_stag_table *table, utofu_stadd_t stadd,

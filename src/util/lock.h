@@ -6,7 +6,6 @@
 #ifndef UT_UTIL_LOCK_H
 #define UT_UTIL_LOCK_H
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,30 +13,18 @@ struct ut_lock {
     uint32_t held;
 };
 
-static inline void ut_cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static inline bool ut_trylock(struct ut_lock *lock)
 {
     return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
+/* The rest of ut_lock(), out of the way of its callers' registers. */
+void ut_lock_contended(struct ut_lock *lock) __attribute__((cold));
+
 static inline void ut_lock(struct ut_lock *lock)
 {
-    for (unsigned int spins = 0; !ut_trylock(lock); spins++) {
-        while (__atomic_load_n(&lock->held, __ATOMIC_RELAXED)) {
-            if (++spins > 64)
-                sched_yield(); /* the holder may need this very core */
-            else
-                ut_cpu_relax();
-        }
-    }
+    if (__builtin_expect(!ut_trylock(lock), 0))
+        ut_lock_contended(lock);
 }
 
 static inline void ut_unlock(struct ut_lock *lock)

@@ -502,14 +502,3 @@ struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, u
         return push_at_alarm(vcq, type, rc, peer);
     return next_notice(vcq, type, rc, peer);
 }
-
-int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
-{
-    if (vcq->mrq_head == vcq->mrq_tail)
-        return UTOFU_ERR_NOT_FOUND;
-    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_head++ & vcq->mrq_mask];
-    int rc = (int)(int64_t)n->reserved[0];
-    n->reserved[0] = 0;
-    *notice = *n;
-    return rc;
-}

@@ -53,6 +53,7 @@ struct ut_slot {
             bool tcq_ready;      /* its TCQ entry is written */
             bool fresh;          /* the remote STag entry was read anew for it */
             bool applied;        /* ARMW: executed; at most its notice is to be sent */
+            bool streak;         /* posted with PROV_STREAK, and nothing told of it since */
             uint8_t retries;
         };
         uint64_t as_new[4];      /* all of the above, to clear it */
@@ -73,6 +74,7 @@ struct ut_vcq {
     uint32_t mrq_alarm;  /* with so many entries in use the next one is looked at: no room, or more
                           * than ever of a watched VCQ */
     struct utofu_mrq_notice *mrq;
+    utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
     struct ut_link *last_link; /* the link found last */
     unsigned int num_eps;
     uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
@@ -146,6 +148,23 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
+/* The same, but NULL also where somebody else holds the lock: for ways that leave the rest to others. */
+static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
+{
+    uint32_t index = handle & ((1u << UT_HANDLE_INDEX_BITS) - 1);
+
+    if (__builtin_expect(index >= UT_MAX_VCQS, 0))
+        return NULL;
+    struct ut_vcq *vcq = __atomic_load_n(&ut_vcqs[index], __ATOMIC_ACQUIRE);
+    if (__builtin_expect(!vcq || !ut_trylock(&vcq->lock), 0))
+        return NULL;
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
+        ut_unlock(&vcq->lock);
+        return NULL;
+    }
+    return vcq;
+}
+
 static inline void ut_vcq_leave(struct ut_vcq *vcq)
 {
     ut_unlock(&vcq->lock);
@@ -172,6 +191,15 @@ static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
 /* Writes an MRQ entry; at overflow prints chapter 7's message and ends the program. */
 struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer);
 /* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. */
-int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice);
+static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+{
+    if (vcq->mrq_head == vcq->mrq_tail)
+        return UTOFU_ERR_NOT_FOUND;
+    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_head++ & vcq->mrq_mask];
+    int rc = (int)(int64_t)n->reserved[0];
+    n->reserved[0] = 0;
+    *notice = *n;
+    return rc;
+}
 
 #endif

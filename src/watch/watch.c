@@ -716,9 +716,10 @@ void ut_watch_connected(struct ut_link *link)
 }
 
 const struct prov_callbacks ut_watch_callbacks[UT_NUM_PROVIDERS] = {
-    [UT_PROV_SHM] = {watch_done, watch_message, watch_notify, watch_request_shm, watch_up,
+    /* a watched VCQ asks for no streaks */
+    [UT_PROV_SHM] = {watch_done, NULL, watch_message, watch_notify, watch_request_shm, watch_up,
                      watch_down},
-    [UT_PROV_VERBS] = {watch_done, watch_message, watch_notify, watch_request_verbs, watch_up,
+    [UT_PROV_VERBS] = {watch_done, NULL, watch_message, watch_notify, watch_request_verbs, watch_up,
                        watch_down},
 };
 

@@ -404,6 +404,47 @@ static void unsignalled_floods_lose_nothing(void)
     CHECK(link->num_failed == 0 && link->num_messages == COUNT / 3);
 }
 
+/* Runs of writes that may be reported together, with everything else before and behind them. */
+static void streaks_tell_of_all_before_them(void)
+{
+    enum { ROUNDS = 1500 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(8192, RW);
+    uint64_t sent = 0;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end);
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        uint32_t length = below(2) ? 8 : 1000;
+        for (uint64_t n = below(80); n > 0; n--)
+            CHECK(post_write(link, &m, 0, r.addr + 4096, r.rkey, length,
+                             PROV_STREAK | (below(16) ? 0 : PROV_SIGNAL) |
+                                 (below(8) ? 0 : PROV_MORE) | (below(8) ? 0 : PROV_NOTIFY),
+                             (uint32_t)i) >= 0);
+        switch (below(4)) {
+        case 0:
+            CHECK(post_write(link, &m, 0, r.addr + 4096, r.rkey, length, 0, 0) >= 0);
+            break;
+        case 1:
+            CHECK(post_read(link, &m, 2048, r.addr, r.rkey, 8, 0) >= 0);
+            break;
+        case 2:
+            CHECK(post_send(link, &i, 8, 0) >= 0);
+            sent++;
+            break;
+        default:
+            settle(link);
+        }
+        ops->ep_flush(end->ep);
+    }
+    settle(link);
+    set_cell(rank, sent + 1);
+    pump_until(cell(!rank) && link->num_messages == cell(!rank) - 1);
+    barrier();
+    CHECK(link->num_failed == 0);
+}
+
 static void writes_at_full_speed_do_not_block_each_other(void)
 {
     struct end *end = end_open(id_of(rank, 0));
@@ -963,6 +1004,7 @@ static const struct test tests[] = {
     TEST(messages_of_all_sizes_come_in_order_behind_data, 2, 0),
     TEST(fenced_write_waits_for_the_read, 2, 0),
     TEST(unsignalled_floods_lose_nothing, 2, 0),
+    TEST(streaks_tell_of_all_before_them, 2, 0),
     TEST(writes_at_full_speed_do_not_block_each_other, 2, 0),
     TEST(bad_keys_ranges_and_rights_are_refused, 2, 0),
     TEST(memory_that_is_not_there_is_not_registered, 1, 0),

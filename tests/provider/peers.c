@@ -98,18 +98,38 @@ void mark_gone(int r)
  * Callbacks
  */
 
+/* The first that is not reported. Nothing is complete at once while something is under way. */
+static uint64_t oldest(const struct link *link)
+{
+    return link->posted - link->outstanding + 1;
+}
+
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
     struct link *link = ctx;
 
     CHECK(!link->down, "done() after down()");
     CHECK(link->outstanding > 0, "cookie %lu", (unsigned long)cookie);
-    CHECK(cookie > link->last_cookie, "%lu after %lu", (unsigned long)cookie,
-          (unsigned long)link->last_cookie);
-    link->last_cookie = cookie;
+    CHECK(cookie == oldest(link), "%lu, but %lu is the next", (unsigned long)cookie,
+          (unsigned long)oldest(link));
     link->outstanding--;
     if (status != PROV_OK && link->num_failed++ == 0)
         link->failure = status;
+}
+
+static void on_streak(void *ctx, uint64_t cookie)
+{
+    struct link *link = ctx;
+
+    CHECK(!link->down, "streak() after down()");
+    CHECK(cookie >= oldest(link) && cookie <= link->posted, "%lu is not under way",
+          (unsigned long)cookie);
+    while (oldest(link) <= cookie) {
+        CHECK(link->is_streak[oldest(link) % sizeof(link->is_streak)],
+              "streak(%lu), but %lu is none", (unsigned long)cookie, (unsigned long)oldest(link));
+        link->outstanding--;
+    }
+    link->num_streaks++;
 }
 
 static void on_message(void *ctx, const void *data, size_t n)
@@ -220,6 +240,7 @@ static void on_down(void *ctx, enum prov_reason reason)
 
 static const struct prov_callbacks callbacks = {
     .done = on_done,
+    .streak = on_streak,
     .message = on_message,
     .notify = on_notify,
     .request = on_request,
@@ -366,10 +387,11 @@ bool is_filled(const uint8_t *bytes, size_t n, uint64_t pattern)
  * Operations
  */
 
-static int posted(struct link *link, int rc)
+static int posted(struct link *link, int rc, uint32_t flags)
 {
     if (rc >= 0) {
         link->posted++;
+        link->is_streak[link->posted % sizeof(link->is_streak)] = (flags & PROV_STREAK) != 0;
         if (rc & PROV_COMPLETE)
             CHECK(link->outstanding == 0, "PROV_COMPLETE before earlier ones are reported");
         else
@@ -388,7 +410,7 @@ int post_xfer(struct link *link, bool write, struct prov_xfer *x)
         x->cookie = link->posted + 1;
         rc = write ? ops->write(link->conn, x) : ops->read(link->conn, x);
         if (rc != -EAGAIN)
-            return posted(link, rc);
+            return posted(link, rc, x->flags);
         pump();
     }
 }
@@ -427,7 +449,7 @@ int post_send(struct link *link, const void *data, size_t length, uint32_t flags
             return -ENOTCONN;
         rc = ops->send(link->conn, data, length, flags, link->posted + 1);
         if (rc != -EAGAIN)
-            return posted(link, rc);
+            return posted(link, rc, 0);
         pump();
     }
 }

@@ -42,7 +42,8 @@ struct link {
     size_t hello_size;
     uint64_t posted;      /* cookie of the last operation */
     uint64_t outstanding; /* operations that will still be reported */
-    uint64_t last_cookie; /* of done() */
+    uint8_t is_streak[4096]; /* by cookie: posted with PROV_STREAK */
+    uint64_t num_streaks; /* streak() calls */
     uint64_t num_failed;
     enum prov_status failure; /* of the first that failed */
     uint64_t num_messages, num_notices;
