@@ -326,39 +326,6 @@ Test(stress, survivors_of_a_killed_process_get_mrq_peer_and_go_on)
             one_is_killed, NULL);
 }
 
-/* In a job that meets in a folder a process that is dead at the first contact cannot be told from
- * one that has not come yet. It is waited for, as long as for any. */
-static void dead_in_folder(void *arg)
-{
-    struct ut_end end;
-    struct ut_peer peers[4];
-
-    (void)arg;
-    ut_open_all(&end, 65536, peers);
-    if (ut_rank == VICTIM) {
-        ut_mark_dead(VICTIM);
-        raise(SIGKILL);
-    }
-    ut_barrier();
-    for (uint64_t i = 0; i < 2; i++) {
-        struct ut_comm comm = to_victim(&end, &peers[VICTIM], i);
-
-        ut_start_busy(&comm);
-        CHECK_RC(result_of(&end, &peers[VICTIM], i), UTOFU_ERR_MRQ_PEER);
-    }
-    for (int to = 0; to < VICTIM; to++)
-        ut_flush(&end, &peers[to]);
-    ut_close_all(&end);
-}
-
-Test(stress, first_contact_with_a_killed_process_is_mrq_peer_in_a_folder_too)
-{
-    ut_run(
-        &(struct ut_run_opts){
-            .n = 4, .nodes = 4, .may_die = 1u << VICTIM, .env = {"UTOFU_JOB_TIMEOUT=3"}},
-        dead_in_folder, NULL);
-}
-
 /* The MRQ overflows */
 
 static void pile_up(void *arg)
