@@ -177,9 +177,10 @@ static void leave(void)
         return;
     }
     close(f.fd);
-    f.fd = -1;
     if (flock(f.folder_fd, LOCK_EX | LOCK_NB) == 0)
         sweep(f.folder_fd);
+    close(f.folder_fd);
+    f.fd = f.folder_fd = -1;
 }
 
 static int write_file(const char *path, const void *blob, size_t size)
