@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blobs in files of a folder. */
+/*
+ * Blobs in files of a folder. A file whose owner is gone can be of this job, then its process is
+ * dead, or left over by an earlier one, then its process is still to come. To tell the two apart
+ * the living processes of a machine share a lock on the folder: whoever finds it free is the first,
+ * and removes what is left over; whoever is the last, too.
+ */
 #include "job/job_folder.h"
 #include "job/job.h"
 #include "util/log.h"
 
+#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +29,19 @@ struct prefix {
 
 enum { PREFIX = sizeof(struct prefix), FILE_MAX = PREFIX + UT_JOB_BLOB_MAX };
 
+/* Another process sweeps, or is about to share its lock. */
+enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
+
 static struct {
     const char *folder;
     uint32_t rank, size;
     bool one_machine;
     char host[40];
     pid_t owner;
-    int fd; /* the own file; keeps its lock */
+    int fd;        /* the own file; keeps its lock */
+    int folder_fd; /* the folder, locked together with others; -1: it cannot be locked */
     char own[PATH_MAX];
-} f = {.fd = -1};
+} f = {.fd = -1, .folder_fd = -1};
 
 static void read_host(void)
 {
@@ -44,6 +55,99 @@ static void read_host(void)
     fclose(file);
 }
 
+static bool same_host(const struct prefix *prefix)
+{
+    return f.host[0] && memcmp(f.host, prefix->host, sizeof(f.host)) == 0;
+}
+
+/* Nobody holds the lock: the owner is gone and could not remove its file. A file system without
+ * locks cannot tell, then the owner counts as alive. */
+static bool is_left_over(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+/* utofu.RANK or utofu.RANK.PID.new */
+static bool is_our_name(const char *name)
+{
+    const char *digits = "0123456789";
+    size_t n;
+
+    if (strncmp(name, "utofu.", 6) != 0)
+        return false;
+    name += 6;
+    n = strspn(name, digits);
+    if (n == 0 || name[n] == '\0')
+        return n > 0;
+    name += n + 1;
+    if (name[-1] != '.')
+        return false;
+    n = strspn(name, digits);
+    return n > 0 && strcmp(name + n, ".new") == 0;
+}
+
+static void remove_left_over(int folder, const char *name)
+{
+    struct prefix prefix;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (is_left_over(fd) && read(fd, &prefix, PREFIX) == PREFIX && same_host(&prefix))
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+/* Nobody else on this machine is in the job now, and nobody comes meanwhile. */
+static void sweep(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves it */
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        if (is_our_name(entry->d_name))
+            remove_left_over(folder, entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* From here on a file of this machine that is left over is of this job. */
+static void join_others(void)
+{
+    int fd = open(f.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = 0;
+
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        sweep(fd);
+    else if (errno != EWOULDBLOCK)
+        goto none;
+    while (flock(fd, LOCK_SH | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || ++tries > FOLDER_TRIES)
+            goto none;
+        usleep(FOLDER_PAUSE_US);
+    }
+    f.folder_fd = fd;
+    return;
+none:
+    ut_debug("job", "UTOFU_ROOT=%s: cannot be locked: %s", f.folder, strerror(errno));
+    close(fd);
+}
+
+/* A child made by fork() that outlives its parent must not pass for it. */
+static void let_go_in_child(void)
+{
+    if (f.fd >= 0)
+        close(f.fd);
+    if (f.folder_fd >= 0)
+        close(f.folder_fd);
+    f.fd = f.folder_fd = -1;
+}
+
 void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine)
 {
     f.folder = folder;
@@ -51,6 +155,8 @@ void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool o
     f.size = size;
     f.one_machine = one_machine;
     read_host();
+    join_others();
+    pthread_atfork(NULL, NULL, let_go_in_child);
 }
 
 static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
@@ -60,18 +166,21 @@ static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
     return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Nobody holds the lock: the owner is gone and could not remove its file. A file system without
- * locks cannot tell, then the owner counts as alive. */
-static int is_left_over(int fd)
-{
-    return flock(fd, LOCK_SH | LOCK_NB) == 0;
-}
-
-static void remove_own(void)
+/* Where others are left, the file stays: they may not have looked at it yet. */
+static void leave(void)
 {
     /* a child made by fork() has this handler too, and must leave its parent's file alone */
-    if (getpid() == f.owner)
+    if (getpid() != f.owner)
+        return;
+    if (f.folder_fd < 0) {
         unlink(f.own);
+        return;
+    }
+    close(f.fd);
+    if (flock(f.folder_fd, LOCK_EX | LOCK_NB) == 0)
+        sweep(f.folder_fd);
+    close(f.folder_fd);
+    f.fd = f.folder_fd = -1;
 }
 
 static int write_file(const char *path, const void *blob, size_t size)
@@ -103,7 +212,7 @@ static int put_in_place(const char *path)
         return rename(path, f.own) == 0 ? 0 : -errno;
 
     int fd = open(f.own, O_RDONLY | O_CLOEXEC);
-    int left_over = fd < 0 || is_left_over(fd);
+    bool left_over = fd < 0 || is_left_over(fd);
     if (fd >= 0)
         close(fd);
     if (!left_over)
@@ -133,7 +242,7 @@ int ut_job_folder_publish(const void *blob, size_t size)
     }
     f.fd = fd;
     f.owner = getpid();
-    atexit(remove_own);
+    atexit(leave);
     return 0;
 fail:
     if (rc == -EEXIST)
@@ -164,7 +273,13 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
         ut_error("job", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", f.folder, rank, strerror(errno));
         return rc;
     }
-    ssize_t n = is_left_over(fd) ? 0 : read(fd, text, FILE_MAX + 1);
+    ssize_t n = read(fd, text, FILE_MAX + 1);
+    if (n >= PREFIX && is_left_over(fd)) {
+        struct prefix prefix;
+        memcpy(&prefix, text, PREFIX);
+        if (f.folder_fd < 0 || !same_host(&prefix))
+            n = 0;
+    }
     close(fd);
     return n < 0 ? 0 : n;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A folder as the meeting place: one file per process, written under another name first, locked
- * by its owner as long as it lives, removed by it at exit.
+ * by its owner as long as it lives, removed by the last process at exit, or the first of the next
+ * job. Where a folder cannot be locked (network file systems), by its owner.
  */
 #ifndef UT_JOB_JOB_FOLDER_H
 #define UT_JOB_JOB_FOLDER_H

@@ -326,44 +326,18 @@ Test(stress, survivors_of_a_killed_process_get_mrq_peer_and_go_on)
             one_is_killed, NULL);
 }
 
-/* In a job that meets in a folder a process that is dead at the first contact cannot be told from
- * one that has not come yet. It is waited for, as long as for any. */
-static void dead_in_folder(void *arg)
-{
-    struct ut_end end;
-    struct ut_peer peers[4];
-
-    (void)arg;
-    ut_open_all(&end, 65536, peers);
-    if (ut_rank == VICTIM) {
-        ut_mark_dead(VICTIM);
-        raise(SIGKILL);
-    }
-    ut_barrier();
-    for (uint64_t i = 0; i < 2; i++) {
-        struct ut_comm comm = to_victim(&end, &peers[VICTIM], i);
-
-        ut_start_busy(&comm);
-        CHECK_RC(result_of(&end, &peers[VICTIM], i), UTOFU_ERR_MRQ_PEER);
-    }
-    for (int to = 0; to < VICTIM; to++)
-        ut_flush(&end, &peers[to]);
-    ut_close_all(&end);
-}
-
-Test(stress, first_contact_with_a_killed_process_is_mrq_peer_in_a_folder_too)
-{
-    ut_run(
-        &(struct ut_run_opts){
-            .n = 4, .nodes = 4, .may_die = 1u << VICTIM, .env = {"UTOFU_JOB_TIMEOUT=3"}},
-        dead_in_folder, NULL);
-}
-
 /* The MRQ overflows */
+
+struct pile {
+    size_t count;
+    bool computes; /* the target does not call the library meanwhile */
+    bool overflows;
+};
 
 static void pile_up(void *arg)
 {
-    const size_t count = *(size_t *)arg;
+    const struct pile *pile = arg;
+    const size_t count = pile->count;
     struct ut_end end;
     struct ut_peer peers[2];
     void *cbdata;
@@ -396,8 +370,9 @@ static void pile_up(void *arg)
         const uint64_t *last = (const uint64_t *)(const void *)(end.mem + 8);
 
         /* calls the library, but never takes a notice */
-        while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != 1 || count > 2048) {
-            CHECK_RC(utofu_poll_tcq(end.vcq, 0, &cbdata), UTOFU_ERR_NOT_FOUND);
+        while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != 1 || pile->overflows) {
+            if (!pile->computes)
+                CHECK_RC(utofu_poll_tcq(end.vcq, 0, &cbdata), UTOFU_ERR_NOT_FOUND);
             ut_relax();
         }
         for (size_t i = 0; i < count; i++) {
@@ -413,10 +388,20 @@ static void pile_up(void *arg)
 
 Test(stress, mrq_takes_as_many_notices_as_it_has_entries)
 {
-    size_t count = 2048;
+    struct pile pile = {.count = 2048};
 
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .env = {"UTOFU_NUM_MRQ_ENTRIES=2048"}},
-           pile_up, &count);
+           pile_up, &pile);
+}
+
+Test(stress, million_notices_for_a_process_that_computes)
+{
+    struct pile pile = {.count = ut_env_number("UT_STRESS_NOTICES", 1000000), .computes = true};
+
+    ut_run(
+        &(struct ut_run_opts){
+            .n = 2, .nodes = 2, .timeout_s = 120, .env = {"UTOFU_NUM_MRQ_ENTRIES=2Mi"}},
+        pile_up, &pile);
 }
 
 static void check_overflow_message(const struct ut_outcome *out, const char *report)
@@ -437,12 +422,12 @@ Test(stress, mrq_overflow_is_told_and_ends_the_program)
 {
     static struct ut_outcome out[2];
     static char report[65536];
-    size_t count = 2100;
+    struct pile pile = {.count = 2100, .overflows = true};
 
     ut_run_collect(
         &(struct ut_run_opts){
             .n = 2, .nodes = 2, .env = {"UTOFU_NUM_MRQ_ENTRIES=2048"}, .may_die = 1u << 0},
-        pile_up, &count, out, report, sizeof(report));
+        pile_up, &pile, out, report, sizeof(report));
     cr_assert_not(out[0].timed_out, "%s", report);
     check_overflow_message(&out[0], report);
 }

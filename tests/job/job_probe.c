@@ -3,10 +3,11 @@
  * One process of a job: opens it, publishes, and looks up everybody else's blob, with or without
  * MPI around it. Prints one line and exits with 0 when everything it found is right.
  *
- *   job_probe [--mpi none|before|after|over] [--delay MS] [--wait MS] [--stay MS] [--no-fork]
- *             [--layout] [--threads N]
+ *   job_probe [--mpi none|before|after|over] [--delay MS] [--pause MS] [--wait MS] [--stay MS]
+ *             [--no-fork] [--layout] [--threads N]
  *
  * before: MPI_Init first, utofu then; after: the other way round; over: after MPI_Finalize.
+ * --delay: starts within that time, by chance; --pause: between publishing and the first look-up.
  * --layout: ut_job_rank_at() must know every process. --threads: so many look up everybody at once.
  */
 #include "job/job.h"
@@ -36,9 +37,9 @@ struct __attribute__((packed)) card {
 
 static struct {
     const char *mpi;
-    int delay, wait, stay;
+    int delay, pause, wait, stay;
     int fork, layout, threads;
-} opt = {"none", 300, 10000, 0, 1, 0, 1};
+} opt = {"none", 300, 0, 10000, 0, 1, 0, 1};
 
 static atomic_int failures;
 
@@ -60,7 +61,7 @@ static void read_options(int argc, char **argv)
     static const struct option longs[] = {
         {"mpi", 1, NULL, 'm'},     {"delay", 1, NULL, 'd'},   {"wait", 1, NULL, 'w'},
         {"stay", 1, NULL, 's'},    {"no-fork", 0, NULL, 'f'}, {"layout", 0, NULL, 'l'},
-        {"threads", 1, NULL, 't'}, {NULL, 0, NULL, 0},
+        {"threads", 1, NULL, 't'}, {"pause", 1, NULL, 'p'},   {NULL, 0, NULL, 0},
     };
     int o;
 
@@ -71,6 +72,9 @@ static void read_options(int argc, char **argv)
             break;
         case 'd':
             opt.delay = atoi(optarg);
+            break;
+        case 'p':
+            opt.pause = atoi(optarg);
             break;
         case 'w':
             opt.wait = atoi(optarg);
@@ -229,6 +233,8 @@ int main(int argc, char **argv)
         fork_a_child();
     if (mpi_is("after"))
         mpi_start();
+    if (opt.pause > 0)
+        sleep_ms(opt.pause);
     look_up_in_threads(info);
     if (ut_job_lookup(info->size, &card, &size, 0) != -ENOENT)
         fail("lookup beyond the job", info->size, 0);

@@ -187,6 +187,13 @@ group_hand() {
     check folder_with_left_overs 0 ': ok$' 2 bash -c '
         UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$0 "$PROBE" & sleep 1; kill -9 $!; wait $! 2>/dev/null; [ -e "$0/utofu.1" ] || exit 1
         by_hand 2 "$0" --stay 700' "$folder"
+    check folder_without_waiting 0 ': ok$' 4 bash -c 'by_hand 4 "$0"' "$folder"
+    check folder_rank_1_ended 0 ': ok$' 2 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 &
+        sleep 1; as_rank 1 2 "$0" "$PROBE"; wait $!' "$folder"
+    check folder_rank_1_killed 0 ': ok$' 1 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 & zero=$!
+        sleep 1; UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$0 "$PROBE" --delay 0 --pause 9000 & one=$!
+        sleep 1; kill -9 $one; wait $one 2>/dev/null; wait $zero' "$folder"
+    [ -z "$(ls "$folder" | grep utofu)" ] || fail 'files of killed processes are removed at exit'
     check alone 0 '^solo rank 0/1 node 0/1 local 0/1 .*: ok$' 1 "$PROBE" --layout
     check one_by_hand 0 '^hand rank 0/1 .*: ok$' 1 env UTOFU_RANK=0 UTOFU_SIZE=1 "$PROBE"
     check slurm_variables 0 '^hand rank 0/1 .*: ok$' 1 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \

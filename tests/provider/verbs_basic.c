@@ -301,6 +301,134 @@ static void a_killed_peer_is_dead(bool outstanding)
     free(c);
 }
 
+/* How far a process comes in a handshake before it is killed. */
+enum target_step {
+    IS_ASKED,  /* the request waits in the kernel */
+    HEARS,     /* ... in the endpoint */
+    IS_SILENT, /* it was handed over, and is not answered */
+    ACCEPTS,   /* nothing is sent yet */
+    ANSWERS,
+    IS_UP,
+    NUM_TARGET_STEPS
+};
+enum origin_step {
+    ASKS, /* nothing is sent yet */
+    RESOLVES,
+    REQUESTS,
+    CONFIRMS,
+    NUM_ORIGIN_STEPS
+};
+
+/* From here on the caller makes all progress. */
+static void stop_thread(void)
+{
+    __atomic_store_n(&node.stop, true, __ATOMIC_RELEASE);
+    pthread_join(node.thread, NULL);
+}
+
+static void make_progress(double seconds)
+{
+    double end = vt_now() + seconds;
+
+    do {
+        node.prov->ops->progress(node.prov);
+        usleep(1000);
+    } while (vt_now() < end);
+}
+
+static void be_target_until(struct vt_shared *s, enum target_step step)
+{
+    serve(s, 2, 4000); /* the other one asks now */
+    stop_thread();
+    vt_stage(s, 1, 2, NULL);
+    ep.silent = step == IS_SILENT;
+    if (step == IS_ASKED)
+        usleep(300000);
+    if (step == HEARS)
+        make_progress(0.3);
+    while (step > HEARS && !ep.num_requests) {
+        make_progress(0);
+        vt_poll(&ep);
+    }
+    if (step >= ANSWERS)
+        node.prov->ops->progress(node.prov);
+    if (step >= IS_UP)
+        make_progress(0.3);
+    raise(SIGKILL);
+}
+
+static void the_target_goes_at_any_step(void)
+{
+    for (enum target_step step = 0; step < NUM_TARGET_STEPS; step++) {
+        struct vt_shared *s = vt_share();
+        struct vt_conn *c = calloc(1, sizeof(*c));
+        pid_t child = fork();
+
+        if (child == 0)
+            be_target_until(s, step);
+        set_up(1, 4000);
+        vt_stage(s, 0, 2, NULL);
+        vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+        while (waitpid(child, NULL, WNOHANG) != child)
+            vt_poll(&ep);
+        double start = vt_now();
+        WAIT_FOR(&ep, c->down);
+        CHECK(c->reason == PROV_REASON_PEER_DEAD || c->up);
+        printf("target at step %d: %s, noticed after %.0f ms\n", (int)step,
+               c->up ? "was up" : "never up", (vt_now() - start) * 1e3);
+        vt_conn_close(c);
+        tear_down();
+        free(c);
+    }
+}
+
+static void be_origin_until(struct vt_shared *s, enum origin_step step)
+{
+    static struct vt_conn c;
+
+    set_up(2, 4000);
+    stop_thread();
+    vt_stage(s, 1, 1, NULL);
+    vt_connect(&ep, s->addr[0], s->addr_size[0], 0, 1, &c);
+    if (step == RESOLVES)
+        node.prov->ops->progress(node.prov);
+    if (step == REQUESTS) /* until the other one has answered */
+        while (!s->words[0])
+            make_progress(0);
+    while (step == CONFIRMS && !c.up) {
+        make_progress(0);
+        vt_poll(&ep);
+    }
+    raise(SIGKILL);
+}
+
+static void the_origin_goes_at_any_step(void)
+{
+    for (enum origin_step step = 0; step < NUM_ORIGIN_STEPS; step++) {
+        struct vt_shared *s = vt_share();
+        pid_t child = fork();
+
+        if (child == 0)
+            be_origin_until(s, step);
+        set_up(1, 4000);
+        vt_publish(s, 0, &node);
+        vt_stage(s, 0, 1, NULL);
+        while (waitpid(child, NULL, WNOHANG) != child) {
+            vt_poll(&ep);
+            s->words[0] = ep.num_accepted > 0;
+        }
+        double start = vt_now();
+        usleep(300000); /* a request that was on its way */
+        vt_poll(&ep);
+        CHECK(step < REQUESTS || ep.num_accepted > 0);
+        for (int i = 0; i < ep.num_accepted; i++)
+            WAIT_FOR(&ep, ep.accepted[i]->down);
+        printf("origin at step %d: %d accepted, noticed after %.0f ms\n", (int)step,
+               ep.num_accepted, (vt_now() - start) * 1e3);
+        tear_down();
+    }
+}
+
 static void run(const char *name, void (*test)(void))
 {
     fflush(stdout);
@@ -338,5 +466,7 @@ int main(void)
     run("a_bad_key_breaks_one_connection_only", a_bad_key_breaks_one_connection_only);
     run("a_killed_peer_is_dead (idle)", killed_idle);
     run("a_killed_peer_is_dead (busy)", killed_busy);
+    run("the_target_goes_at_any_step", the_target_goes_at_any_step);
+    run("the_origin_goes_at_any_step", the_origin_goes_at_any_step);
     return 0;
 }

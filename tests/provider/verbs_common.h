@@ -99,7 +99,9 @@ struct vt_ep {
     int woken;
     struct vt_conn *accepted[1024]; /* in order of request */
     int num_accepted;
-    bool refuse;      /* rejects every request */
+    bool refuse; /* rejects every request */
+    bool silent; /* answers no request */
+    int num_requests;
     uint64_t peer_id; /* of the last request */
 };
 
@@ -141,6 +143,9 @@ static void vt_request(void *owner, struct prov_conn *conn, uint64_t peer_id, co
     struct vt_ep *ep = owner;
 
     ep->peer_id = peer_id;
+    ep->num_requests++;
+    if (ep->silent)
+        return;
     if (ep->refuse) {
         ep->node->prov->ops->reject(conn);
         return;

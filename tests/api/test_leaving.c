@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process leaves, in order or not, at any moment from before the first contact to the end of the
+ * handshake. Whoever puts to it is told UTOFU_ERR_MRQ_PEER, and soon: UTOFU_JOB_TIMEOUT, which is
+ * for processes that are still to come, is longer than the tests wait.
+ */
+#include "ends.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(leaving);
+
+enum { VICTIM = 1, PATIENCE = 25 }; /* the latter: UTOFU_PEER_TIMEOUTs, of a second */
+
+#define ENVIRONMENT                                                                                \
+    {                                                                                              \
+        "UTOFU_PEER_TIMEOUT=1", "UTOFU_JOB_TIMEOUT=3600"                                           \
+    }
+
+enum way { KILLED, EXITS_AT_ONCE, EXITS, CLOSES, NUM_WAYS };
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void leave(struct ut_end *end, enum way way)
+{
+    switch (way) {
+    case KILLED:
+        raise(SIGKILL);
+        break;
+    case EXITS_AT_ONCE:
+        _exit(0);
+    case CLOSES:
+        ut_end_close(end);
+        exit(0);
+    default:
+        exit(0);
+    }
+}
+
+static void put_to(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
+{
+    struct ut_comm put = {.kind = UT_PIGGYBACK8,
+                          .vcq = end->vcq,
+                          .rmt = peer->id,
+                          .data = &edata,
+                          .rmt_stadd = peer->stadd + 8 * edata,
+                          .length = 8,
+                          .edata = edata,
+                          .flags = UT_LCL | (edata % 2 ? UT_RMT : 0)};
+
+    ut_submit(&put);
+}
+
+/* The local notice of the put before. Remote ones may come in between. */
+static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
+{
+    struct utofu_mrq_notice notice = {0};
+    double since = now();
+    int rc;
+
+    do {
+        rc = utofu_poll_mrq(end->vcq, 0, &notice);
+        ut_relax();
+        CHECK(now() < since + PATIENCE, "nothing within %d peer timeouts", PATIENCE);
+    } while (rc == UTOFU_ERR_NOT_FOUND ||
+             (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT));
+    CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
+    CHECK_EQ(notice.vcq_id, peer->id);
+    CHECK_EQ(notice.edata, edata);
+    return rc;
+}
+
+/* Puts until it is told that the peer is gone. Before, all may be well, and memory that the peer
+ * deregisters on its way out is not there any more. */
+static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
+{
+    double since = now();
+    int rc;
+
+    do {
+        put_to(end, peer, 1);
+        rc = result(end, peer, 1);
+        CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_STADD ||
+                  rc == UTOFU_ERR_MRQ_RMT_MEMORY,
+              "%s", ut_rc_name(rc));
+        CHECK(now() < since + PATIENCE, "%s after %d peer timeouts", ut_rc_name(rc), PATIENCE);
+    } while (rc != UTOFU_ERR_MRQ_PEER);
+    printf("told after %.3f s\n", now() - since);
+    for (uint64_t i = 0; i < 4; i++) {
+        put_to(end, peer, i);
+        CHECK_RC(result(end, peer, i), UTOFU_ERR_MRQ_PEER);
+    }
+}
+
+static void leaves_before(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    ut_open_all(&end, 4096, peers);
+    if (ut_rank == VICTIM)
+        leave(&end, *(enum way *)arg);
+    ut_barrier(); /* comes back when the other one is gone */
+    put_until_gone(&end, &peers[VICTIM]);
+    ut_end_close(&end);
+}
+
+static void for_all_ways(bool socket, int nodes)
+{
+    for (enum way way = 0; way < NUM_WAYS; way++)
+        ut_run(&(struct ut_run_opts){.n = 2,
+                                     .nodes = nodes,
+                                     .may_die = 1u << VICTIM,
+                                     .fresh_root_socket = socket,
+                                     .env = ENVIRONMENT},
+               leaves_before, &way);
+}
+
+Test(leaving, first_contact_with_a_process_that_is_gone_is_mrq_peer)
+{
+    for_all_ways(true, 1);
+    for_all_ways(true, 2);
+}
+
+Test(leaving, first_contact_is_mrq_peer_where_the_job_meets_in_a_folder)
+{
+    for_all_ways(false, 1);
+    for_all_ways(false, 2);
+}
+
+/* Both sides connect at about the same time, and one of them leaves at about that time. */
+static void leaves_meanwhile(void *arg)
+{
+    struct ut_rng rng = ut_rng_start(ut_seed());
+    unsigned int scale = *(unsigned int *)arg;
+    unsigned int lives_us = (unsigned int)ut_rng_below(&rng, 20000) * scale;
+    bool puts_too = ut_rng_below(&rng, 4) != 0, polls = ut_rng_below(&rng, 2);
+    int victim = (int)ut_rng_below(&rng, 2);
+    enum way way = (enum way)ut_rng_below(&rng, NUM_WAYS);
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    ut_open_all(&end, 4096, peers);
+    ut_step("victim %d, way %d, after %u us", victim, (int)way, lives_us);
+    ut_barrier();
+    if (ut_rank != victim) {
+        ut_random_delay(2000 * scale);
+        put_until_gone(&end, &peers[victim]);
+        ut_end_close(&end);
+        return;
+    }
+    double end_of_it = now() + lives_us * 1e-6;
+    ut_random_delay(2000 * scale);
+    if (puts_too)
+        put_to(&end, &peers[!victim], 0);
+    while (now() < end_of_it) {
+        if (polls)
+            (void)utofu_poll_mrq(end.vcq, 0, &notice);
+        ut_relax();
+    }
+    leave(&end, way);
+}
+
+Test(leaving, in_the_middle_of_the_handshake_the_others_are_told)
+{
+    uint64_t rounds = ut_env_number("UT_LEAVING_ROUNDS", 30);
+
+    for (uint64_t round = 0; round < rounds; round++) {
+        /* emulated and watched machines are slower */
+        unsigned int scale = round % 2 ? 1 : 10;
+        /* in a folder, as rank 0 of a job that meets at a socket stays for the others */
+        ut_run(
+            &(struct ut_run_opts){
+                .n = 2, .nodes = 1 + (int)(round / 2 % 2), .may_die = 3, .env = ENVIRONMENT},
+            leaves_meanwhile, &scale);
+    }
+}
