@@ -18,7 +18,7 @@ enum {
     LAST_BACKOFF_MS = 32,
     RACE_TIMEOUT_MS = 500, /* the peer's own request should be here by then */
     MSG_SMALL = 104,       /* bytes of a message whose place is used again */
-    MSG_SPARES = 64,       /* such places that a link keeps; a device reports once in so many */
+    MSG_SPARES = 96,       /* such places that a link keeps: devices report every 64 or so */
 };
 
 /*
