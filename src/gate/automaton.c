@@ -133,7 +133,7 @@ static inline void push(struct ut_gate *g, unsigned int input, const struct ut_g
         return;
     struct ut_gate_item *item = ut_gate_next_item(in);
     ut_value_copy(&item->value, value);
-    ut_gate_filled(g, in, item, tag, at);
+    ut_gate_filled(g, in, item, tag->src, tag->number, tag->epoch, tag->last, at);
 }
 
 void ut_gate_free_inputs(struct ut_gate *g)

@@ -88,24 +88,29 @@ static int judge(struct ut_gate *g, const struct ut_value *result)
     return UTOFU_SUCCESS;
 }
 
-/* Has something come to this input that goes with what was started? */
-static inline bool fits(const struct ut_gate *g, const struct ut_gate_input *in)
+/* What has come to this input, where it goes with what was started. */
+static inline const struct ut_value *fitting(const struct ut_gate *g,
+                                             const struct ut_gate_input *in)
 {
-    return in->count > 0 && in->confirmed && ut_gate_item_at(in, 0)->value.head == g->mine.head;
+    if (in->count == 0 || !in->confirmed)
+        return NULL;
+    const struct ut_value *came = &ut_gate_item_at(in, 0)->value;
+    return came->head == g->mine.head ? came : NULL;
 }
 
 /* The usual end: something has come wherever it can, and all of it is of the same kind. */
 static inline bool take_usual(struct ut_gate *g, struct ut_value *result)
 {
     struct ut_gate_input *in = g->wired, *too = g->wired_too;
+    const struct ut_value *came, *came_too = NULL;
 
-    if (!in || !fits(g, in) || (too && !fits(g, too)) || g->mine.status != UT_VALUE_GOOD ||
+    if (!(came = fitting(g, in)) || (too && !(came_too = fitting(g, too))) ||
         ut_gate_watch_of(g))
         return false;
-    ut_value_copy(result, &ut_gate_item_at(in, 0)->value);
+    ut_value_copy(result, came);
     ut_gate_drop_first(in);
     if (too) {
-        ut_value_combine(result, &ut_gate_item_at(too, 0)->value);
+        ut_value_combine(result, came_too);
         ut_gate_drop_first(too);
     }
     g->active = false;
@@ -131,9 +136,12 @@ static __attribute__((noinline)) int take_any(struct ut_gate *g, struct ut_value
     return rc;
 }
 
-static inline int take_result(struct ut_gate *g, struct ut_value *result)
+static inline __attribute__((always_inline)) int take_result(struct ut_gate *g,
+                                                             struct ut_value *result)
 {
-    if (g->wired && g->wired->count == 0 && !g->wired->failed && g->mine.status == UT_VALUE_GOOD)
+    if (__builtin_expect(g->mine.status != UT_VALUE_GOOD || !g->wired, 0))
+        return take_any(g, result);
+    if (g->wired->count == 0 && !g->wired->failed)
         return UTOFU_ERR_NOT_COMPLETED;
     return take_usual(g, result) ? UTOFU_SUCCESS : take_any(g, result);
 }
@@ -164,9 +172,10 @@ int ut_gate_poll(utofu_vbg_id_t id, enum ut_gate_kind kind, struct ut_value *res
         ut_gate_leave_id(g);
         return UTOFU_ERR_BUSY;
     }
-    rc = take_result(g, result);
-    if (rc == UTOFU_ERR_NOT_COMPLETED && ut_engine_progress(vcq))
-        rc = take_result(g, result);
+    bool looked = false;
+    while ((rc = take_result(g, result)) == UTOFU_ERR_NOT_COMPLETED && !looked &&
+           ut_engine_progress(vcq))
+        looked = true;
     if (rc == UTOFU_ERR_NOT_COMPLETED)
         return leave_waiting(g);
     ut_gate_leave_id(g);

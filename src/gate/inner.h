@@ -37,7 +37,7 @@ enum {
 struct ut_gate_input {
     utofu_vbg_id_t src;
     struct ut_gate_item *items; /* a ring; capacity is a power of two */
-    uint32_t capacity, head, count;
+    uint32_t head, capacity, count; /* what changes together apart: no wide load of narrow stores */
     uint32_t floor;      /* smallest epoch that counts */
     uint32_t last_epoch; /* of what came last */
     uint32_t last_number;
@@ -114,6 +114,22 @@ struct ut_gates {
 };
 extern struct ut_gates ut_gates[UT_NUM_TNIS];
 
+/* Those of a TNI. The compiler is to keep the address, and not to work it out at each use. */
+static inline struct ut_gates *ut_gates_of(unsigned int tni)
+{
+    struct ut_gates *t = &ut_gates[tni];
+
+    __asm__("" : "+r"(t));
+    return t;
+}
+static inline struct ut_gate *ut_gate_of(struct ut_gates *t, unsigned int index)
+{
+    struct ut_gate *g = &t->gate[index];
+
+    __asm__("" : "+r"(g));
+    return g;
+}
+
 static inline bool ut_gate_is_start(unsigned int index)
 {
     return index < UT_NUM_START_GATES;
@@ -166,12 +182,12 @@ static inline struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
 
     if (tni >= UT_NUM_TNIS || index >= UT_NUM_GATES || ut_process_forked())
         return NULL;
-    struct ut_gates *t = &ut_gates[tni];
+    struct ut_gates *t = ut_gates_of(tni);
     struct ut_vcq *vcq = ut_gates_vcq(t);
     if (!vcq)
         return NULL;
     ut_gate_enter(t, vcq);
-    struct ut_gate *g = &t->gate[index];
+    struct ut_gate *g = ut_gate_of(t, index);
     if (__builtin_expect(g->allocated && g->id == id, 1))
         return g;
     ut_gate_leave(t);
@@ -256,12 +272,15 @@ static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input 
     return ut_gate_item_at(in, in->count);
 }
 static inline void ut_gate_filled(struct ut_gate *g, struct ut_gate_input *in,
-                                  struct ut_gate_item *item, const struct ut_gate_tag *tag,
-                                  uint64_t at)
+                                  struct ut_gate_item *item, utofu_vbg_id_t src, uint32_t number,
+                                  uint32_t epoch, bool last, uint64_t at)
 {
-    item->tag = *tag;
+    item->tag.src = src;
+    item->tag.number = number;
+    item->tag.epoch = epoch;
+    item->tag.last = last;
     item->at = at;
-    in->last_number = tag->number;
+    in->last_number = number;
     in->count++;
     ut_gate_mark_ready(g);
 }

@@ -170,7 +170,7 @@ take_any_packet(struct ut_gate *g, struct ut_link *link, const struct ut_msg_pac
 void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
 {
     const struct ut_msg_packet *m = data;
-    struct ut_gates *t = &ut_gates[link->vcq->tni];
+    struct ut_gates *t = ut_gates_of(link->vcq->tni);
 
     if (__builtin_expect(link->vcq->ident.tni != UT_TNI_INTERNAL || m->src >= UT_NUM_GATES ||
                              m->dst >= UT_NUM_GATES,
@@ -178,18 +178,17 @@ void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
         nonsense(link, size);
         return;
     }
-    struct ut_gate *g = &t->gate[m->dst];
+    struct ut_gate *g = ut_gate_of(t, m->dst);
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
     if (__builtin_expect(g->src_link == link && ut_vbg_id_gate(in->src) == m->src && !m->last &&
                              ut_gate_is_next(in, m->epoch, m->number) && !link->vcq->watch,
                          1)) {
         struct ut_gate_item *item = ut_gate_next_item(in);
-        struct ut_gate_tag tag = {.src = in->src, .number = m->number, .epoch = m->epoch};
         if (!ut_value_unpack(&item->value, (const uint8_t *)(m + 1), size - sizeof(*m))) {
-            no_value(link, m->dst, tag.src);
+            no_value(link, m->dst, in->src);
             return;
         }
-        ut_gate_filled(g, in, item, &tag, 0);
+        ut_gate_filled(g, in, item, in->src, m->number, m->epoch, false, 0);
         ut_gate_ask_first(g);
     } else {
         take_any_packet(g, link, m, size);
