@@ -37,13 +37,11 @@ void ut_gate_leave_parcel(unsigned int from, unsigned int to, const struct ut_ga
         ut_progress_need(ut_gates_vcq(t));
 }
 
-int ut_gate_progress(struct ut_vcq *vcq)
+static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
 {
     struct ut_gates *t = &ut_gates[vcq->tni];
     int n = 0;
 
-    if (!(__atomic_load_n(&ut_gate_full, __ATOMIC_ACQUIRE) >> vcq->tni & 1))
-        return 0;
     ut_lock(&t->inbox_lock);
     struct ut_gate_parcel *list = t->inbox;
     t->inbox = NULL;
@@ -61,6 +59,13 @@ int ut_gate_progress(struct ut_vcq *vcq)
     }
     ut_gate_run(t);
     return n;
+}
+
+int ut_gate_progress(struct ut_vcq *vcq)
+{
+    uint32_t full = __atomic_load_n(&ut_gate_full, __ATOMIC_ACQUIRE);
+
+    return __builtin_expect(full >> vcq->tni & 1, 0) ? empty_inbox(vcq) : 0;
 }
 
 void ut_gate_hand_out(void)

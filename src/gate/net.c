@@ -50,7 +50,8 @@ static void send_message(struct ut_link *link, struct ut_msg_gate *m)
         ut_error("gate", "no memory to send to %s", ut_gate_name(m->dst));
 }
 
-static inline void send_afar(struct ut_gate *g, const struct ut_value *value, bool last)
+static inline __attribute__((always_inline)) void
+send_afar(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     union {
         struct ut_msg_packet packet;
