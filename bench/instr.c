@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instr NUMBER [get]
+ * instr NUMBER [get|barrier]
  *
  * For counting instructions: rank 0 puts 8 bytes to rank 1 NUMBER times, each with a TCQ entry that
  * it takes with utofu_poll_tcq; or gets them, each with a local notice that it takes with
- * utofu_poll_mrq. Run rank 0 under callgrind, with the counting switched on inside these functions
- * only, for two numbers: the difference is what the further ones cost.
+ * utofu_poll_mrq; or both start NUMBER barrier communications and poll for their ends. Run rank 0
+ * under callgrind, with the counting switched on inside these functions only, for two numbers: the
+ * difference is what the further ones cost. In a barrier this includes polls in vain, so rank 0
+ * starts a while after rank 1, whose packet is there by then.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "circuit.h"
 #include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 4096 };
+enum { STAG = 1, SIZE = 4096, LATER_NS = 1000000 };
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t peer;
@@ -43,14 +47,51 @@ static void get(void)
     party_check(rc, "utofu_get and utofu_poll_mrq");
 }
 
+static utofu_vbg_id_t wire(void)
+{
+    static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
+    struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
+    utofu_vbg_id_t mine[CIRCUIT_MAX_GATES] = {0};
+    size_t n = circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank);
+
+    party_check(utofu_alloc_vbg(0, n, 0, mine), "utofu_alloc_vbg");
+    party_gather(mine, sizeof(mine), gates, false);
+    circuit_wire(CIRCUIT_BUTTERFLY, 2, (int)party.rank, gates[0], settings);
+    party_check(utofu_set_vbg(settings, n), "utofu_set_vbg");
+    party_barrier();
+    return gates[party.rank][0];
+}
+
+static void barriers(long number)
+{
+    utofu_vbg_id_t start = wire();
+    int rc;
+
+    for (long i = 0; i < number; i++) {
+        if (party.rank == 0)
+            nanosleep(&(struct timespec){.tv_nsec = LATER_NS}, NULL);
+        party_check(utofu_barrier(start, 0), "utofu_barrier");
+        while ((rc = utofu_poll_barrier(start, 0)) == UTOFU_ERR_NOT_COMPLETED)
+            sched_yield();
+        party_check(rc, "utofu_poll_barrier");
+    }
+    party_close();
+}
+
 int main(int argc, char **argv)
 {
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
     bool gets = argc == 3 && strcmp(argv[2], "get") == 0;
+    bool gates = argc == 3 && strcmp(argv[2], "barrier") == 0;
 
-    if (argc != 2 && !gets)
-        party_usage_error("instr", "give a number, and perhaps the word get");
+    if (argc != 2 && !gets && !gates)
+        party_usage_error("instr", "give a number, and perhaps the word get or barrier");
     long number = bench_number("instr", argv[1], 1, 100000000);
+    if (gates) {
+        party_open("instr", 2, 600);
+        barriers(number);
+        return 0;
+    }
     party_find("instr", 2, 600);
     if (!memory)
         party_fail(1, "no memory");

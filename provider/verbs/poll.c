@@ -9,7 +9,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { RECV_ROUNDS = 8, REFILL_AT = 32 };
+enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4 };
 
 static void handle_send(const struct ibv_wc *wc)
 {
@@ -46,9 +46,17 @@ static void refill(struct vp_ep *ep)
         return;
     ep->refill_last->next = NULL;
     int rc = ibv_post_srq_recv(ep->srq, ep->refill_first, &bad);
-    if (rc)
+    if (__builtin_expect(rc, 0))
         ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
     ep->to_post = 0;
+}
+
+/* Posting several costs little more than posting one. Buffers are kept until there are some of them,
+ * but never more than a part of what there is. */
+static inline void refill_in_time(struct vp_ep *ep)
+{
+    if (ep->to_post >= REFILL_AT || ep->to_post * REFILL_PART >= ep->srq_depth)
+        refill(ep);
 }
 
 static void give_back(struct vp_ep *ep, uint64_t index)
@@ -60,8 +68,8 @@ static void give_back(struct vp_ep *ep, uint64_t index)
     else
         ep->refill_first = wr;
     ep->refill_last = wr;
-    if (++ep->to_post >= REFILL_AT)
-        refill(ep);
+    ep->to_post++;
+    refill_in_time(ep);
 }
 
 /* A receive of a connection that is not in the table: it overtook the event that it is up. */
@@ -137,18 +145,18 @@ static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     give_back(ep, wc->wr_id);
 }
 
-static void poll_recvs(struct vp_ep *ep, unsigned int rounds)
+/* What arrived, and before it what was completed; that also where nothing arrived. */
+static void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
-    int n = VP_POLL_BATCH;
+    int n;
 
-    while (rounds-- && n == VP_POLL_BATCH) {
+    do {
         n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
-        if (n > 0)
-            poll_sends(ep);
+        poll_sends(ep);
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
-    }
+    } while (n == VP_POLL_BATCH && --rounds);
 }
 
 /* What ep_arm() found. */
@@ -195,7 +203,7 @@ static void poll_pending(struct vp_ep *ep)
         vp_list_append(&todo, ep->events.next);
     pthread_mutex_unlock(&ep->prov->lock);
     /* what was received before an event was raised comes before the event */
-    poll_recvs(ep, ep->srq_depth);
+    poll_both(ep, ep->srq_depth);
     while ((conn = take_events(ep, &todo, &events)))
         vp_conn_handle(conn, events);
     if (pending & VP_PEND_STALLS)
@@ -212,13 +220,11 @@ static void poll_all(struct vp_ep *ep)
     vp_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
         take_stash(ep);
-    poll_sends(ep);
-    poll_recvs(ep, RECV_ROUNDS);
+    poll_both(ep, RECV_ROUNDS);
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
     if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
         vp_tend_all(ep);
-    refill(ep);
     ep->polling = false;
 }
 

@@ -340,29 +340,55 @@ int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
     return 0;
 }
 
-/* Messages may take what writes leave: answers to a peer must not wait for the program's puts. */
-int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
-            uint64_t cookie)
+/* A message that is longer than what goes inline, or behind an open batch, or empty, or where the
+ * device has only work requests. */
+static int __attribute__((noinline))
+send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned int flags,
+                uint64_t cookie)
 {
-    struct vp_conn *conn = vp_conn(base);
     struct vp_ep *ep = conn->ep;
     uint16_t bounce = VP_NO_BOUNCE;
-    int rc = check_room(conn, conn->sq_cap, 0);
+    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)size};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
 
-    if (__builtin_expect(rc, 0))
-        return rc;
-    if (__builtin_expect(size > PROV_MSG_MAX, 0)) {
+    if (size > PROV_MSG_MAX) {
         ut_error(VP_CAT, "a message of %zu bytes is longer than %d", size, PROV_MSG_MAX);
         return -EIO;
     }
-    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)size};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
     if (size && size <= ep->max_inline)
         wr.send_flags = IBV_SEND_INLINE;
     else if (size && !bounce_copy(ep, &sge, data, size, &bounce))
         return -EAGAIN;
     wr.send_flags |= solicit(conn, flags);
     post(conn, &wr, flags, cookie, bounce, 0);
+    return PROV_SRC_FREE;
+}
+
+/* Messages may take what writes leave: answers to a peer must not wait for the program's puts. */
+int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+            uint64_t cookie)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct ibv_qp_ex *qpx = conn->qpx;
+    uint64_t id;
+    int rc = check_room(conn, conn->sq_cap, 0);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (__builtin_expect(!qpx || conn->ep->batch || (flags & PROV_MORE) ||
+                             size - 1 >= conn->ep->max_inline,
+                         0))
+        return send_by_request(conn, data, size, flags, cookie);
+    unsigned int send_flags = IBV_SEND_INLINE | solicit(conn, flags);
+    send_flags |= take_place(conn, flags, cookie, VP_NO_BOUNCE, 0, &id);
+    ibv_wr_start(qpx);
+    qpx->wr_id = id;
+    qpx->wr_flags = send_flags;
+    ibv_wr_send(qpx);
+    ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)data, size);
+    rc = ibv_wr_complete(qpx);
+    if (__builtin_expect(rc, 0))
+        post_failed(conn, conn->head - 1, rc);
     return PROV_SRC_FREE;
 }
 

@@ -151,7 +151,7 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
         ut_link_read_done(link, status);
         break;
     case UT_COOKIE_MSG:
-        ut_link_msg_done(link, status);
+        ut_link_msg_done(link, cookie, status);
         break;
     case UT_COOKIE_NONE:
         link->nudged = false;

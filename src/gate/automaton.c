@@ -11,26 +11,15 @@
  * Inputs
  */
 
-static struct ut_gate_item *item_at(const struct ut_gate_input *in, uint32_t i)
-{
-    return &in->items[(in->head + i) & (in->capacity - 1)];
-}
-
 static void clear_input(struct ut_gate_input *in)
 {
     in->head = in->count = 0;
 }
 
-static void drop_first(struct ut_gate_input *in)
-{
-    in->head++;
-    in->count--;
-}
-
 static void drop_old(struct ut_gate_input *in)
 {
-    while (in->count > 0 && item_at(in, 0)->tag.epoch < in->floor)
-        drop_first(in);
+    while (in->count > 0 && ut_gate_item_at(in, 0)->tag.epoch < in->floor)
+        ut_gate_drop_first(in);
 }
 
 static void copy_item(struct ut_gate_item *to, const struct ut_gate_item *from)
@@ -50,7 +39,7 @@ static bool grow(struct ut_gate_input *in)
     if (!items)
         return false;
     for (uint32_t i = 0; i < in->count; i++)
-        copy_item(&items[i], item_at(in, i));
+        copy_item(&items[i], ut_gate_item_at(in, i));
     free(in->items);
     in->items = items;
     in->capacity = capacity;
@@ -86,6 +75,8 @@ void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t cu
     in->failed = true;
     in->confirmed = true;
     in->culprit = culprit;
+    if (input == UT_INPUT_PACKET)
+        g->home->unsure &= ~(1ull << g->index);
     ut_gate_mark_ready(g);
 }
 
@@ -96,6 +87,7 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
     if (in->confirmed)
         return;
     in->confirmed = true;
+    g->home->unsure &= ~(1ull << g->index);
     if (epoch > in->floor)
         in->floor = epoch;
     drop_old(in);
@@ -131,34 +123,17 @@ static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int in
     return true;
 }
 
-/* The usual case of accepts(). */
-static inline bool is_next(const struct ut_gate_input *in, const struct ut_gate_tag *tag)
-{
-    return tag->epoch == in->last_epoch && tag->number == in->last_number + 1 &&
-           in->count < in->capacity && !in->failed && (!in->confirmed || tag->epoch >= in->floor);
-}
-
-static inline void filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
-                          uint64_t at)
-{
-    struct ut_gate_input *in = &g->in[input];
-    struct ut_gate_item *item = item_at(in, in->count++);
-
-    item->tag = *tag;
-    item->at = at;
-    in->last_number = tag->number;
-    ut_gate_mark_ready(g);
-}
-
 static inline void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                         uint64_t at, const struct ut_value *value)
 {
     struct ut_gate_input *in = &g->in[input];
 
-    if (__builtin_expect(!is_next(in, tag), 0) && !accepts(g, input, tag))
+    if (__builtin_expect(!ut_gate_is_next(in, tag->epoch, tag->number), 0) &&
+        !accepts(g, input, tag))
         return;
-    ut_value_copy(&item_at(in, in->count)->value, value);
-    filled(g, input, tag, at);
+    struct ut_gate_item *item = ut_gate_next_item(in);
+    ut_value_copy(&item->value, value);
+    ut_gate_filled(g, in, item, tag->src, tag->number, tag->epoch, tag->last, at);
 }
 
 void ut_gate_free_inputs(struct ut_gate *g)
@@ -240,8 +215,8 @@ static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned in
         ut_watch_gate_arrive(w, g, input, tag, at);
 }
 
-void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
-                     const struct ut_value *value)
+static inline void deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                           const struct ut_value *value)
 {
     if (__builtin_expect(g->set && g->in[input].src == tag->src && !ut_gate_watch_of(g), 1))
         push(g, input, tag, 0, value);
@@ -249,18 +224,10 @@ void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate
         deliver_any(g, input, tag, value);
 }
 
-struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value)
 {
-    struct ut_gate_input *in = &g->in[input];
-
-    if (!g->set || in->src != tag->src || !is_next(in, tag) || ut_gate_watch_of(g))
-        return NULL;
-    return &item_at(in, in->count)->value;
-}
-
-void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag)
-{
-    filled(g, input, tag, 0);
+    deliver(g, input, tag, value);
 }
 
 static bool is_wired(const struct ut_gate_input *in)
@@ -268,17 +235,11 @@ static bool is_wired(const struct ut_gate_input *in)
     return in->src != UTOFU_VBG_ID_NULL;
 }
 
-bool ut_gate_is_there(struct ut_gate_input *in)
+void ut_gate_take_last(struct ut_gate_input *in)
 {
-    if (in->count == 0 || !in->confirmed)
-        return in->failed;
-    struct ut_gate_item *item = item_at(in, 0);
-    if (__builtin_expect(item->tag.last, 0)) {
-        in->failed = true;
-        in->culprit = item->value.u[0];
-        clear_input(in);
-    }
-    return true;
+    in->failed = true;
+    in->culprit = ut_gate_item_at(in, 0)->value.u[0];
+    clear_input(in);
 }
 
 bool ut_gate_lacks(const struct ut_gate *g, unsigned int input)
@@ -294,15 +255,15 @@ static void take(struct ut_gate_input *in, struct ut_value *value)
         ut_value_broken(value, in->culprit);
         return;
     }
-    ut_value_copy(value, &item_at(in, 0)->value);
-    drop_first(in);
+    ut_value_copy(value, &ut_gate_item_at(in, 0)->value);
+    ut_gate_drop_first(in);
 }
 
 static void watch_consumed(struct ut_gate *g, struct ut_watch *w)
 {
     for (int i = 0; i < UT_NUM_INPUTS; i++) {
         if (is_wired(&g->in[i]))
-            w->consumed[i] = g->in[i].count > 0 ? item_at(&g->in[i], 0)->at : 0;
+            w->consumed[i] = g->in[i].count > 0 ? ut_gate_item_at(&g->in[i], 0)->at : 0;
     }
 }
 
@@ -329,7 +290,7 @@ bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value)
  * Firing
  */
 
-static void send_signal(struct ut_gate *g, const struct ut_value *value, bool last)
+static inline void send_signal(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     struct ut_watch *w = ut_gate_watch_of(g);
     struct ut_gate_tag tag = {
@@ -337,26 +298,32 @@ static void send_signal(struct ut_gate *g, const struct ut_value *value, bool la
 
     if (!g->signals_to)
         return;
-    if (w && !last)
+    if (__builtin_expect(w && !last, 0))
         ut_watch_gate_send(w, g, UT_INPUT_SIGNAL, g->setting.dst_lcl_vbg_id, tag.number);
-    ut_gate_deliver(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
+    deliver(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
 }
 
 /* The packet first: it has further to go. */
-static void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
+static inline void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
 {
-    ut_gate_send_packet(g, value, last);
+    if (g->setting.dst_rmt_vbg_id != UTOFU_VBG_ID_NULL)
+        ut_gate_send_packet(g, value, last);
     send_signal(g, value, last);
 }
 
-void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value)
+static inline void send_on(struct ut_gate *g, const struct ut_value *value)
 {
     struct ut_watch *w = ut_gate_watch_of(g);
     uint64_t began = w ? ut_watch_now() : 0;
 
     send_both(g, value, false);
-    if (w)
+    if (__builtin_expect(w != NULL, 0))
         ut_watch_gate_sent(w, g, began);
+}
+
+void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value)
+{
+    send_on(g, value);
 }
 
 void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
@@ -379,13 +346,13 @@ static inline bool fire_in_place(struct ut_gate *g)
     if (signals->count == 0 || packets->count == 0 || g->loops)
         return false;
     struct ut_watch *w = ut_gate_watch_of(g);
-    struct ut_value *value = &item_at(signals, 0)->value;
+    struct ut_value *value = &ut_gate_item_at(signals, 0)->value;
     if (w)
         watch_consumed(g, w);
-    ut_value_combine(value, &item_at(packets, 0)->value);
-    drop_first(packets);
-    ut_gate_send_on(g, value);
-    drop_first(signals);
+    ut_value_combine(value, &ut_gate_item_at(packets, 0)->value);
+    ut_gate_drop_first(packets);
+    send_on(g, value);
+    ut_gate_drop_first(signals);
     return true;
 }
 

@@ -10,11 +10,11 @@
 
 struct ut_gates ut_gates[UT_NUM_TNIS];
 
-static struct ut_gate *enter_circuit(utofu_vbg_id_t id)
+static inline struct ut_gate *enter_circuit(utofu_vbg_id_t id)
 {
     struct ut_gate *g = ut_gate_enter_id(id);
 
-    if (g && ut_gate_is_start(g->index) && g->set)
+    if (__builtin_expect(g && ut_gate_is_start(g->index) && g->set, 1))
         return g;
     if (g)
         ut_gate_leave_id(g);
@@ -28,12 +28,6 @@ static enum ut_gate_kind kind_of(unsigned int op)
                                          : UT_KIND_UINT64;
 }
 
-static bool is_alone(const struct ut_gate *g)
-{
-    return g->in[UT_INPUT_SIGNAL].src == UTOFU_VBG_ID_NULL &&
-           g->in[UT_INPUT_PACKET].src == UTOFU_VBG_ID_NULL;
-}
-
 int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
 {
     struct ut_gate *g = enter_circuit(id);
@@ -44,22 +38,20 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
         ut_gate_leave_id(g);
         return UTOFU_ERR_BUSY;
     }
-    struct ut_gates *t = &ut_gates[g->tni];
+    struct ut_gates *t = g->home;
     g->active = true;
     g->kind = (uint8_t)kind_of(value->op);
     g->idle_polls = 0;
-    if (is_alone(g)) {
+    if (!g->wired) { /* it is alone */
         ut_value_copy(&g->mine, value);
     } else { /* what comes in is the result */
-        g->mine.op = value->op;
-        g->mine.count = value->count;
-        g->mine.status = value->status;
+        g->mine.head = value->head;
     }
     if (g->gone) {
         ut_value_broken(&g->mine, g->culprit);
     } else {
         ut_gate_send_on(g, value);
-        for (unsigned int i = 0; i < g->num_members; i++)
+        for (unsigned int i = 0; t->unsure && i < g->num_members; i++)
             ut_gate_ask_first(&t->gate[g->members[i]]);
         ut_gate_run(t);
     }
@@ -96,7 +88,36 @@ static int judge(struct ut_gate *g, const struct ut_value *result)
     return UTOFU_SUCCESS;
 }
 
-static int take_result(struct ut_gate *g, struct ut_value *result)
+/* What has come to this input, where it goes with what was started. */
+static inline const struct ut_value *fitting(const struct ut_gate *g,
+                                             const struct ut_gate_input *in)
+{
+    if (in->count == 0 || !in->confirmed)
+        return NULL;
+    const struct ut_value *came = &ut_gate_item_at(in, 0)->value;
+    return came->head == g->mine.head ? came : NULL;
+}
+
+/* The usual end: something has come wherever it can, and all of it is of the same kind. */
+static inline bool take_usual(struct ut_gate *g, struct ut_value *result)
+{
+    struct ut_gate_input *in = g->wired, *too = g->wired_too;
+    const struct ut_value *came, *came_too = NULL;
+
+    if (!(came = fitting(g, in)) || (too && !(came_too = fitting(g, too))) ||
+        ut_gate_watch_of(g))
+        return false;
+    ut_value_copy(result, came);
+    ut_gate_drop_first(in);
+    if (too) {
+        ut_value_combine(result, came_too);
+        ut_gate_drop_first(too);
+    }
+    g->active = false;
+    return true;
+}
+
+static __attribute__((noinline)) int take_any(struct ut_gate *g, struct ut_value *result)
 {
     struct ut_watch *w = ut_gate_watch_of(g);
 
@@ -115,13 +136,23 @@ static int take_result(struct ut_gate *g, struct ut_value *result)
     return rc;
 }
 
+static inline __attribute__((always_inline)) int take_result(struct ut_gate *g,
+                                                             struct ut_value *result)
+{
+    if (__builtin_expect(g->mine.status != UT_VALUE_GOOD || !g->wired, 0))
+        return take_any(g, result);
+    if (g->wired->count == 0 && !g->wired->failed)
+        return UTOFU_ERR_NOT_COMPLETED;
+    return take_usual(g, result) ? UTOFU_SUCCESS : take_any(g, result);
+}
+
 static __attribute__((noinline)) int leave_waiting(struct ut_gate *g)
 {
     unsigned int tni = g->tni;
     uint32_t idle = ++g->idle_polls;
 
     ut_gate_watch(g);
-    ut_gate_leave(ut_gates[tni].vcq);
+    ut_gate_leave(g->home);
     ut_gate_progress_others(tni);
     ut_gate_empty_inboxes();
     ut_idle(idle);
@@ -135,15 +166,16 @@ int ut_gate_poll(utofu_vbg_id_t id, enum ut_gate_kind kind, struct ut_value *res
 
     if (!g)
         return UTOFU_ERR_INVALID_VBG_ID;
-    struct ut_vcq *vcq = ut_gates[g->tni].vcq;
+    struct ut_vcq *vcq = g->home->vcq;
     vcq->poll_count++;
     if (!g->active || g->kind != kind) {
         ut_gate_leave_id(g);
         return UTOFU_ERR_BUSY;
     }
-    rc = take_result(g, result);
-    if (rc == UTOFU_ERR_NOT_COMPLETED && ut_engine_progress(vcq))
-        rc = take_result(g, result);
+    bool looked = false;
+    while ((rc = take_result(g, result)) == UTOFU_ERR_NOT_COMPLETED && !looked &&
+           ut_engine_progress(vcq))
+        looked = true;
     if (rc == UTOFU_ERR_NOT_COMPLETED)
         return leave_waiting(g);
     ut_gate_leave_id(g);

@@ -4,51 +4,19 @@
 
 #include "engine/engine.h"
 #include "gate/inner.h"
-#include "process/process.h"
 #include "progress/progress.h"
 #include "util/log.h"
 
-static __thread unsigned int inside; /* functions of the program that hold the lock of a VCQ */
-static uint32_t full;                /* bit per TNI: something is in its inbox; atomic */
-static uint32_t in_use;              /* bit per TNI: some gate of it is allocated; atomic */
-
-void ut_gate_enter(struct ut_vcq *vcq)
-{
-    ut_lock(&vcq->lock);
-    inside++;
-}
-
-void ut_gate_leave(struct ut_vcq *vcq)
-{
-    inside--;
-    ut_unlock(&vcq->lock);
-}
-
-/* An id says where its gate would be; the gate there says whether it is its own. */
-struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
-{
-    unsigned int tni = ut_vbg_id_tni(id), index = ut_vbg_id_gate(id);
-
-    if (tni >= UT_NUM_TNIS || index >= UT_NUM_GATES || ut_process_forked())
-        return NULL;
-    struct ut_vcq *vcq = ut_gates_vcq(&ut_gates[tni]);
-    if (!vcq)
-        return NULL;
-    ut_gate_enter(vcq);
-    struct ut_gate *g = &ut_gates[tni].gate[index];
-    if (g->allocated && g->id == id)
-        return g;
-    ut_gate_leave(vcq);
-    return NULL;
-}
+uint32_t ut_gate_full;
+static uint32_t in_use; /* bit per TNI: some gate of it is allocated; atomic */
 
 /*
  * Inboxes
  */
 
-void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel)
+void ut_gate_leave_parcel(unsigned int from, unsigned int to, const struct ut_gate_parcel *parcel)
 {
-    struct ut_gates *t = &ut_gates[tni];
+    struct ut_gates *t = &ut_gates[to];
     struct ut_gate_parcel *p = malloc(sizeof(*p));
 
     if (!p) {
@@ -62,24 +30,22 @@ void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel)
         t->inbox_last = &t->inbox;
     *t->inbox_last = p;
     t->inbox_last = &p->next;
-    __atomic_fetch_or(&full, 1u << tni, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&ut_gate_full, 1u << to, __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
     /* a function of the program looks at the inboxes before it returns; else the thread does */
-    if (!inside)
+    if (!ut_gates[from].entered)
         ut_progress_need(ut_gates_vcq(t));
 }
 
-int ut_gate_progress(struct ut_vcq *vcq)
+static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
 {
     struct ut_gates *t = &ut_gates[vcq->tni];
     int n = 0;
 
-    if (!(__atomic_load_n(&full, __ATOMIC_ACQUIRE) >> vcq->tni & 1))
-        return 0;
     ut_lock(&t->inbox_lock);
     struct ut_gate_parcel *list = t->inbox;
     t->inbox = NULL;
-    __atomic_fetch_and(&full, ~(1u << vcq->tni), __ATOMIC_RELEASE);
+    __atomic_fetch_and(&ut_gate_full, ~(1u << vcq->tni), __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
     for (; list; n++) {
         struct ut_gate_parcel *p = list;
@@ -95,22 +61,24 @@ int ut_gate_progress(struct ut_vcq *vcq)
     return n;
 }
 
-void ut_gate_empty_inboxes(void)
+int ut_gate_progress(struct ut_vcq *vcq)
+{
+    uint32_t full = __atomic_load_n(&ut_gate_full, __ATOMIC_ACQUIRE);
+
+    return __builtin_expect(full >> vcq->tni & 1, 0) ? empty_inbox(vcq) : 0;
+}
+
+void ut_gate_hand_out(void)
 {
     uint32_t tnis;
 
-    while ((tnis = __atomic_load_n(&full, __ATOMIC_ACQUIRE))) {
-        struct ut_vcq *vcq = ut_gates_vcq(&ut_gates[__builtin_ctz(tnis)]);
-        ut_gate_enter(vcq);
+    while ((tnis = __atomic_load_n(&ut_gate_full, __ATOMIC_ACQUIRE))) {
+        struct ut_gates *t = &ut_gates[__builtin_ctz(tnis)];
+        struct ut_vcq *vcq = ut_gates_vcq(t);
+        ut_gate_enter(t, vcq);
         ut_gate_progress(vcq);
-        ut_gate_leave(vcq);
+        ut_gate_leave(t);
     }
-}
-
-void ut_gate_leave_id(const struct ut_gate *g)
-{
-    ut_gate_leave(ut_gates[g->tni].vcq);
-    ut_gate_empty_inboxes();
 }
 
 /*
@@ -133,12 +101,13 @@ void ut_gate_progress_others(unsigned int own)
     uint32_t others = __atomic_load_n(&in_use, __ATOMIC_RELAXED) & ~(1u << own);
 
     for (; others; others &= others - 1) {
-        struct ut_vcq *vcq = ut_gates_vcq(&ut_gates[__builtin_ctz(others)]);
+        struct ut_gates *t = &ut_gates[__builtin_ctz(others)];
+        struct ut_vcq *vcq = ut_gates_vcq(t);
         if (!ut_trylock(&vcq->lock))
             continue;
-        inside++;
+        t->entered = true;
         vcq->poll_count++;
         ut_engine_progress(vcq);
-        ut_gate_leave(vcq);
+        ut_gate_leave(t);
     }
 }

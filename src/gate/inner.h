@@ -7,6 +7,7 @@
 #include "gate/gate.h"
 #include "ident/ident.h"
 #include "link/link.h"
+#include "process/process.h"
 #include "vcq/vcq.h"
 
 /* What stands on a value on its way into a gate. */
@@ -36,7 +37,7 @@ enum {
 struct ut_gate_input {
     utofu_vbg_id_t src;
     struct ut_gate_item *items; /* a ring; capacity is a power of two */
-    uint32_t capacity, head, count;
+    uint32_t head, capacity, count; /* what changes together apart: no wide load of narrow stores */
     uint32_t floor;      /* smallest epoch that counts */
     uint32_t last_epoch; /* of what came last */
     uint32_t last_number;
@@ -72,6 +73,8 @@ struct ut_gate {
     struct utofu_vbg_setting setting;
     struct ut_link *src_link, *dst_link; /* where packets come from and go to; NULL: this process */
     struct ut_gate *signals_to;          /* NULL: nobody */
+    /* the inputs that are wired, packets before signals; NULL: there is none, or no second one */
+    struct ut_gate_input *wired, *wired_too;
     bool loops;                          /* it sends to itself */
     struct ut_gate_input in[UT_NUM_INPUTS];
     uint32_t out_signals, out_packets; /* sent in this epoch */
@@ -101,13 +104,31 @@ struct ut_gate_parcel {
 struct ut_gates {
     struct ut_vcq *vcq; /* set once, atomically */
     uint64_t ready;     /* bit per relay gate: may be able to fire */
+    uint64_t unsure;    /* bit per gate: its packets come from another process, epoch not known */
     bool running;
+    bool entered;       /* the lock is held by a function of the program that is about gates */
     unsigned int num_allocated;
     struct ut_gate gate[UT_NUM_GATES];
     struct ut_lock inbox_lock;
     struct ut_gate_parcel *inbox, **inbox_last;
 };
 extern struct ut_gates ut_gates[UT_NUM_TNIS];
+
+/* Those of a TNI. The compiler is to keep the address, and not to work it out at each use. */
+static inline struct ut_gates *ut_gates_of(unsigned int tni)
+{
+    struct ut_gates *t = &ut_gates[tni];
+
+    __asm__("" : "+r"(t));
+    return t;
+}
+static inline struct ut_gate *ut_gate_of(struct ut_gates *t, unsigned int index)
+{
+    struct ut_gate *g = &t->gate[index];
+
+    __asm__("" : "+r"(g));
+    return g;
+}
 
 static inline bool ut_gate_is_start(unsigned int index)
 {
@@ -131,16 +152,52 @@ static inline struct ut_watch *ut_gate_watch_of(const struct ut_gate *g)
 }
 
 /* inbox.c: locks and other TNIs */
-/* Around everything that a function of the program does under the lock of a VCQ. */
-void ut_gate_enter(struct ut_vcq *vcq);
-void ut_gate_leave(struct ut_vcq *vcq);
-/* The allocated gate of this id, with its VCQ's lock taken; NULL: there is none. */
-struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id);
-void ut_gate_leave_id(const struct ut_gate *g);
-/* Leaves something for a gate on another TNI of this process. */
-void ut_gate_leave_parcel(unsigned int tni, const struct ut_gate_parcel *parcel);
+/* Around everything that a function of the program does under the lock of a VCQ; which is t->vcq
+ * when it leaves. */
+static inline void ut_gate_enter(struct ut_gates *t, struct ut_vcq *vcq)
+{
+    ut_lock(&vcq->lock);
+    t->entered = true;
+}
+static inline void ut_gate_leave(struct ut_gates *t)
+{
+    t->entered = false;
+    ut_unlock(&t->vcq->lock);
+}
+/* Leaves something for a gate on another TNI, `to`, of this process; the lock of `from` is held. */
+void ut_gate_leave_parcel(unsigned int from, unsigned int to, const struct ut_gate_parcel *parcel);
 /* Hands out what was left for other TNIs; with no lock held. */
-void ut_gate_empty_inboxes(void);
+extern uint32_t ut_gate_full; /* bit per TNI: something is in its inbox; atomic */
+void ut_gate_hand_out(void);
+static inline void ut_gate_empty_inboxes(void)
+{
+    if (__builtin_expect(__atomic_load_n(&ut_gate_full, __ATOMIC_ACQUIRE) != 0, 0))
+        ut_gate_hand_out();
+}
+/* The allocated gate of this id, with its VCQ's lock taken; NULL: there is none. An id says where
+ * its gate would be; the gate there says whether it is its own. */
+static inline struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
+{
+    unsigned int tni = ut_vbg_id_tni(id), index = ut_vbg_id_gate(id);
+
+    if (tni >= UT_NUM_TNIS || index >= UT_NUM_GATES || ut_process_forked())
+        return NULL;
+    struct ut_gates *t = ut_gates_of(tni);
+    struct ut_vcq *vcq = ut_gates_vcq(t);
+    if (!vcq)
+        return NULL;
+    ut_gate_enter(t, vcq);
+    struct ut_gate *g = ut_gate_of(t, index);
+    if (__builtin_expect(g->allocated && g->id == id, 1))
+        return g;
+    ut_gate_leave(t);
+    return NULL;
+}
+static inline void ut_gate_leave_id(const struct ut_gate *g)
+{
+    ut_gate_leave(g->home);
+    ut_gate_empty_inboxes();
+}
 /* So many gates more, or fewer, are allocated. */
 void ut_gate_count(struct ut_gates *t, int more);
 /* Makes progress on the other TNIs that have gates; with no lock held. */
@@ -158,17 +215,30 @@ void ut_gate_free_inputs(struct ut_gate *g);
 void ut_gate_take_strays(struct ut_gate *g);
 void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                      const struct ut_value *value);
-/* The same in two steps: where the value is to be put, and that it is there. NULL: something is not
- * as usual, deliver it. */
-struct ut_value *ut_gate_room(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
-void ut_gate_filled(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
 /* The source's epoch is known: what is older does not count. */
 void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
 /* Is it wired, and nothing has come? */
 bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+static inline struct ut_gate_item *ut_gate_item_at(const struct ut_gate_input *in, uint32_t i)
+{
+    return &in->items[(in->head + i) & (in->capacity - 1)];
+}
+static inline void ut_gate_drop_first(struct ut_gate_input *in)
+{
+    in->head++;
+    in->count--;
+}
 /* Can something be taken? */
-bool ut_gate_is_there(struct ut_gate_input *in);
+void ut_gate_take_last(struct ut_gate_input *in);
+static inline bool ut_gate_is_there(struct ut_gate_input *in)
+{
+    if (in->count == 0 || !in->confirmed)
+        return in->failed;
+    if (__builtin_expect(ut_gate_item_at(in, 0)->tag.last, 0))
+        ut_gate_take_last(in);
+    return true;
+}
 /* Can everything be taken that is wired? */
 static inline bool ut_gate_is_complete(struct ut_gate *g)
 {
@@ -189,6 +259,31 @@ static inline void ut_gate_mark_ready(struct ut_gate *g)
     if (!ut_gate_is_start(g->index))
         g->home->ready |= 1ull << g->index;
 }
+/* Does this come in its turn, and is there room for it? The usual case; false: it may do all the
+ * same, ut_gate_deliver() knows. */
+static inline bool ut_gate_is_next(const struct ut_gate_input *in, uint32_t epoch, uint32_t number)
+{
+    return epoch == in->last_epoch && number == in->last_number + 1 && in->count < in->capacity &&
+           !in->failed && (!in->confirmed || epoch >= in->floor);
+}
+/* Where the value of the next one goes, and that all of it is there. */
+static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input *in)
+{
+    return ut_gate_item_at(in, in->count);
+}
+static inline void ut_gate_filled(struct ut_gate *g, struct ut_gate_input *in,
+                                  struct ut_gate_item *item, utofu_vbg_id_t src, uint32_t number,
+                                  uint32_t epoch, bool last, uint64_t at)
+{
+    item->tag.src = src;
+    item->tag.number = number;
+    item->tag.epoch = epoch;
+    item->tag.last = last;
+    item->at = at;
+    in->last_number = number;
+    in->count++;
+    ut_gate_mark_ready(g);
+}
 /* Lets every gate fire that can. */
 void ut_gate_run_ready(struct ut_gates *t);
 static inline void ut_gate_run(struct ut_gates *t)
@@ -206,7 +301,7 @@ void ut_gate_ask(struct ut_gate *g, bool waited);
 /* The same where the epoch is not known yet. */
 static inline void ut_gate_ask_first(struct ut_gate *g)
 {
-    if (g->set && !g->in[UT_INPUT_PACKET].confirmed)
+    if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
         ut_gate_ask(g, false);
 }
 enum ut_gate_answer {

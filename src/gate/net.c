@@ -50,7 +50,8 @@ static void send_message(struct ut_link *link, struct ut_msg_gate *m)
         ut_error("gate", "no memory to send to %s", ut_gate_name(m->dst));
 }
 
-static void send_afar(struct ut_gate *g, const struct ut_value *value, bool last)
+static inline __attribute__((always_inline)) void
+send_afar(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     union {
         struct ut_msg_packet packet;
@@ -65,7 +66,7 @@ static void send_afar(struct ut_gate *g, const struct ut_value *value, bool last
                                       .epoch = g->epoch,
                                       .number = g->out_packets};
     size_t size = sizeof(m.packet) + ut_value_pack(value, m.bytes + sizeof(m.packet));
-    if (ut_link_send(g->dst_link, &m, size, true) != 0)
+    if (__builtin_expect(ut_link_send(g->dst_link, &m, size, true) != 0, 0))
         ut_error("gate", "no memory to send to %s", ut_gate_name(g->setting.dst_rmt_vbg_id));
 }
 
@@ -81,20 +82,18 @@ static void send_within(struct ut_gate *g, const struct ut_vbg_ident *dst,
         return;
     }
     ut_value_copy(&p.value, value);
-    ut_gate_leave_parcel(dst->tni, &p);
+    ut_gate_leave_parcel(g->tni, dst->tni, &p);
 }
 
 void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last)
 {
+    struct ut_watch *w = ut_gate_watch_of(g);
     struct ut_vbg_ident dst;
 
-    if (g->setting.dst_rmt_vbg_id == UTOFU_VBG_ID_NULL)
-        return;
     g->out_packets++;
-    struct ut_watch *w = ut_gates[g->tni].vcq->watch;
-    if (w && !last)
+    if (__builtin_expect(w && !last, 0))
         ut_watch_gate_send(w, g, UT_INPUT_PACKET, g->setting.dst_rmt_vbg_id, g->out_packets);
-    if (g->dst_link) {
+    if (__builtin_expect(g->dst_link != NULL, 1)) {
         send_afar(g, value, last);
         return;
     }
@@ -143,36 +142,60 @@ static utofu_vbg_id_t gate_behind(const struct ut_link *link, unsigned int index
     return ut_vbg_id_pack(&gate);
 }
 
-void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
+static void __attribute__((noinline, cold)) no_value(const struct ut_link *link, unsigned int dst,
+                                                     utofu_vbg_id_t src)
 {
-    const struct ut_msg_packet *m = data;
-    struct ut_gates *t = &ut_gates[link->vcq->tni];
-    struct ut_value value;
+    ut_error("gate", "%s got a packet of %s that makes no sense",
+             ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)), ut_gate_name(src));
+}
 
-    if (link->vcq->ident.tni != UT_TNI_INTERNAL || m->src >= UT_NUM_GATES ||
-        m->dst >= UT_NUM_GATES) {
-        nonsense(link, size);
-        return;
-    }
-    struct ut_gate *g = &t->gate[m->dst];
+/* Any packet but the next one of the gate that this one is set to receive from. */
+static void __attribute__((noinline))
+take_any_packet(struct ut_gate *g, struct ut_link *link, const struct ut_msg_packet *m, size_t size)
+{
+    struct ut_value value;
     struct ut_gate_tag tag = {.src = g->in[UT_INPUT_PACKET].src,
                               .number = m->number,
                               .epoch = m->epoch,
                               .last = m->last != 0};
+
     if (g->src_link != link || ut_vbg_id_gate(tag.src) != m->src)
         tag.src = gate_behind(link, m->src);
-    struct ut_value *room = ut_gate_room(g, UT_INPUT_PACKET, &tag), *v = room ? room : &value;
-    if (!ut_value_unpack(v, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
-        (tag.last && v->status != UT_VALUE_BROKEN)) {
-        ut_error("gate", "%s got a packet of %s that makes no sense",
-                 ut_gate_name(ut_gate_own_id(link->vcq->tni, m->dst)), ut_gate_name(tag.src));
-        return;
-    }
-    if (room)
-        ut_gate_filled(g, UT_INPUT_PACKET, &tag);
+    if (!ut_value_unpack(&value, (const uint8_t *)(m + 1), size - sizeof(*m)) ||
+        (tag.last && value.status != UT_VALUE_BROKEN))
+        no_value(link, m->dst, tag.src);
     else
         ut_gate_deliver(g, UT_INPUT_PACKET, &tag, &value);
-    ut_gate_ask_first(g);
+}
+
+void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size)
+{
+    const struct ut_msg_packet *m = data;
+    struct ut_gates *t = ut_gates_of(link->vcq->tni);
+
+    if (__builtin_expect(link->vcq->ident.tni != UT_TNI_INTERNAL || m->src >= UT_NUM_GATES ||
+                             m->dst >= UT_NUM_GATES,
+                         0)) {
+        nonsense(link, size);
+        return;
+    }
+    struct ut_gate *g = ut_gate_of(t, m->dst);
+    struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
+    if (__builtin_expect(g->src_link == link && ut_vbg_id_gate(in->src) == m->src && !m->last &&
+                             ut_gate_is_next(in, m->epoch, m->number) && !link->vcq->watch,
+                         1)) {
+        struct ut_gate_item *item = ut_gate_next_item(in);
+        if (!ut_value_unpack(&item->value, (const uint8_t *)(m + 1), size - sizeof(*m))) {
+            no_value(link, m->dst, in->src);
+            return;
+        }
+        ut_gate_filled(g, in, item, in->src, m->number, m->epoch, false, 0);
+        ut_gate_ask_first(g);
+    } else {
+        take_any_packet(g, link, m, size);
+        if (g->home)
+            ut_gate_ask_first(g);
+    }
     ut_gate_run(t);
 }
 

@@ -90,11 +90,11 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids)
 
     if (rc != 0)
         return rc;
-    ut_gate_enter(vcq);
+    ut_gate_enter(t, vcq);
     if (!t->vcq)
         __atomic_store_n(&t->vcq, vcq, __ATOMIC_RELEASE);
     rc = alloc_locked(t, tni, count, ids);
-    ut_gate_leave(vcq);
+    ut_gate_leave(t);
     return rc;
 }
 
@@ -106,7 +106,9 @@ static void release(struct ut_gates *t, struct ut_gate *g)
     g->num_members = 0;
     g->dst_link = g->src_link = NULL;
     g->signals_to = NULL;
+    g->wired = g->wired_too = NULL;
     t->ready &= ~(1ull << g->index);
+    t->unsure &= ~(1ull << g->index);
     next_epoch(g);
 }
 
@@ -230,6 +232,17 @@ not_ours:
     return UTOFU_ERR_INVALID_VBG_ID;
 }
 
+static void note_wired(struct ut_gate *g)
+{
+    g->wired = g->wired_too = NULL;
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (g->in[i].src == UTOFU_VBG_ID_NULL)
+            continue;
+        g->wired_too = g->wired;
+        g->wired = &g->in[i];
+    }
+}
+
 /* Does it do the same as before, and well? Then it is left alone. */
 static bool is_set_so(const struct ut_gate *g, const struct utofu_vbg_setting *s)
 {
@@ -255,9 +268,14 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
     ut_gate_wire_input(g, UT_INPUT_SIGNAL, s->src_lcl_vbg_id);
     ut_gate_wire_input(g, UT_INPUT_PACKET, s->src_rmt_vbg_id);
     ut_gate_find_links(g);
+    if (g->src_link && !g->in[UT_INPUT_PACKET].confirmed)
+        g->home->unsure |= 1ull << g->index;
+    else
+        g->home->unsure &= ~(1ull << g->index);
     g->signals_to = s->dst_lcl_vbg_id == UTOFU_VBG_ID_NULL
                         ? NULL
                         : &ut_gates[g->tni].gate[ut_vbg_id_gate(s->dst_lcl_vbg_id)];
+    note_wired(g);
     g->loops = s->dst_lcl_vbg_id == g->id || s->dst_rmt_vbg_id == g->id;
     ut_gate_take_strays(g);
     ut_gate_mark_ready(g);

@@ -2,39 +2,24 @@
 /* The values of packets and signals, and the reduction operators. */
 #include "gate/value.h"
 
-#include <string.h>
-
-enum { VALUE_HEAD = 4 }; /* bytes of op, count and status as they travel */
-
-void ut_value_barrier(struct ut_value *v)
-{
-    v->op = UTOFU_REDUCE_OP_BARRIER;
-    v->count = 0;
-    v->status = UT_VALUE_GOOD;
-}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the head travels as it is");
 
 void ut_value_uint64(struct ut_value *v, unsigned int op, const uint64_t *data, size_t count)
 {
-    v->op = (uint8_t)op;
-    v->count = (uint8_t)count;
-    v->status = UT_VALUE_GOOD;
+    ut_value_set_head(v, op, count, UT_VALUE_GOOD);
     memcpy(v->u, data, count * sizeof(*data));
 }
 
 void ut_value_double(struct ut_value *v, unsigned int op, const double *data, size_t count)
 {
-    v->op = (uint8_t)op;
-    v->count = (uint8_t)count;
-    v->status = UT_VALUE_GOOD;
+    ut_value_set_head(v, op, count, UT_VALUE_GOOD);
     for (size_t i = 0; i < count; i++)
         ut_bfp_set(&v->f[i], data[i]);
 }
 
 void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit)
 {
-    v->op = UTOFU_REDUCE_OP_BARRIER;
-    v->count = 1;
-    v->status = UT_VALUE_BROKEN;
+    ut_value_set_head(v, UTOFU_REDUCE_OP_BARRIER, 1, UT_VALUE_BROKEN);
     v->u[0] = culprit;
 }
 
@@ -89,11 +74,10 @@ static void combine_element(struct ut_value *into, const struct ut_value *other,
 
 static void set_mismatch(struct ut_value *v)
 {
-    ut_value_barrier(v);
-    v->status = UT_VALUE_MISMATCH;
+    ut_value_set_head(v, UTOFU_REDUCE_OP_BARRIER, 0, UT_VALUE_MISMATCH);
 }
 
-void ut_value_combine(struct ut_value *into, const struct ut_value *other)
+void ut_value_combine_any(struct ut_value *into, const struct ut_value *other)
 {
     if (into->status != UT_VALUE_GOOD || other->status != UT_VALUE_GOOD) {
         /* two culprits: the smaller id, so that the order does not matter */
@@ -110,15 +94,13 @@ void ut_value_combine(struct ut_value *into, const struct ut_value *other)
         combine_element(into, other, i);
 }
 
-size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
+size_t ut_value_pack_data(const struct ut_value *v, uint8_t *out)
 {
-    const uint8_t head[VALUE_HEAD] = {v->op, v->count, v->status};
-    size_t size = sizeof(head);
+    size_t size = 0;
 
-    memcpy(out, head, sizeof(head));
     if (!ut_op_is_double(v->op)) {
-        memcpy(out + size, v->u, v->count * sizeof(uint64_t));
-        return size + v->count * sizeof(uint64_t);
+        memcpy(out, v->u, v->count * sizeof(uint64_t));
+        return v->count * sizeof(uint64_t);
     }
     for (unsigned int i = 0; i < v->count; i++)
         size += ut_bfp_pack(&v->f[i], out + size);
@@ -139,22 +121,20 @@ static bool unpack_doubles(struct ut_value *v, const uint8_t *in, size_t size)
     return size == 0;
 }
 
-bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size)
+bool ut_value_unpack_any(struct ut_value *v, const uint8_t *in, size_t size)
 {
-    if (size < VALUE_HEAD)
+    if (size < UT_VALUE_HEAD)
         return false;
-    v->op = in[0];
-    v->count = in[1];
-    v->status = in[2];
+    ut_value_set_head(v, in[0], in[1], in[2]);
     if (v->op < UTOFU_REDUCE_OP_BARRIER || v->op > UTOFU_REDUCE_OP_BFPSUM ||
         v->status > UT_VALUE_BROKEN)
         return false;
     if (ut_op_is_double(v->op))
-        return unpack_doubles(v, in + VALUE_HEAD, size - VALUE_HEAD);
-    if (v->count > UT_MAX_UINT64_REDUCTION || size != VALUE_HEAD + v->count * sizeof(uint64_t) ||
+        return unpack_doubles(v, in + UT_VALUE_HEAD, size - UT_VALUE_HEAD);
+    if (v->count > UT_MAX_UINT64_REDUCTION || size != UT_VALUE_HEAD + v->count * sizeof(uint64_t) ||
         (v->op == UTOFU_REDUCE_OP_MAXLOC && v->count % 2) ||
         (v->status == UT_VALUE_BROKEN && v->count != 1))
         return false;
-    memcpy(v->u, in + VALUE_HEAD, v->count * sizeof(uint64_t));
+    memcpy(v->u, in + UT_VALUE_HEAD, v->count * sizeof(uint64_t));
     return true;
 }

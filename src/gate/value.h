@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "gate/bfp.h"
 #include "utofu.h"
@@ -16,6 +17,7 @@
 enum {
     UT_MAX_UINT64_REDUCTION = 6,
     UT_MAX_DOUBLE_REDUCTION = 3,
+    UT_VALUE_HEAD = 4, /* bytes of op, count and status as they travel */
     UT_VALUE_PACKED_MAX = 8 + UT_MAX_DOUBLE_REDUCTION * UT_BFP_PACKED_MAX,
 };
 
@@ -27,9 +29,15 @@ enum ut_value_status {
 };
 
 struct ut_value {
-    uint8_t op; /* enum utofu_reduce_op */
-    uint8_t count;
-    uint8_t status;
+    union {
+        struct {
+            uint8_t op; /* enum utofu_reduce_op */
+            uint8_t count;
+            uint8_t status;
+            uint8_t zero;
+        };
+        uint32_t head; /* all of these */
+    };
     union {
         uint64_t u[UT_MAX_UINT64_REDUCTION];
         struct ut_bfp f[UT_MAX_DOUBLE_REDUCTION];
@@ -41,29 +49,58 @@ static inline bool ut_op_is_double(unsigned int op)
     return op == UTOFU_REDUCE_OP_BFPSUM;
 }
 
+static inline void ut_value_set_head(struct ut_value *v, unsigned int op, size_t count,
+                                     enum ut_value_status status)
+{
+    v->head = (uint32_t)(op | count << 8 | (unsigned int)status << 16);
+}
+
+/* That of a barrier in which all is well: no values, GOOD. */
+enum { UT_VALUE_BARRIER = UTOFU_REDUCE_OP_BARRIER };
+
 /* The value that a process puts in. */
-void ut_value_barrier(struct ut_value *v);
+static inline void ut_value_barrier(struct ut_value *v)
+{
+    v->head = UT_VALUE_BARRIER;
+}
 void ut_value_uint64(struct ut_value *v, unsigned int op, const uint64_t *data, size_t count);
 void ut_value_double(struct ut_value *v, unsigned int op, const double *data, size_t count);
 void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit);
 
 /* What a gate makes of its two inputs. Commutative and associative in every bit. */
-void ut_value_combine(struct ut_value *into, const struct ut_value *other);
+void ut_value_combine_any(struct ut_value *into, const struct ut_value *other);
+static inline void ut_value_combine(struct ut_value *into, const struct ut_value *other)
+{
+    if (into->head != UT_VALUE_BARRIER || other->head != UT_VALUE_BARRIER)
+        ut_value_combine_any(into, other);
+}
 
 /* Copies what is in use. */
 void ut_value_copy_data(struct ut_value *to, const struct ut_value *from);
 static inline void ut_value_copy(struct ut_value *to, const struct ut_value *from)
 {
-    to->op = from->op;
-    to->count = from->count;
-    to->status = from->status;
+    to->head = from->head;
     if (from->count > 0)
         ut_value_copy_data(to, from);
 }
 
 /* As it travels; `out` has room for UT_VALUE_PACKED_MAX bytes. Returns the bytes. */
-size_t ut_value_pack(const struct ut_value *v, uint8_t *out);
+size_t ut_value_pack_data(const struct ut_value *v, uint8_t *out);
+static inline size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
+{
+    memcpy(out, &v->head, UT_VALUE_HEAD);
+    return UT_VALUE_HEAD + (v->count ? ut_value_pack_data(v, out + UT_VALUE_HEAD) : 0);
+}
 /* False: these bytes are no value. */
-bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size);
+bool ut_value_unpack_any(struct ut_value *v, const uint8_t *in, size_t size);
+static inline bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t size)
+{
+    if (size == UT_VALUE_HEAD) {
+        memcpy(&v->head, in, UT_VALUE_HEAD);
+        if (v->head == UT_VALUE_BARRIER)
+            return true;
+    }
+    return ut_value_unpack_any(v, in, size);
+}
 
 #endif

@@ -133,7 +133,7 @@ static void trace_packet(struct ut_gate *g, bool report)
         if (report)
             ut_warn("gate", "%s waits for a packet of %s", ut_gate_name(g->id),
                     ut_gate_name(in->src));
-        ut_gate_leave_parcel(src.tni, &p);
+        ut_gate_leave_parcel(g->tni, src.tni, &p);
     }
 }
 

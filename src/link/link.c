@@ -17,6 +17,8 @@ enum {
     FIRST_BACKOFF_MS = 1,
     LAST_BACKOFF_MS = 32,
     RACE_TIMEOUT_MS = 500, /* the peer's own request should be here by then */
+    MSG_SMALL = 104,       /* bytes of a message whose place is used again */
+    MSG_SPARES = 96,       /* such places that a link keeps: devices report every 64 or so */
 };
 
 /*
@@ -109,15 +111,43 @@ static void drop_remote_table(struct ut_link *link)
     }
 }
 
-static void free_messages(struct ut_link *link)
+/* The place of a small message is used again, and the usual packet or answer needs no malloc. */
+static inline void free_message(struct ut_link *link, struct ut_link_msg *m)
 {
-    while (link->msg_first) {
-        struct ut_link_msg *m = link->msg_first;
-        link->msg_first = m->next;
+    if (__builtin_expect(m->size > MSG_SMALL || link->num_spare >= MSG_SPARES, 0)) {
+        free(m);
+        return;
+    }
+    m->next = link->msg_spare;
+    link->msg_spare = m;
+    link->num_spare++;
+}
+
+static void free_list(struct ut_link_msg *list)
+{
+    while (list) {
+        struct ut_link_msg *m = list;
+        list = m->next;
         free(m);
     }
+}
+
+static void free_messages(struct ut_link *link)
+{
+    free_list(link->msg_first);
+    link->msg_first = NULL;
     link->msg_last = &link->msg_first;
     link->msg_to_post = NULL;
+}
+
+static void drop_first_message(struct ut_link *link)
+{
+    struct ut_link_msg *m = link->msg_first;
+
+    link->msg_first = m->next;
+    if (!link->msg_first)
+        link->msg_last = &link->msg_first;
+    free_message(link, m);
 }
 
 void ut_link_destroy_all(struct ut_vcq *vcq)
@@ -129,6 +159,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
             link->ops->conn_close(link->conn);
         drop_remote_table(link);
         free_messages(link);
+        free_list(link->msg_spare);
         while (link->early_first) {
             struct ut_link_early *early = link->early_first;
             link->early_first = early->next;
@@ -332,13 +363,8 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
         link->rx_number = 0;
     /* messages of the library that arrived before the connection broke are not repeated */
     while (link->msg_first && link->msg_first->number &&
-           (reborn || link->msg_first->number <= hello.rx_count)) {
-        struct ut_link_msg *m = link->msg_first;
-        link->msg_first = m->next;
-        if (!link->msg_first)
-            link->msg_last = &link->msg_first;
-        free(m);
-    }
+           (reborn || link->msg_first->number <= hello.rx_count))
+        drop_first_message(link);
     link->msg_to_post = link->msg_first;
     ut_engine_delivered(link, hello.rx_count, reborn);
     link->tx_number = hello.rx_count;
@@ -729,18 +755,25 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
  */
 
 /* Nobody waits for its completion: a later one's frees what is kept of it. */
-static int post_one(struct ut_link *link, const void *data, size_t size, uint32_t flags)
+static inline int post_one(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
-    return link->ops->send(link->conn, data, size, flags, ut_cookie(UT_COOKIE_MSG, 0));
+    return link->ops->send(link->conn, data, size, flags,
+                           ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
 static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
                                         uint32_t flags)
 {
-    struct ut_link_msg *m = malloc(sizeof(*m) + size);
+    struct ut_link_msg *m = link->msg_spare;
 
-    if (!m)
-        return NULL;
+    if (__builtin_expect(m && size <= MSG_SMALL, 1)) {
+        link->msg_spare = m->next;
+        link->num_spare--;
+    } else {
+        m = malloc(sizeof(*m) + (size <= MSG_SMALL ? MSG_SMALL : size));
+        if (!m)
+            return NULL;
+    }
     m->next = NULL;
     m->number = 0;
     m->size = (uint32_t)size;
@@ -764,32 +797,14 @@ void ut_link_post_messages(struct ut_link *link)
         m->number = ut_link_count_tx(link);
         link->msg_to_post = m->next;
         if (rc & PROV_COMPLETE)
-            ut_link_msg_done(link, PROV_OK);
+            ut_link_msg_done(link, ut_cookie(UT_COOKIE_MSG, (uint32_t)m->number), PROV_OK);
     }
 }
 
-int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
+/* Where it cannot be posted now. */
+static int __attribute__((noinline))
+send_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
-    uint32_t flags = solicited ? PROV_SOLICITED : 0;
-
-    if (link->state == UT_LINK_UP && !link->msg_to_post) {
-        int rc = post_one(link, data, size, flags);
-        if (rc >= 0 && (rc & PROV_COMPLETE)) {
-            ut_link_count_tx(link);
-            return 0;
-        }
-        struct ut_link_msg *m = keep_message(link, data, size, flags);
-        if (!m)
-            return -ENOMEM;
-        if (rc >= 0) {
-            m->number = ut_link_count_tx(link);
-        } else {
-            link->msg_to_post = m;
-            if (rc == -EAGAIN)
-                ut_link_wait(link);
-        }
-        return 0;
-    }
     if (link->state == UT_LINK_DEAD || link->passive)
         return 0;
     struct ut_link_msg *m = keep_message(link, data, size, flags);
@@ -801,16 +816,38 @@ int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solic
     return 0;
 }
 
-void ut_link_msg_done(struct ut_link *link, enum prov_status status)
+int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
 {
-    struct ut_link_msg *m = link->msg_first;
+    uint32_t flags = solicited ? PROV_SOLICITED : 0;
 
-    if (status != PROV_OK || !m)
+    if (__builtin_expect(link->state != UT_LINK_UP || link->msg_to_post, 0))
+        return send_later(link, data, size, flags);
+    int rc = post_one(link, data, size, flags);
+    if (__builtin_expect(rc < 0, 0)) {
+        struct ut_link_msg *m = keep_message(link, data, size, flags);
+        if (!m)
+            return -ENOMEM;
+        link->msg_to_post = m;
+        if (rc == -EAGAIN)
+            ut_link_wait(link);
+        return 0;
+    }
+    uint64_t number = ut_link_count_tx(link);
+    if (rc & PROV_COMPLETE)
+        return 0;
+    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    if (!m)
+        return -ENOMEM;
+    m->number = number;
+    return 0;
+}
+
+void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
+{
+    if (status != PROV_OK)
         return; /* kept: repeated when the connection is back */
-    link->msg_first = m->next;
-    if (!link->msg_first)
-        link->msg_last = &link->msg_first;
-    if (link->msg_to_post == m)
-        link->msg_to_post = m->next;
-    free(m);
+    /* those before msg_to_post were posted, in the order of their numbers */
+    while (link->msg_first && link->msg_first != link->msg_to_post &&
+           (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
+        drop_first_message(link);
 }

@@ -102,6 +102,8 @@ struct ut_link {
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
     struct ut_link_msg *msg_to_post;
+    struct ut_link_msg *msg_spare; /* places for small ones, as many as num_spare says */
+    uint32_t num_spare;
 
     uint64_t deadline_ms, retry_ms;
     uint32_t backoff_ms;
@@ -187,7 +189,8 @@ static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 
 /* From the engine's callbacks. */
 void ut_link_read_done(struct ut_link *link, enum prov_status status);
-void ut_link_msg_done(struct ut_link *link, enum prov_status status);
+/* All messages up to the one of this cookie were delivered. */
+void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status);
 void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
                         const void *hello, size_t hello_size, int provider);
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t hello_size);

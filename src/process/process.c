@@ -24,7 +24,7 @@ static int setup_result = NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
 static int env_result;
-static bool forked;
+bool ut_process_is_fork;
 
 /* What is known of other processes: rank -> blob. Grows with the peers that are asked for. */
 struct known {
@@ -42,12 +42,7 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void child_after_fork(void)
 {
-    forked = true;
-}
-
-bool ut_process_forked(void)
-{
-    return forked;
+    ut_process_is_fork = true;
 }
 
 static void load_environment(void)
@@ -317,11 +312,11 @@ int ut_process_get(const struct ut_process **process)
 {
     struct ut_process *p = __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 
-    if (p && !forked) {
+    if (p && !ut_process_forked()) {
         *process = p;
         return 0;
     }
-    if (forked)
+    if (ut_process_forked())
         return UTOFU_ERR_NOT_AVAILABLE;
     pthread_mutex_lock(&setup_lock);
     if (setup_result == NOT_YET) {

@@ -53,6 +53,10 @@ int ut_process_find_local_rank(const struct ut_coords *coords, uint32_t local_ra
                                struct ut_peer *peer);
 
 /* True in a child made by fork(), which must not use the library. */
-bool ut_process_forked(void);
+extern bool ut_process_is_fork;
+static inline bool ut_process_forked(void)
+{
+    return ut_process_is_fork;
+}
 
 #endif
