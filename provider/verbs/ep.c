@@ -296,8 +296,8 @@ void vp_ep_close(struct prov_ep *base)
 }
 
 /* Soft-RoCE raises no event for a failed or flushed request. While something is outstanding the
- * owner is woken now and then; once nothing was posted for some peer timeouts, all has ended one way
- * or other. Connections that drain are looked at sooner: it takes microseconds. */
+ * owner is woken now and then; once nothing was posted for some peer timeouts, all has ended one
+ * way or other. Connections that drain are looked at sooner: it takes microseconds. */
 static void arm_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;

@@ -245,7 +245,8 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
     return 0;
 }
 
-/* By way of a work request: in a batch, in parts, without data, or where the device has no other. */
+/* By way of a work request: in a batch, in parts, without data, or where the device has no other.
+ */
 static int __attribute__((noinline))
 write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
@@ -375,9 +376,8 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
 
     if (__builtin_expect(rc, 0))
         return rc;
-    if (__builtin_expect(!qpx || conn->ep->batch || (flags & PROV_MORE) ||
-                             size - 1 >= conn->ep->max_inline,
-                         0))
+    if (__builtin_expect(
+            !qpx || conn->ep->batch || (flags & PROV_MORE) || size - 1 >= conn->ep->max_inline, 0))
         return send_by_request(conn, data, size, flags, cookie);
     unsigned int send_flags = IBV_SEND_INLINE | solicit(conn, flags);
     send_flags |= take_place(conn, flags, cookie, VP_NO_BOUNCE, 0, &id);

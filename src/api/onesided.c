@@ -148,8 +148,7 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
             encode(&slot->desc, r, i);
             slot->cbdata = cbdata;
         }
-        ut_engine_submit(vcq, (uint32_t)r->num_blocks,
-                         r->flags & UTOFU_ONESIDED_FLAG_DELAY_START);
+        ut_engine_submit(vcq, (uint32_t)r->num_blocks, r->flags & UTOFU_ONESIDED_FLAG_DELAY_START);
     }
     ut_vcq_leave(vcq);
     return rc;

@@ -101,7 +101,8 @@ static void slot_done(struct ut_link *link, uint32_t number, enum prov_status st
         ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
 }
 
-/* The puts of a streak up to this one, which something else of the link stands before or between. */
+/* The puts of a streak up to this one, which something else of the link stands before or between.
+ */
 static void __attribute__((noinline, cold)) streak_among_others(struct ut_link *link, uint32_t last)
 {
     struct ut_vcq *vcq = link->vcq;

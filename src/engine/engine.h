@@ -4,8 +4,8 @@
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
  * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put: ut_put_at_once (short.h)
- * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start, ut_engine_pump(),
- * post_put, done, finish, retire.
+ * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start,
+ * ut_engine_pump(), post_put, done, finish, retire.
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H
@@ -40,8 +40,8 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
  * ut_engine_starts_at_once(). */
 void ut_engine_start_tail(struct ut_vcq *vcq);
 
-/* A descriptor that is submitted now is not kept back by the schedule pointer or by others that are,
- * and nobody watches. */
+/* A descriptor that is submitted now is not kept back by the schedule pointer or by others that
+ * are, and nobody watches. */
 static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
 {
     return vcq->toq_tail == vcq->toq_exec &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of the engine: engine.c starts and posts, arrive.c takes what comes back,
- * complete.c ends communications and writes notices. With the VCQ's lock held.
+ * Between the files of the engine: engine.c starts, post.c and armw.c post, arrive.c takes what comes
+ * back, complete.c ends communications and writes notices. With the VCQ's lock held.
  */
 #ifndef UT_ENGINE_INNER_H
 #define UT_ENGINE_INNER_H

@@ -408,7 +408,8 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
         return UT_STAG_BAD_LENGTH;
     if (write && !l->writable)
         return UT_STAG_BAD_ACCESS;
-    t->hot = (struct ut_stadd_range){.first = stadd - at, .size = l->size, .base = (uintptr_t)l->base};
+    t->hot = (struct ut_stadd_range){
+        .first = stadd - at, .size = l->size, .base = (uintptr_t)l->base};
     t->hot_local = l;
     *out = l;
     *addr = l->base + at;

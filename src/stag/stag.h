@@ -57,8 +57,8 @@ struct ut_stag_local {
     bool writable;
 };
 
-/* STADDs of one STag, and the memory behind them. No region reaches into the STADDs of the next STag,
- * so that one subtraction tells whether an STADD is one of them. */
+/* STADDs of one STag, and the memory behind them. No region reaches into the STADDs of the next
+ * STag, so that one subtraction tells whether an STADD is one of them. */
 struct ut_stadd_range {
     utofu_stadd_t first;
     uint64_t size; /* 0: none */
