@@ -326,7 +326,7 @@ void ut_engine_rewind(struct ut_link *link)
     ut_engine_retire(link);
 }
 
-void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
+void ut_engine_delivered(struct ut_link *link, uint64_t count)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t last_delivered = UT_NO_SLOT;
@@ -341,9 +341,6 @@ void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn)
         bool has_message = slot->msg_number != 0;
         if (slot->state != UT_SLOT_WAITING) {
             /* complete already */
-        } else if (reborn && (slot->stage > 0 || slot->applied)) {
-            slot->mrq_rc = UTOFU_ERR_MRQ_PEER;
-            slot->state = UT_SLOT_DONE;
         } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words &&
                    !slot->applied) {
             slot->state = UT_SLOT_POSTED; /* the answer comes */

@@ -203,8 +203,8 @@ enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = 32 };
 void ut_engine_pump(struct ut_link *link);             /* post what can be posted */
 void ut_engine_fail_all(struct ut_link *link, int rc); /* MRQ errors for everything on it */
 void ut_engine_rewind(struct ut_link *link);           /* nothing is posted any more */
-/* The peer has received `count` messages of the link; reborn: it is another VCQ of the same id. */
-void ut_engine_delivered(struct ut_link *link, uint64_t count, bool reborn);
+/* The peer has received `count` messages of the link. */
+void ut_engine_delivered(struct ut_link *link, uint64_t count);
 /* What is told to the barrier gates of the library's own VCQs. The first: messages to the peer are
  * lost; dead: and nothing will come from it. */
 void ut_gate_on_link_failed(struct ut_link *link, bool dead);

@@ -682,3 +682,61 @@ Test(vcq, paths_refuse_bad_coordinates_ids_and_null)
 {
     run_one(paths_bad, NULL);
 }
+
+/*
+ * A VCQ is freed and made anew between two communications of a peer that has no reason to poll, and
+ * whose connection still leads to the old one. Both agree that the new one is there.
+ */
+static void made_anew(void *arg)
+{
+    enum { ROUNDS = 12 };
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+    utofu_vcq_id_t id;
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    id = peers[1].id;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        ut_step("round %llu", (unsigned long long)round);
+        if (round > 0 && ut_rank == 1) {
+            ut_end_close(&end);
+            ut_end_open(&end, 0, 0, 4096);
+        }
+        ut_end_gather(&end, peers);
+        CHECK_EQ(peers[1].id, id);
+        if (ut_rank == 0) {
+            struct ut_comm comm = {.kind = round % 3 == 1 ? UT_GET : UT_PUT,
+                                   .vcq = end.vcq,
+                                   .rmt = id,
+                                   .lcl_stadd = end.stadd,
+                                   .rmt_stadd = peers[1].stadd,
+                                   .length = round % 2 ? 8 : 4096,
+                                   .edata = round,
+                                   .flags = UT_LCL | UT_RMT};
+            if (round % 3 == 2)
+                CHECK_OK(utofu_armw8(end.vcq, id, UTOFU_ARMW_OP_ADD, 1, peers[1].stadd, round,
+                                     UT_LCL | UT_RMT, NULL));
+            else
+                ut_submit(&comm);
+        }
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        CHECK_EQ(notice.edata, round);
+        if (ut_rank == 1 && round % 3 == 2)
+            CHECK_EQ(*(uint64_t *)(void *)end.mem, 1); /* once */
+        ut_barrier();
+        ut_expect_nothing(end.vcq);
+        ut_barrier();
+    }
+    ut_close_all(&end);
+}
+
+Test(vcq, made_anew_is_reached_over_the_connection_of_the_old_one)
+{
+    for (int nodes = 1; nodes <= 2; nodes++) {
+        ut_run(&(struct ut_run_opts){.n = 2, .nodes = nodes}, made_anew, NULL);
+        ut_run(&(struct ut_run_opts){.n = 2, .nodes = nodes, .env = {"UTOFU_PROGRESS_THREAD=0"}},
+               made_anew, NULL);
+    }
+}
