@@ -1,23 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory, with 3 processes or more
+ * memory [VCQS], with 3 processes or more
  *
- * How much memory a connected peer costs: the VCQ of rank 0 meets those of the others one after the
- * other, with a put, a get and an ARMW each, and looks at the size of its process in between. Rss
- * counts pages that are shared with the peer in full, Pss by halves.
+ * How much memory a connected peer costs: the VCQ of rank 0 meets those of the others, VCQS of each
+ * process (1), one after the other, with a put, a get and an ARMW each, and looks at the size of its
+ * process in between. Rss counts pages that are shared with the peer in full, Pss by halves. What the
+ * kernel keeps for queue pairs is in neither. So where there are 50 peers or more a second VCQ of
+ * rank 0 meets them too, and the memory of the whole machine is looked at, which holds both ends of
+ * each connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 4096, GO = 0, ARMW = 8 };
+enum { STAG = 1, SIZE = 4096, GO = 0, ARMW = 8, TNIS = 6, MAX_VCQS = 48, MANY = 50 };
 
 struct footprint {
     long rss, pss; /* KiB */
 };
+
+static uint32_t vcqs = 1; /* of each process but rank 0 */
+
+/* KiB that the machine has left. */
+static long available(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/meminfo", "r");
+
+    while (file && kib < 0 && fgets(line, sizeof(line), file))
+        sscanf(line, "MemAvailable: %ld kB", &kib);
+    if (kib < 0)
+        party_fail(1, "cannot read /proc/meminfo");
+    fclose(file);
+    return kib;
+}
 
 static struct footprint look(void)
 {
@@ -89,9 +110,37 @@ static void print(const char *who, long *rss, long *pss, uint32_t n)
            pss[n - 1]);
 }
 
+static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
+{
+    meet(vcq, party_vcq_id(i / vcqs + 1, (utofu_tni_id_t)(i % vcqs % TNIS),
+                           (utofu_cmp_id_t)(i % vcqs / TNIS)),
+         lcl);
+}
+
+static void measure_machine(uint8_t *memory)
+{
+    uint32_t peers = (party.size - 1) * vcqs;
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t lcl;
+
+    party_check(utofu_create_vcq_with_cmp_id(1, 1, 0, &vcq), "utofu_create_vcq_with_cmp_id");
+    party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
+                "utofu_reg_mem_with_stag");
+    meet_peer(vcq, lcl, 0);
+    long left = available();
+    for (uint32_t i = 1; i < peers; i++)
+        meet_peer(vcq, lcl, i);
+    double end = (double)(left - available()) / (peers - 1) / 2;
+    printf("the machine: %.1f KiB for each end of a connection; 10000 connections of a process "
+           "would take %.0f MiB\n",
+           end, end * 10000 / 1024);
+    party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
+    party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
+}
+
 static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
 {
-    uint32_t peers = party.size - 1;
+    uint32_t peers = (party.size - 1) * vcqs;
     long *rss = calloc(peers, sizeof(*rss)), *pss = calloc(peers, sizeof(*pss));
 
     if (!rss || !pss)
@@ -99,7 +148,7 @@ static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
     struct footprint start = look(), before;
     start = before = look(); /* the first look pays for the stream */
     for (uint32_t i = 0; i < peers; i++) {
-        meet(vcq, party_vcq_id(i + 1, 0, 0), lcl);
+        meet_peer(vcq, lcl, i);
         struct footprint after = look();
         rss[i] = after.rss - before.rss;
         pss[i] = after.pss - before.pss;
@@ -113,12 +162,16 @@ static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
     free(pss);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    utofu_vcq_hdl_t vcq;
+    utofu_vcq_hdl_t vcq, others[MAX_VCQS];
     utofu_stadd_t lcl, rmt;
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
 
+    if (argc > 2)
+        party_usage_error("memory", "give a number of VCQs, or nothing");
+    if (argc == 2)
+        vcqs = (uint32_t)bench_number("memory", argv[1], 1, MAX_VCQS);
     party_find("memory", 3, 60);
     if (!memory)
         party_fail(1, "no memory");
@@ -126,8 +179,20 @@ int main(void)
     party_check(utofu_create_vcq_with_cmp_id(0, 0, 0, &vcq), "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
+    for (uint32_t i = 1; party.rank > 0 && i < vcqs; i++) {
+        utofu_stadd_t other;
+        party_check(utofu_create_vcq_with_cmp_id((utofu_tni_id_t)(i % TNIS),
+                                                 (utofu_cmp_id_t)(i / TNIS), 0, &others[i]),
+                    "utofu_create_vcq_with_cmp_id");
+        party_check(utofu_reg_mem_with_stag(others[i], memory, SIZE, STAG, 0, &other),
+                    "utofu_reg_mem_with_stag");
+    }
     if (party.rank == 0) {
+        if (vcqs > 1) /* the others make theirs first */
+            nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
         measure(vcq, lcl);
+        if ((party.size - 1) * vcqs >= MANY)
+            measure_machine((uint8_t *)memory);
         for (uint32_t r = 1; r < party.size; r++) {
             utofu_vcq_id_t peer = party_vcq_id(r, 0, 0);
             party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
@@ -140,5 +205,7 @@ int main(void)
     }
     utofu_dereg_mem(vcq, lcl, 0);
     utofu_free_vcq(vcq);
+    for (uint32_t i = 1; party.rank > 0 && i < vcqs; i++)
+        utofu_free_vcq(others[i]);
     return 0;
 }

@@ -219,6 +219,7 @@ static void wake_later(struct vp_ep *ep, uint64_t when)
 static void start_failing(struct vp_conn *conn)
 {
     conn->life = VP_FAILING;
+    vp_expect_no_reports(conn); /* it is tended: see sends_due() */
     conn->life_deadline = vp_now_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     tend(conn);
     wake_later(conn->ep, conn->life_deadline);
@@ -386,6 +387,7 @@ static void finish(struct vp_conn *conn)
     if (conn->tail != conn->head)
         vp_retire(conn, conn->tail + 1, first);
     vp_retire(conn, conn->head, PROV_FLUSHED);
+    vp_expect_no_reports(conn);
     conn->life = VP_DOWN;
     if (conn->closed)
         return;

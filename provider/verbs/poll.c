@@ -19,6 +19,10 @@ static void handle_send(const struct ibv_wc *wc)
 
     if (__builtin_expect(conn->tail == conn->head, 0))
         return; /* of a device that we had given up */
+    if (conn->reports > 0) {
+        conn->reports--;
+        conn->ep->reports--;
+    }
     conn->completed_to = seq + 1;
     if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1))
         vp_retire(conn, seq + 1, PROV_OK);
@@ -145,6 +149,14 @@ static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     give_back(ep, wc->wr_id);
 }
 
+/* Only errors come where no report is asked for. For them a look now and then will do. */
+static inline bool sends_due(struct vp_ep *ep)
+{
+    enum { LOOK_EVERY = 16 };
+
+    return ep->reports > 0 || !vp_list_empty(&ep->tending) || ++ep->vain_polls % LOOK_EVERY == 0;
+}
+
 /* What arrived, and before it what was completed; that also where nothing arrived. */
 static void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
@@ -153,7 +165,8 @@ static void poll_both(struct vp_ep *ep, unsigned int rounds)
 
     do {
         n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
-        poll_sends(ep);
+        if (n > 0 || sends_due(ep))
+            poll_sends(ep);
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
     } while (n == VP_POLL_BATCH && --rounds);

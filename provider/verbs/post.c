@@ -153,7 +153,7 @@ ALWAYS_INLINE unsigned int take_place(struct vp_conn *conn, unsigned int flags, 
     if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || head - conn->signalled >= ep->signal_every ||
         ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
         send_flags |= IBV_SEND_SIGNALED;
-        conn->signalled = head;
+        vp_expect_report(conn);
     }
     return send_flags;
 }
@@ -449,6 +449,7 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
     op->bounce = VP_NO_BOUNCE;
     op->quiet = VP_QUIET_OURS;
     wr.wr_id = (uintptr_t)op;
-    conn->signalled = ++conn->head;
+    conn->head++;
+    vp_expect_report(conn);
     submit(conn, &wr, false);
 }

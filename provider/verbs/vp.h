@@ -233,6 +233,7 @@ struct vp_conn {
     uint32_t sq_app;      /* most requests for writes, reads and atomics; 0: !postable */
     uint32_t sq_cap;      /* most requests at all but the last one, see vp_conn_beacon(); 0: !postable */
     uint32_t signalled;   /* the one behind the last signalled one */
+    uint32_t reports;     /* signalled ones that are outstanding */
     uint32_t unsolicited; /* receives taken at the peer since the last solicited one */
     uint32_t batch_first; /* first request of the open batch */
     bool postable;
@@ -304,6 +305,8 @@ struct vp_ep {
     uint32_t room_app;    /* writes, reads, atomics leave this much to messages */
     uint32_t room_signal; /* below this everything is signalled */
     uint32_t signal_every;
+    uint32_t reports;     /* the sum over the connections */
+    uint32_t vain_polls;  /* polls with nothing to be reported, see sends_due() */
     uint32_t max_inline;
     uint32_t max_msg; /* of the port */
     uint32_t sq_depth;
@@ -438,6 +441,17 @@ int vp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void vp_ep_flush(struct prov_ep *ep);
 void vp_flush(struct vp_ep *ep);
 void vp_conn_beacon(struct vp_conn *conn, bool bye);
+static inline void vp_expect_report(struct vp_conn *conn)
+{
+    conn->signalled = conn->head;
+    conn->reports++;
+    conn->ep->reports++;
+}
+static inline void vp_expect_no_reports(struct vp_conn *conn)
+{
+    conn->ep->reports -= conn->reports;
+    conn->reports = 0;
+}
 void vp_post_report(struct vp_conn *conn);
 
 /* poll.c */

@@ -63,8 +63,8 @@ X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
   "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
   "GID table index to use on every port; 65535 chooses by rank")
-X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 256, 16, 16384, NULL,
-  "send queue entries of a connection")
+X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
+  "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
   "receive buffers that are kept posted for a VCQ")
 X(VERBS_INLINE, "UTOFU_VERBS_INLINE", UINT, 128, 0, 1024, NULL,
