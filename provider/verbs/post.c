@@ -54,6 +54,22 @@ static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, ui
     vp_conn_failed(conn, seq, PROV_FAILED);
 }
 
+static void __attribute__((noinline, cold)) complete_failed(struct ibv_qp_ex *qpx, int rc)
+{
+    struct vp_conn *conn = qpx->qp_base.qp_context;
+
+    post_failed(conn, conn->head - 1, rc);
+}
+
+/* The doorbell for the last request. */
+ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
+{
+    int rc = ibv_wr_complete(qpx);
+
+    if (__builtin_expect(rc, 0))
+        complete_failed(qpx, rc);
+}
+
 /* One doorbell for the list whose first request is number `seq`. */
 static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
@@ -282,45 +298,50 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
     return posted;
 }
 
-int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+/* The flags of a write that goes straight into the device's queue. */
+ALWAYS_INLINE unsigned int place_write(struct vp_conn *conn, const struct prov_xfer *xfer,
+                                       uint64_t *wr_id)
 {
-    struct vp_conn *conn = vp_conn(base);
-    struct vp_ep *ep = conn->ep;
-    struct ibv_qp_ex *qpx = conn->qpx;
     unsigned int flags = xfer->flags, send_flags = 0;
-    uint32_t length = xfer->length;
-    bool small = length <= ep->max_inline;
-    int rc = check_room(conn, conn->sq_app, ep->room_app);
 
-    if (__builtin_expect(rc, 0))
-        return rc;
-    if (__builtin_expect(!qpx || ep->batch || (flags & (PROV_MORE | PROV_COPY)) ||
-                             length - 1 >= ep->max_msg,
-                         0) &&
-        (!qpx || ep->batch || (flags & PROV_MORE) || length - 1 >= ep->max_msg || !small))
-        return write_by_request(conn, xfer);
-    /* the usual one: straight into the device's queue */
-    ibv_wr_start(qpx);
-    if (small) {
+    if (xfer->length <= conn->ep->max_inline) {
         send_flags = IBV_SEND_INLINE;
         flags &= ~(unsigned int)PROV_SIGNAL_SRC;
     }
     if (flags & PROV_NOTIFY)
         send_flags |= solicit(conn, flags);
-    qpx->wr_flags = send_flags | take_place(conn, flags, xfer->cookie, VP_NO_BOUNCE,
-                                            (uint8_t)(flags & VP_QUIET_STREAK), &qpx->wr_id);
-    if (flags & PROV_NOTIFY)
+    return send_flags | take_place(conn, flags, xfer->cookie, VP_NO_BOUNCE,
+                                   (uint8_t)(flags & VP_QUIET_STREAK), wr_id);
+}
+
+/* Little is kept over the calls of the device's library: what is needed again is looked up again. */
+int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    const struct vp_ep *ep = conn->ep;
+    struct ibv_qp_ex *qpx = conn->qpx;
+    int rc = check_room(conn, conn->sq_app, ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    bool otherwise = !qpx || ep->batch || (xfer->flags & PROV_MORE) ||
+                     xfer->length - 1 >= ep->max_msg;
+    if (__builtin_expect(otherwise || (xfer->flags & PROV_COPY), 0) &&
+        (otherwise || xfer->length > ep->max_inline))
+        return write_by_request(conn, xfer);
+    /* the usual one: straight into the device's queue */
+    ibv_wr_start(qpx);
+    qpx->wr_flags = place_write(conn, xfer, &qpx->wr_id);
+    if (xfer->flags & PROV_NOTIFY)
         ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
     else
         ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
-    if (small)
-        ibv_wr_set_inline_data(qpx, xfer->lcl, length);
+    if (__builtin_expect(qpx->wr_flags & IBV_SEND_INLINE, 1))
+        ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
     else
-        ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, length);
-    rc = ibv_wr_complete(qpx);
-    if (__builtin_expect(rc, 0))
-        post_failed(conn, conn->head - 1, rc);
-    return small ? PROV_SRC_FREE : 0;
+        ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
+    complete_wr(qpx);
+    return qpx->wr_flags & IBV_SEND_INLINE ? PROV_SRC_FREE : 0;
 }
 
 int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
@@ -371,7 +392,6 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
 {
     struct vp_conn *conn = vp_conn(base);
     struct ibv_qp_ex *qpx = conn->qpx;
-    uint64_t id;
     int rc = check_room(conn, conn->sq_cap, 0);
 
     if (__builtin_expect(rc, 0))
@@ -379,16 +399,12 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     if (__builtin_expect(
             !qpx || conn->ep->batch || (flags & PROV_MORE) || size - 1 >= conn->ep->max_inline, 0))
         return send_by_request(conn, data, size, flags, cookie);
-    unsigned int send_flags = IBV_SEND_INLINE | solicit(conn, flags);
-    send_flags |= take_place(conn, flags, cookie, VP_NO_BOUNCE, 0, &id);
     ibv_wr_start(qpx);
-    qpx->wr_id = id;
-    qpx->wr_flags = send_flags;
+    qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags);
+    qpx->wr_flags |= take_place(conn, flags, cookie, VP_NO_BOUNCE, 0, &qpx->wr_id);
     ibv_wr_send(qpx);
     ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)data, size);
-    rc = ibv_wr_complete(qpx);
-    if (__builtin_expect(rc, 0))
-        post_failed(conn, conn->head - 1, rc);
+    complete_wr(qpx);
     return PROV_SRC_FREE;
 }
 
