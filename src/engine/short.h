@@ -7,6 +7,7 @@
 #ifndef UT_ENGINE_SHORT_H
 #define UT_ENGINE_SHORT_H
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +135,8 @@ UT_SHORT bool ut_put_at_once(struct ut_vcq *vcq, const struct ut_put *put)
     slot->state = UT_SLOT_POSTED;
     int rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0)) {
+        if (rc == -EAGAIN)
+            ut_engine_progress(vcq); /* there may be room then */
         ut_engine_start_tail(vcq);
         return true;
     }

@@ -174,7 +174,7 @@ static int tcq_memory(void)
         return (int)*ut_cell(1);
     }
     CHECK_OK(utofu_reg_mem(end.vcq, gone, 4096, 0, &stadd));
-    munmap(gone, 4096);
+    CHECK(mprotect(gone, 4096, PROT_NONE) == 0); /* and nobody else gets the place */
     CHECK_OK(utofu_put(end.vcq, peers[1].id, stadd, peers[1].stadd, 4096, 0, UT_TCQ, NULL));
     int rc = ut_await_tcq(end.vcq, &cbdata);
     *ut_cell(1) = (uint64_t)rc;
