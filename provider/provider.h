@@ -173,6 +173,8 @@ struct prov_config {
 
 struct prov_caps {
     uint32_t max_inline;     /* writes up to this size return PROV_SRC_FREE */
+    bool reads_source;       /* inside write(), by plain loads, so that the core may do so before;
+                              * their lkey does not matter */
     uint32_t max_message;    /* at least PROV_MSG_MAX */
     uint64_t max_xfer;       /* largest write or read */
     uint32_t atomic_ops;     /* bit (1 << enum prov_atomic_op) */

@@ -21,6 +21,7 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
         return NULL;
     conn->ep = ep;
     conn->active = active;
+    conn->signal_due = ep->signal_every;
     conn->phase = active ? VP_QUEUED : VP_REQUESTED;
     conn->id.kind = VP_ID_CONN;
     vp_list_init(&conn->tend_link);
@@ -41,7 +42,7 @@ static int ring_alloc(struct vp_conn *conn)
         return -ENOMEM;
     for (uint32_t i = 0; i < size; i++) {
         conn->ops[i].conn = conn;
-        conn->ops[i].slot = (uint16_t)i;
+        conn->ops[i].slot = i;
     }
     conn->sq_mask = size - 1;
     return 0;
@@ -76,6 +77,7 @@ int vp_conn_create_qp(struct vp_conn *conn)
         return rc;
     }
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
+    conn->direct_max = conn->qpx ? ep->max_msg : 0;
     pthread_mutex_lock(&ep->prov->lock);
     conn->qp = qp; /* from here on receives can be told to be this connection's */
     pthread_mutex_unlock(&ep->prov->lock);
@@ -158,15 +160,17 @@ void vp_conn_up(struct vp_conn *conn)
 static inline uint64_t skip_streak(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
-    const struct vp_op *op;
 
-    do
-        op = &conn->ops[at++ & conn->sq_mask];
-    while (at != upto && conn->ops[at & conn->sq_mask].quiet == VP_QUIET_STREAK);
+    if (__builtin_expect((int32_t)(conn->streak - from) <= 0, 1))
+        at = upto;
+    else
+        do
+            at++;
+        while (at != upto && conn->ops[at & conn->sq_mask].tag == VP_TAG_STREAK);
     conn->tail = at;
     conn->ep->room += at - from;
     conn->ep->retired += at - from;
-    return op->cookie;
+    return conn->ops[(at - 1) & conn->sq_mask].cookie;
 }
 
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
@@ -176,7 +180,7 @@ void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
 
     while (conn->tail != upto) {
         const struct vp_op *op = &conn->ops[conn->tail & conn->sq_mask];
-        if (op->quiet == VP_QUIET_STREAK && status == PROV_OK) {
+        if (op->tag == VP_TAG_STREAK && status == PROV_OK) {
             uint64_t cookie = skip_streak(conn, upto);
             if (conn->closed)
                 continue;
@@ -185,12 +189,13 @@ void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
             continue;
         }
         uint64_t cookie = op->cookie;
+        uint32_t tag = op->tag;
         conn->tail++;
         ep->room++;
         ep->retired++;
-        if (__builtin_expect(op->bounce != VP_NO_BOUNCE, 0))
-            ep->bounce_free[ep->bounce_count++] = op->bounce;
-        if (__builtin_expect((op->quiet & ~VP_QUIET_STREAK) | conn->closed, 0))
+        if (__builtin_expect(vp_tag_bounce(tag), 0))
+            ep->bounce_free[ep->bounce_count++] = (uint16_t)(vp_tag_bounce(tag) - 1);
+        if (__builtin_expect((tag & (VP_TAG_OURS | VP_TAG_PART)) | conn->closed, 0))
             continue;
         ep->made++;
         ep->cb.done(conn->ctx, cookie, status);
@@ -268,7 +273,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
     if (reason != VP_REASON_ASK && (!conn->reason_known || reason == PROV_REASON_LOCAL))
         know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
-        if (conn->tail != conn->head && conn->signalled != conn->head)
+        if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_beacon(conn, false); /* tells how far the others got */
         stop_posting(conn);
     }
@@ -283,7 +288,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
 /* Remembers the first request that failed. What happens to a part happens to its transfer. */
 static bool note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    while (conn->ops[seq & conn->sq_mask].quiet == VP_QUIET_PART)
+    while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
         seq++;
     if (conn->has_error && (int32_t)(seq - conn->err_seq) >= 0)
         return false;
@@ -361,7 +366,7 @@ void vp_conn_bye(struct vp_conn *conn)
     if (conn->life != VP_ALIVE)
         return;
     if (!conn->closed) {
-        if (conn->tail != conn->head && conn->signalled != conn->head)
+        if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_beacon(conn, false);
         stop_posting(conn);
     }
@@ -421,7 +426,7 @@ static void hand_over(struct vp_conn *conn)
 static void end_stall(struct vp_conn *conn)
 {
     conn->stalled = false;
-    if (conn->signalled != conn->head) {
+    if (!vp_all_signalled(conn)) {
         vp_post_report(conn);
         return;
     }

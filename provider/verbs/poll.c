@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Polling an endpoint: local completions, then what arrived, then connection events. A peer's
- * answer never overtakes the completion that it answers: the send queue is drained once more
- * between finding something received and handing it over.
+ * answer never overtakes the completion that it answers: where reports are outstanding, the send
+ * queue is drained between finding something received and handing it over.
  */
 #include "vp.h"
 
@@ -149,7 +149,8 @@ static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     give_back(ep, wc->wr_id);
 }
 
-/* Only errors come where no report is asked for. For them a look now and then will do. */
+/* Only errors come where no report is asked for: nothing that an arrival could be the answer to. For
+ * them a look now and then will do. */
 static inline bool sends_due(struct vp_ep *ep)
 {
     enum { LOOK_EVERY = 16 };
@@ -158,14 +159,14 @@ static inline bool sends_due(struct vp_ep *ep)
 }
 
 /* What arrived, and before it what was completed; that also where nothing arrived. */
-static void poll_both(struct vp_ep *ep, unsigned int rounds)
+static inline void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
     int n;
 
     do {
         n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
-        if (n > 0 || sends_due(ep))
+        if (sends_due(ep))
             poll_sends(ep);
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
@@ -227,10 +228,11 @@ static void poll_pending(struct vp_ep *ep)
     }
 }
 
-static void poll_all(struct vp_ep *ep)
+static inline void poll_all(struct vp_ep *ep)
 {
     ep->polling = true;
-    vp_flush(ep);
+    if (__builtin_expect(ep->batch != NULL, 0))
+        vp_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
         take_stash(ep);
     poll_both(ep, RECV_ROUNDS);

@@ -54,7 +54,7 @@ static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, ui
     vp_conn_failed(conn, seq, PROV_FAILED);
 }
 
-static void __attribute__((noinline, cold)) complete_failed(struct ibv_qp_ex *qpx, int rc)
+static void __attribute__((noinline)) complete_failed(struct ibv_qp_ex *qpx, int rc)
 {
     struct vp_conn *conn = qpx->qp_base.qp_context;
 
@@ -150,34 +150,39 @@ static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
         batch_close(ep);
 }
 
-/* Takes the next place in the ring, for a request with this id and, of these flags, IBV_SEND_*;
- * decides whether it is signalled. */
-ALWAYS_INLINE unsigned int take_place(struct vp_conn *conn, unsigned int flags, uint64_t cookie,
-                                      uint16_t bounce, uint8_t quiet, uint64_t *wr_id)
+/* Takes the next place in the ring. */
+ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32_t tag)
 {
-    struct vp_ep *ep = conn->ep;
-    uint32_t head = conn->head;
-    struct vp_op *op = &conn->ops[head & conn->sq_mask];
-    unsigned int send_flags = flags & PROV_FENCE ? IBV_SEND_FENCE : 0;
+    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
 
     op->cookie = cookie;
-    op->bounce = bounce;
-    op->quiet = quiet;
-    *wr_id = (uintptr_t)op;
-    conn->head = ++head;
-    ep->room--;
-    if ((flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) || head - conn->signalled >= ep->signal_every ||
-        ep->room < ep->room_signal || bounce != VP_NO_BOUNCE) {
-        send_flags |= IBV_SEND_SIGNALED;
-        vp_expect_report(conn);
-    }
-    return send_flags;
+    op->tag = tag;
+    conn->head++;
+    conn->ep->room--;
+    if (tag != VP_TAG_STREAK)
+        conn->streak = conn->head;
+    return (uintptr_t)op;
+}
+
+/* Is the request in the place taken last to be reported soon, or is it time for a report? */
+ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
+{
+    if (!soon && conn->head != conn->signal_due)
+        return 0;
+    vp_expect_report(conn);
+    return IBV_SEND_SIGNALED;
 }
 
 static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
-                 uint16_t bounce, uint8_t quiet)
+                 uint32_t tag)
 {
-    wr->send_flags |= take_place(conn, flags, cookie, bounce, quiet, &wr->wr_id);
+    const struct vp_ep *ep = conn->ep;
+
+    wr->wr_id = take_place(conn, cookie, tag);
+    wr->send_flags |= signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
+                                            ep->room < ep->room_signal || vp_tag_bounce(tag));
+    if (flags & PROV_FENCE)
+        wr->send_flags |= IBV_SEND_FENCE;
     wr->next = NULL;
     submit(conn, wr, flags & PROV_MORE);
 }
@@ -211,17 +216,18 @@ static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
 
 /* Points `sge` at a copy of data that the device may read after the call. */
 static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data, size_t size,
-                        uint16_t *slot)
+                        uint32_t *tag)
 {
     if (!ep->bounce_count) {
         vp_flush(ep);
         return false;
     }
-    *slot = ep->bounce_free[--ep->bounce_count];
-    uint8_t *copy = ep->bounce_slab + (size_t)*slot * PROV_MSG_MAX;
+    uint32_t n = ep->bounce_free[--ep->bounce_count];
+    uint8_t *copy = ep->bounce_slab + (size_t)n * PROV_MSG_MAX;
     memcpy(copy, data, size);
     sge->addr = (uintptr_t)copy;
     sge->lkey = ep->bounce_mr->lkey;
+    *tag |= (n + 1) << VP_TAG_BOUNCE_SHIFT;
     return true;
 }
 
@@ -253,10 +259,9 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
         if (!last && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
             wr.opcode = IBV_WR_RDMA_WRITE;
         if (last)
-            post(conn, &wr, xfer->flags & ~(unsigned int)PROV_FENCE, xfer->cookie, VP_NO_BOUNCE, 0);
+            post(conn, &wr, xfer->flags & ~(unsigned int)PROV_FENCE, xfer->cookie, 0);
         else
-            post(conn, &wr, (i ? 0 : xfer->flags & PROV_FENCE) | PROV_MORE, 0, VP_NO_BOUNCE,
-                 VP_QUIET_PART);
+            post(conn, &wr, (i ? 0 : xfer->flags & PROV_FENCE) | PROV_MORE, 0, VP_TAG_PART);
     }
     return 0;
 }
@@ -267,9 +272,12 @@ static int __attribute__((noinline))
 write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
-    uint16_t bounce = VP_NO_BOUNCE;
     unsigned int flags = xfer->flags;
-    int posted = 0;
+    uint32_t tag = flags & VP_TAG_STREAK;
+    int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
     struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
@@ -283,7 +291,7 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
     } else if (flags & PROV_COPY) {
         if (xfer->length > PROV_COPY_MAX)
             return -EPERM;
-        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &bounce))
+        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &tag))
             return -EAGAIN;
         posted = PROV_SRC_FREE;
     }
@@ -294,59 +302,13 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
     }
     if (xfer->length > ep->max_msg)
         return post_parts(conn, &wr, xfer);
-    post(conn, &wr, flags, xfer->cookie, bounce, (uint8_t)(flags & VP_QUIET_STREAK));
+    post(conn, &wr, flags, xfer->cookie, tag);
     return posted;
 }
 
-/* The flags of a write that goes straight into the device's queue. */
-ALWAYS_INLINE unsigned int place_write(struct vp_conn *conn, const struct prov_xfer *xfer,
-                                       uint64_t *wr_id)
+static int __attribute__((noinline))
+read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    unsigned int flags = xfer->flags, send_flags = 0;
-
-    if (xfer->length <= conn->ep->max_inline) {
-        send_flags = IBV_SEND_INLINE;
-        flags &= ~(unsigned int)PROV_SIGNAL_SRC;
-    }
-    if (flags & PROV_NOTIFY)
-        send_flags |= solicit(conn, flags);
-    return send_flags | take_place(conn, flags, xfer->cookie, VP_NO_BOUNCE,
-                                   (uint8_t)(flags & VP_QUIET_STREAK), wr_id);
-}
-
-/* Little is kept over the calls of the device's library: what is needed again is looked up again. */
-int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
-{
-    struct vp_conn *conn = vp_conn(base);
-    const struct vp_ep *ep = conn->ep;
-    struct ibv_qp_ex *qpx = conn->qpx;
-    int rc = check_room(conn, conn->sq_app, ep->room_app);
-
-    if (__builtin_expect(rc, 0))
-        return rc;
-    bool otherwise = !qpx || ep->batch || (xfer->flags & PROV_MORE) ||
-                     xfer->length - 1 >= ep->max_msg;
-    if (__builtin_expect(otherwise || (xfer->flags & PROV_COPY), 0) &&
-        (otherwise || xfer->length > ep->max_inline))
-        return write_by_request(conn, xfer);
-    /* the usual one: straight into the device's queue */
-    ibv_wr_start(qpx);
-    qpx->wr_flags = place_write(conn, xfer, &qpx->wr_id);
-    if (xfer->flags & PROV_NOTIFY)
-        ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
-    else
-        ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
-    if (__builtin_expect(qpx->wr_flags & IBV_SEND_INLINE, 1))
-        ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
-    else
-        ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
-    complete_wr(qpx);
-    return qpx->wr_flags & IBV_SEND_INLINE ? PROV_SRC_FREE : 0;
-}
-
-int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
-{
-    struct vp_conn *conn = vp_conn(base);
     int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
 
     if (__builtin_expect(rc, 0))
@@ -358,7 +320,84 @@ int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
     wr.wr.rdma.rkey = xfer->rkey;
     if (__builtin_expect(xfer->length > conn->ep->max_msg, 0))
         return post_parts(conn, &wr, xfer);
-    post(conn, &wr, xfer->flags, xfer->cookie, VP_NO_BOUNCE, 0);
+    post(conn, &wr, xfer->flags, xfer->cookie, 0);
+    return 0;
+}
+
+/*
+ * The usual write or read goes straight into the device's queue: there is plenty of room; it is
+ * neither empty nor longer than a message, not fenced, in no batch; and the device has more than
+ * work requests. Little is kept over the calls of the device's library: what is needed again is
+ * looked up again.
+ */
+ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
+                                 const struct prov_xfer *xfer)
+{
+    return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
+           __builtin_expect(ep->room > ep->room_signal, 1) &&
+           __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
+           __builtin_expect(!ep->batch, 1) &&
+           __builtin_expect(!(xfer->flags & (PROV_MORE | PROV_FENCE)), 1);
+}
+
+/* Up to the call that says what and where from. */
+ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfer,
+                               unsigned int send_flags, bool soon)
+{
+    struct ibv_qp_ex *qpx = conn->qpx;
+
+    qpx->wr_id = take_place(conn, xfer->cookie, xfer->flags & VP_TAG_STREAK);
+    send_flags |= signal_flag(conn, soon);
+    if (xfer->flags & PROV_NOTIFY)
+        send_flags |= solicit(conn, xfer->flags);
+    qpx->wr_flags = send_flags;
+    ibv_wr_start(qpx);
+    if (xfer->flags & PROV_NOTIFY)
+        ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
+    else
+        ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
+}
+
+/* The device reads the source later. */
+static int __attribute__((noinline)) write_from(struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    if (__builtin_expect(xfer->flags & PROV_COPY, 0))
+        return write_by_request(conn, xfer);
+    begin_write(conn, xfer, 0, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
+    ibv_wr_set_sge(conn->qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
+    complete_wr(conn->qpx);
+    return 0;
+}
+
+int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    const struct vp_ep *ep = conn->ep;
+    struct ibv_qp_ex *qpx = conn->qpx;
+
+    if (!goes_straight(conn, ep, xfer))
+        return write_by_request(conn, xfer);
+    if (xfer->length > ep->max_inline)
+        return write_from(conn, xfer);
+    begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
+    ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
+    complete_wr(qpx);
+    return PROV_SRC_FREE;
+}
+
+int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct ibv_qp_ex *qpx = conn->qpx;
+
+    if (!goes_straight(conn, conn->ep, xfer))
+        return read_by_request(conn, xfer);
+    qpx->wr_id = take_place(conn, xfer->cookie, 0);
+    qpx->wr_flags = signal_flag(conn, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
+    ibv_wr_start(qpx);
+    ibv_wr_rdma_read(qpx, xfer->rkey, xfer->rmt);
+    ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
+    complete_wr(qpx);
     return 0;
 }
 
@@ -369,7 +408,7 @@ send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned in
                 uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
-    uint16_t bounce = VP_NO_BOUNCE;
+    uint32_t tag = 0;
     struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)size};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
 
@@ -379,10 +418,10 @@ send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned in
     }
     if (size && size <= ep->max_inline)
         wr.send_flags = IBV_SEND_INLINE;
-    else if (size && !bounce_copy(ep, &sge, data, size, &bounce))
+    else if (size && !bounce_copy(ep, &sge, data, size, &tag))
         return -EAGAIN;
     wr.send_flags |= solicit(conn, flags);
-    post(conn, &wr, flags, cookie, bounce, 0);
+    post(conn, &wr, flags, cookie, tag);
     return PROV_SRC_FREE;
 }
 
@@ -397,11 +436,13 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     if (__builtin_expect(rc, 0))
         return rc;
     if (__builtin_expect(
-            !qpx || conn->ep->batch || (flags & PROV_MORE) || size - 1 >= conn->ep->max_inline, 0))
+            !qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) || size - 1 >= conn->ep->max_inline, 0))
         return send_by_request(conn, data, size, flags, cookie);
+    qpx->wr_id = take_place(conn, cookie, 0);
+    qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags) |
+                    signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
+                                          conn->ep->room < conn->ep->room_signal);
     ibv_wr_start(qpx);
-    qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags);
-    qpx->wr_flags |= take_place(conn, flags, cookie, VP_NO_BOUNCE, 0, &qpx->wr_id);
     ibv_wr_send(qpx);
     ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)data, size);
     complete_wr(qpx);
@@ -431,7 +472,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
         wr.wr.atomic.compare_add = atomic->compare;
         wr.wr.atomic.swap = atomic->operand;
     }
-    post(conn, &wr, atomic->flags, atomic->cookie, VP_NO_BOUNCE, 0);
+    post(conn, &wr, atomic->flags, atomic->cookie, 0);
     return 0;
 }
 
@@ -441,7 +482,7 @@ void vp_post_report(struct vp_conn *conn)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
     if (check_room(conn, conn->sq_cap, 0) == 0)
-        post(conn, &wr, PROV_SIGNAL, 0, VP_NO_BOUNCE, VP_QUIET_OURS);
+        post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
 }
 
 /*
@@ -462,10 +503,9 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
         wr.imm_data = htobe32(VP_CTL_BYE);
         wr.send_flags |= IBV_SEND_SOLICITED;
     }
-    op->bounce = VP_NO_BOUNCE;
-    op->quiet = VP_QUIET_OURS;
+    op->tag = VP_TAG_OURS;
     wr.wr_id = (uintptr_t)op;
-    conn->head++;
+    conn->streak = ++conn->head;
     vp_expect_report(conn);
     submit(conn, &wr, false);
 }

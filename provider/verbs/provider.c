@@ -211,6 +211,7 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
 
     memset(caps, 0, sizeof(*caps));
     caps->max_inline = dev->max_inline;
+    caps->reads_source = true;
     caps->max_message = PROV_MSG_MAX;
     caps->max_xfer = (uint64_t)port->max_msg * VP_PARTS_MAX;
     if (caps->max_xfer > UINT32_MAX)

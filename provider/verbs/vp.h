@@ -161,17 +161,19 @@ struct vp_id {
 struct vp_op {
     uint64_t cookie;
     struct vp_conn *conn;
-    uint16_t slot;   /* its place in the ring */
-    uint16_t bounce; /* VP_NO_BOUNCE, or the bounce buffer to give back */
-    uint8_t quiet;   /* no done(): VP_QUIET_* */
-    uint8_t pad[3];
+    uint32_t slot; /* its place in the ring */
+    uint32_t tag;  /* VP_TAG_* */
 };
-enum { VP_NO_BOUNCE = 0xffff };
 enum {
-    VP_QUIET_OURS = 1,  /* the provider's own */
-    VP_QUIET_PART = 2,  /* not the last of a transfer */
-    VP_QUIET_STREAK = PROV_STREAK, /* quiet if the next one is such a one too */
+    VP_TAG_OURS = 1,             /* the provider's own: no done() */
+    VP_TAG_PART = 2,             /* not the last of a transfer: no done() */
+    VP_TAG_STREAK = PROV_STREAK, /* streak() */
+    VP_TAG_BOUNCE_SHIFT = 16,    /* above: number of the bounce buffer to give back, plus 1 */
 };
+static inline uint32_t vp_tag_bounce(uint32_t tag)
+{
+    return tag >> VP_TAG_BOUNCE_SHIFT;
+}
 
 /* How far a connection is. Changed under prov->lock. */
 enum vp_phase {
@@ -232,7 +234,9 @@ struct vp_conn {
     uint32_t head, tail;  /* next to post, first not reported */
     uint32_t sq_app;      /* most requests for writes, reads and atomics; 0: !postable */
     uint32_t sq_cap;      /* most requests at all but the last one, see vp_conn_beacon(); 0: !postable */
-    uint32_t signalled;   /* the one behind the last signalled one */
+    uint32_t signal_due;  /* the one before this is signalled at the latest */
+    uint32_t direct_max;  /* longest write or read without a work request; 0: !qpx */
+    uint32_t streak;      /* from here on all are VP_TAG_STREAK */
     uint32_t reports;     /* signalled ones that are outstanding */
     uint32_t unsolicited; /* receives taken at the peer since the last solicited one */
     uint32_t batch_first; /* first request of the open batch */
@@ -443,9 +447,13 @@ void vp_flush(struct vp_ep *ep);
 void vp_conn_beacon(struct vp_conn *conn, bool bye);
 static inline void vp_expect_report(struct vp_conn *conn)
 {
-    conn->signalled = conn->head;
+    conn->signal_due = conn->head + conn->ep->signal_every;
     conn->reports++;
     conn->ep->reports++;
+}
+static inline bool vp_all_signalled(const struct vp_conn *conn)
+{
+    return conn->signal_due - conn->ep->signal_every == conn->head;
 }
 static inline void vp_expect_no_reports(struct vp_conn *conn)
 {

@@ -154,30 +154,34 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
     return rc;
 }
 
-/* What a put may say that is posted without a descriptor. */
+/* What a put or a get may say that is posted without a descriptor. */
 #define SHORT_FLAGS                                                                                \
     (KNOWN_FLAGS & ~(UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |          \
                      UTOFU_ONESIDED_FLAG_SPS(0xful)))
 
-/* The usual put. False: nothing was done, start() does it or says what is wrong. */
-ALWAYS_INLINE bool put_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+/* The usual one. False: nothing was done, start() does it or says what is wrong. */
+ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
 {
-    struct ut_put put = {.rmt_vcq_id = r->rmt_vcq_id,
-                         .lcl_stadd = r->lcl_stadd,
-                         .rmt_stadd = r->rmt_stadd,
-                         .length = (uint32_t)r->length,
-                         .flags = ut_desc_flags(r->flags),
-                         .edata = (uint8_t)r->edata,
-                         .cbdata = cbdata};
+    struct ut_transfer t = {.rmt_vcq_id = r->rmt_vcq_id,
+                            .lcl_stadd = r->lcl_stadd,
+                            .rmt_stadd = r->rmt_stadd,
+                            .length = (uint32_t)r->length,
+                            .flags = ut_desc_flags(r->flags),
+                            .edata = (uint8_t)r->edata,
+                            .cbdata = cbdata};
 
-    if (unlikely((r->flags & ~SHORT_FLAGS) || r->length > UT_MAX_PUTGET || r->edata > UT_MAX_EDATA))
+    if (unlikely(r->flags & ~SHORT_FLAGS))
+        return false;
+    if (unlikely(r->length > UT_MAX_PUTGET))
+        return false;
+    if (unlikely(r->edata > UT_MAX_EDATA))
         return false;
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
-    bool done = ut_engine_starts_at_once(vcq) && ut_engine_room(vcq) > 0 &&
+    bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
                 (likely(r->rmt_vcq_id == vcq->last_id) || ut_vcq_id_check(r->rmt_vcq_id)) &&
-                ut_put_at_once(vcq, &put);
+                ut_transfer_at_once(vcq, r->kind, &t);
     vcq->poll_count++;
     ut_vcq_leave(vcq);
     return done;
@@ -249,23 +253,25 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
 }
 
 /* The values come one by one: were the request itself passed, it would have to be in memory. */
-static int __attribute__((noinline))
-start_long_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
-               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags,
-               void *cbdata)
-{
-    struct request r =
-        transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);
+#define START_LONG(name, kind)                                                                     \
+    static int __attribute__((noinline))                                                           \
+    name(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,              \
+         utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags,              \
+         void *cbdata)                                                                             \
+    {                                                                                              \
+        struct request r =                                                                         \
+            transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
+        return start(vcq_hdl, &r, cbdata);                                                         \
+    }
+START_LONG(start_long_put, UT_DESC_PUT)
+START_LONG(start_long_get, UT_DESC_GET)
 
-    return start(vcq_hdl, &r, cbdata);
-}
-
-ALWAYS_INLINE int start_put(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+ALWAYS_INLINE int start_transfer(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
 {
-    if (likely(put_at_once(vcq_hdl, r, cbdata)))
+    if (likely(transfer_at_once(vcq_hdl, r, cbdata)))
         return UTOFU_SUCCESS;
-    return start_long_put(vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata,
-                          r->flags, cbdata);
+    return (r->kind == UT_DESC_GET ? start_long_get : start_long_put)(
+        vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags, cbdata);
 }
 
 /* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator
@@ -319,8 +325,8 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
     }                                                                                              \
     UT_PUBLIC(utofu_prepare_##name)
 
-#define TRANSFERS(name, kind, start)                                                               \
-    PAIR_BY(start, name,                                                                           \
+#define TRANSFERS(name, kind)                                                                      \
+    PAIR_BY(start_transfer, name,                                                                           \
             PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,    \
                    size_t length, uint64_t edata, unsigned long int flags),                        \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));   \
@@ -341,8 +347,8 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
          transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, stride, num_blocks, edata,       \
                   flags, mtu, gap))
 
-TRANSFERS(put, UT_DESC_PUT, start_put);
-TRANSFERS(get, UT_DESC_GET, start);
+TRANSFERS(put, UT_DESC_PUT);
+TRANSFERS(get, UT_DESC_GET);
 
 PAIR(put_piggyback,
      PARAMS(utofu_vcq_id_t rmt_vcq_id, void *lcl_data, utofu_stadd_t rmt_stadd, size_t length,

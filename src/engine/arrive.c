@@ -131,7 +131,7 @@ static void on_streak(void *ctx, uint64_t cookie)
     }
     link->first = n;
     if (n == UT_NO_SLOT)
-        link->last = UT_NO_SLOT;
+        link->append = &link->first;
     if (__builtin_expect(!told, 0))
         streak_among_others(link, last);
     else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)

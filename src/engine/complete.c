@@ -78,9 +78,7 @@ void ut_engine_retire(struct ut_link *link)
         struct ut_slot *slot = &vcq->toq[link->first];
         if (slot->state != UT_SLOT_DONE)
             return;
-        link->first = slot->next;
-        if (link->first == UT_NO_SLOT)
-            link->last = UT_NO_SLOT;
+        ut_link_remove_first(link);
         if (slot->mrq_rc ||
             (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED))) {
             if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))

@@ -2,6 +2,7 @@
 /* Starting descriptors, room for them, and progress. See engine.h for the order of reading. */
 #include "engine/short.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -18,10 +19,10 @@ enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
  * Starting
  */
 
-static bool put_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
+static bool transfer_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
-    struct ut_put put = {.rmt_vcq_id = d->rmt_vcq_id,
+    struct ut_transfer t = {.rmt_vcq_id = d->rmt_vcq_id,
                          .lcl_stadd = d->lcl_stadd,
                          .rmt_stadd = d->rmt_stadd,
                          .length = ut_desc_length(d),
@@ -30,7 +31,8 @@ static bool put_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
                          .edata = d->edata,
                          .cbdata = slot->cbdata};
 
-    return d->kind == UT_DESC_PUT && ut_put_at_once(vcq, &put);
+    return d->kind == UT_DESC_PUT ? ut_transfer_at_once(vcq, UT_DESC_PUT, &t)
+                                  : ut_transfer_at_once(vcq, UT_DESC_GET, &t);
 }
 
 static void start(struct ut_vcq *vcq, struct ut_slot *slot)
@@ -52,7 +54,7 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
         return;
     uint32_t number = ut_slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
-    ut_link_append(link, slot, number);
+    ut_link_append(link, slot, number, slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
         return; /* others wait before it; they are pumped when they can move */
     link->to_post = number;
@@ -118,10 +120,21 @@ void ut_engine_start_tail(struct ut_vcq *vcq)
     start(vcq, slot);
 }
 
+void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    if (slot->msg_number)
+        link->tx_number--;
+    if (rc == -EAGAIN)
+        ut_engine_progress(vcq); /* there may be room then */
+    ut_engine_start_tail(vcq);
+}
+
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (n == 1 && !delay && ut_engine_starts_at_once(vcq)) {
-        if (!put_at_once(vcq, ut_engine_slot(vcq, 0)))
+        struct ut_slot *slot = ut_engine_slot(vcq, 0);
+        bool transfer = slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_GET;
+        if (!transfer || !transfer_at_once(vcq, slot))
             ut_engine_start_tail(vcq);
         return;
     }

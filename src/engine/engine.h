@@ -3,7 +3,7 @@
  * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
- * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put: ut_put_at_once (short.h)
+ * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put: ut_transfer_at_once (short.h)
  * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start,
  * ut_engine_pump(), post_put, done, finish, retire.
  */
@@ -18,6 +18,11 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
 static inline uint32_t ut_engine_room(const struct ut_vcq *vcq)
 {
     return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
+}
+
+static inline bool ut_engine_has_room(const struct ut_vcq *vcq)
+{
+    return vcq->toq_tail - vcq->toq_head <= vcq->toq_mask;
 }
 
 /* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or
@@ -39,6 +44,10 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 /* Submits the slot behind the tail of the TOQ and starts it by the long way, where
  * ut_engine_starts_at_once(). */
 void ut_engine_start_tail(struct ut_vcq *vcq);
+
+/* The same after the provider refused it on the short way, with `rc`. */
+void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
+    __attribute__((cold));
 
 /* A descriptor that is submitted now is not kept back by the schedule pointer or by others that
  * are, and nobody watches. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The short way of a put, which is the usual one: nothing is before it on its link, its STags are
- * the ones used last, its remote notice rides along. Everything here is inlined, once where
- * utofu_put has the put in registers and once where the TOQ has it as a descriptor.
+ * The short way of a put or a get, which is the usual one: nothing is before it on its link, its
+ * STags are the ones used last, its remote notice rides along. Everything here is inlined, once
+ * where utofu_put or utofu_get has it in registers and once where the TOQ has it as a descriptor.
  */
 #ifndef UT_ENGINE_SHORT_H
 #define UT_ENGINE_SHORT_H
@@ -33,16 +33,13 @@ UT_SHORT uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 }
 
 /* The last thing on its link. */
-UT_SHORT void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32_t number)
+UT_SHORT void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32_t number, bool told)
 {
     slot->link = link;
     slot->next = UT_NO_SLOT;
-    if (link->last == UT_NO_SLOT)
-        link->first = number;
-    else
-        link->vcq->toq[link->last].next = number;
-    link->last = number;
-    if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+    *link->append = number;
+    link->append = &slot->next;
+    if (told)
         link->told_begun++;
 }
 
@@ -57,7 +54,8 @@ UT_SHORT void ut_copy_few(uint8_t *to, const uint8_t *from, uint32_t size)
 
 /* The provider has a copy of the source, but may lose it with the connection: of a small one we
  * keep our own, and its TCQ entry can be given. A larger one stays the source until it is
- * delivered. */
+ * delivered. Where the provider will read it in this process, ut_transfer_at_once() does the same
+ * before it posts. */
 UT_SHORT void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;
@@ -77,8 +75,8 @@ UT_SHORT bool ut_notice_is_announced(const struct ut_link *link, utofu_stadd_t e
     return link->tx_announced && link->tx_announced[n] == end;
 }
 
-/* What a put says. Lives in registers. */
-struct ut_put {
+/* What a put or a get says. Lives in registers. */
+struct ut_transfer {
     utofu_vcq_id_t rmt_vcq_id;
     utofu_stadd_t lcl_stadd, rmt_stadd;
     uint32_t length;
@@ -88,78 +86,120 @@ struct ut_put {
     void *cbdata;
 };
 
-/* Submits and starts a put with the slot behind the tail of the TOQ, which becomes its descriptor,
- * where ut_engine_starts_at_once(). False: nothing was done. */
-UT_SHORT bool ut_put_at_once(struct ut_vcq *vcq, const struct ut_put *put)
+/* In the TOQ and with the provider. All of it constant where it is called, so two words are written.
+ */
+UT_SHORT void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool streak)
 {
-    struct ut_link *link = ut_link_to(vcq, put->rmt_vcq_id);
+    const struct ut_slot posted = {
+        .stage = 1, .pending = 1, .tcq_ready = tcq_ready, .streak = streak};
+
+    slot->as_new[2] = posted.as_new[2];
+    slot->as_new[3] = posted.as_new[3];
+    slot->state = UT_SLOT_POSTED;
+}
+
+/* Submits and starts a put or get with the slot behind the tail of the TOQ, which becomes its
+ * descriptor, where ut_engine_starts_at_once(). False: nothing was done, and the descriptor, if the
+ * slot held it already, is the same. The order of things keeps what lives in registers little, and
+ * what has to be kept over the call of the provider least. */
+UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, enum ut_desc_kind kind,
+                                  const struct ut_transfer *t)
+{
+    struct ut_link *link = ut_link_to(vcq, t->rmt_vcq_id);
+    bool get = kind == UT_DESC_GET;
+    bool told = t->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    bool notice = t->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+    unsigned int sps = t->word_flags >> 24 & 0xf;
+    struct prov_xfer x;
+    uint64_t local;
+
+    if (__builtin_expect(!link || !ut_link_is_clear(link), 0))
+        return false;
+    if (__builtin_expect(link->any_out != 0, 0) &&
+        (link->armw_out || (t->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)))
+        return false;
+    const struct ut_stag_table *stags = vcq->stags;
+    if (!ut_stadd_range_find(&stags->hot, t->lcl_stadd, t->length, &local) ||
+        (get && (notice || !stags->hot_local->writable)))
+        return false;
+    x.lcl = (uint8_t *)(uintptr_t)local;
+    const struct ut_stag_local *region = stags->hot_local;
+    if (!ut_stadd_range_find(&link->hot, t->rmt_stadd, t->length, &x.rmt))
+        return false;
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
     struct ut_slot *slot = &vcq->toq[number];
     struct ut_desc *d = &slot->desc;
-    bool told = put->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
-    bool notice = put->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
-    unsigned int sps = put->word_flags >> 24 & 0xf;
-    struct prov_xfer x;
-    uint64_t source;
-
-    if (__builtin_expect(!link || !ut_link_is_clear(link), 0) ||
-        !ut_stadd_range_find(&vcq->stags->hot, put->lcl_stadd, put->length, &source) ||
-        !ut_stadd_range_find(&link->hot, put->rmt_stadd, put->length, &x.rmt))
-        return false;
-    x.flags = ut_signal_flags(put->flags, put->length) | (told ? 0u : PROV_STREAK);
+    x.cookie = ut_cookie(UT_COOKIE_SLOT, number);
+    uint32_t flags = 0;
+    slot->msg_number = 0;
     if (notice || sps) {
-        utofu_stadd_t end = put->rmt_stadd + put->length;
+        utofu_stadd_t end = t->rmt_stadd + t->length;
         unsigned int n = ut_announce_slot(end);
         if (notice && !ut_notice_is_announced(link, end, n))
             return false;
-        x.imm = ut_imm_make(put->edata, sps, notice, notice ? n : 0);
-        x.flags |= PROV_NOTIFY | (sps ? PROV_SOLICITED : 0u);
-    }
-    x.lcl = (uint8_t *)(uintptr_t)source;
-    x.length = put->length;
-    x.lkey = vcq->stags->hot_local->lkey[link->provider];
-    x.rkey = link->hot_rkey;
-    x.cookie = ut_cookie(UT_COOKIE_SLOT, number);
-    /* before the call, so that little has to be kept over it */
-    slot->cbdata = put->cbdata;
-    d->kind = UT_DESC_PUT;
-    d->edata = put->edata;
-    d->flags = put->flags;
-    d->word = put->length | put->word_flags;
-    d->rmt_vcq_id = put->rmt_vcq_id;
-    d->rmt_stadd = put->rmt_stadd;
-    d->lcl_stadd = put->lcl_stadd;
-    memset(slot->as_new, 0, sizeof(slot->as_new));
-    slot->streak = !told;
-    slot->stage = slot->pending = 1;
-    slot->state = UT_SLOT_POSTED;
-    int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc < 0, 0)) {
-        if (rc == -EAGAIN)
-            ut_engine_progress(vcq); /* there may be room then */
-        ut_engine_start_tail(vcq);
-        return true;
-    }
-
-    vcq->toq_exec = ++vcq->toq_tail;
-    if (x.flags & PROV_NOTIFY)
+        x.imm = ut_imm_make(t->edata, sps, notice, notice ? n : 0);
+        flags = PROV_NOTIFY | (sps ? PROV_SOLICITED : 0u);
         slot->msg_number = ut_link_count_tx(link);
-    if (rc & PROV_COMPLETE) {
-        slot->tcq_ready = true;
-        if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
-            if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-                ut_engine_local_notice(vcq, link, slot);
-            slot->state = UT_SLOT_RETIRED;
-            return true;
-        }
-        slot->pending = 0;
-        ut_link_append(link, slot, number);
-        ut_engine_finish(link, slot);
+    }
+    x.length = t->length;
+    x.rkey = link->hot_rkey;
+    slot->cbdata = t->cbdata;
+    d->edata = t->edata;
+    d->flags = t->flags;
+    d->word = t->length | t->word_flags;
+    d->rmt_vcq_id = t->rmt_vcq_id;
+    d->rmt_stadd = t->rmt_stadd;
+    bool kept = !get && t->length <= link->keep_source;
+    if (kept) { /* its TCQ entry is due as soon as it is posted: see ut_keep_source() */
+        d->kind = UT_DESC_PIGGYBACK;
+        x.lkey = 0;
+        ut_copy_few(d->data, x.lcl, t->length);
+    } else {
+        d->kind = (uint8_t)kind;
+        x.lkey = region->lkey[link->provider];
+        d->lcl_stadd = t->lcl_stadd;
+        if (t->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
+            flags |= PROV_SIGNAL;
+    }
+    if (told) {
+        flags |= PROV_SIGNAL;
+        if (kept || get) /* a read is sent when it is posted */
+            ut_slot_is_posted(slot, true, false);
+        else
+            ut_slot_is_posted(slot, false, false);
+    } else if (get) {
+        ut_slot_is_posted(slot, true, false);
+    } else {
+        flags |= PROV_STREAK;
+        if (kept)
+            ut_slot_is_posted(slot, true, true);
+        else
+            ut_slot_is_posted(slot, false, true);
+    }
+    x.flags = flags;
+    int rc = (get ? link->ops->read : link->ops->write)(link->conn, &x);
+    if (__builtin_expect(rc < 0, 0)) {
+        ut_engine_refused(vcq, link, slot, rc);
         return true;
     }
-    if (rc & PROV_SRC_FREE)
-        ut_keep_source(slot, x.lcl);
-    ut_link_append(link, slot, number);
+    vcq->toq_exec = ++vcq->toq_tail;
+    if (!(rc & PROV_COMPLETE)) {
+        link->reads_out += get;
+        if (d->kind == UT_DESC_PUT && (rc & PROV_SRC_FREE))
+            ut_keep_source(slot, x.lcl);
+        ut_link_append(link, slot, number, told);
+        return true;
+    }
+    slot->tcq_ready = true;
+    if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
+        if (told)
+            ut_engine_local_notice(vcq, link, slot);
+        slot->state = UT_SLOT_RETIRED;
+        return true;
+    }
+    slot->pending = 0;
+    ut_link_append(link, slot, number, told);
+    ut_engine_finish(link, slot);
     return true;
 }
 

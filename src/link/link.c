@@ -61,7 +61,8 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->key = ut_vcq_id_key(link->peer);
     link->peer_cmp = (uint8_t)peer->cmp;
     link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
-    link->first = link->last = link->to_post = UT_NO_SLOT;
+    link->first = link->to_post = UT_NO_SLOT;
+    link->append = &link->first;
     link->reading = UT_STAG_NONE;
     link->msg_last = &link->msg_first;
     link->early_last = &link->early_first;
@@ -245,7 +246,7 @@ static void use_endpoint(struct ut_link *link, int provider)
 
     link->provider = (uint8_t)provider;
     link->ops = link->vcq->eps[e].ops;
-    link->max_inline = link->vcq->eps[e].max_inline;
+    link->keep_source = link->vcq->eps[e].keep_source;
 }
 
 static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_t now)

@@ -69,14 +69,20 @@ struct ut_link {
     uint8_t provider;
     uint8_t peer_cmp;
     uint8_t peer_tni;
-    uint32_t max_inline;
+    uint32_t keep_source; /* of puts up to this size our copy is the source: see short.h */
     struct prov_conn *conn;
     const struct prov_ops *ops;
 
     /* TOQ entries on the link, oldest first, by slot number */
-    uint32_t first, last, to_post;
-    uint32_t armw_out;  /* ARMWs that are not complete */
-    uint32_t reads_out; /* reads and device atomics that are posted */
+    uint32_t first, to_post;
+    uint32_t *append; /* where the next one's number goes: &first, or the last one's next */
+    union {
+        struct {
+            uint32_t armw_out;  /* ARMWs that are not complete */
+            uint32_t reads_out; /* reads and device atomics that are posted */
+        };
+        uint64_t any_out;
+    };
     bool nudged;        /* an empty write is on its way, that will report what is before it */
 
     /* the peer's STag table */
@@ -151,12 +157,18 @@ static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uin
     return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
 }
 
-/* Connected, and nothing is on it that a communication would have to wait for. */
+/* Connected, and nothing on it waits to be posted. */
 static inline bool ut_link_is_clear(const struct ut_link *link)
 {
-    return ((link->state ^ UT_LINK_UP) | (link->to_post ^ UT_NO_SLOT) | link->armw_out |
-            link->reads_out) == 0 &&
-           !link->msg_to_post;
+    return link->state == UT_LINK_UP && link->to_post == UT_NO_SLOT && !link->msg_to_post;
+}
+
+/* The first of those on the link has ended. */
+static inline void ut_link_remove_first(struct ut_link *link)
+{
+    link->first = link->vcq->toq[link->first].next;
+    if (link->first == UT_NO_SLOT)
+        link->append = &link->first;
 }
 
 /* What was read of this STag is wrong: read it again at the next use. */

@@ -25,14 +25,10 @@ enum {
 };
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool has_thread, tried;
+bool ut_progress_thread;
+static bool tried;
 static int start_result;
 static int epoll_fd = -1, kick_fd = -1;
-
-bool ut_progress_has_thread(void)
-{
-    return __atomic_load_n(&has_thread, __ATOMIC_RELAXED);
-}
 
 static void kick(void)
 {
@@ -202,7 +198,7 @@ static int start(void)
         return -rc;
     pthread_setname_np(thread, "utofu");
     pthread_detach(thread);
-    __atomic_store_n(&has_thread, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&ut_progress_thread, true, __ATOMIC_RELAXED);
     return 0;
 }
 

@@ -14,7 +14,11 @@ struct ut_vcq;
 
 /* Starts the thread at the first call (unless UTOFU_PROGRESS_THREAD=0). 0 or negative errno. */
 int ut_progress_start(void);
-bool ut_progress_has_thread(void);
+extern bool ut_progress_thread; /* atomic: it runs */
+static inline bool ut_progress_has_thread(void)
+{
+    return __atomic_load_n(&ut_progress_thread, __ATOMIC_RELAXED);
+}
 
 /* What the thread would do for the providers, done by the caller. */
 void ut_progress_inline(void);

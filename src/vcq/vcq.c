@@ -201,7 +201,9 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
         prov->ops->caps(prov, tni, &caps);
         v->eps[v->num_eps].ops = prov->ops;
         v->eps[v->num_eps].provider = i;
-        v->eps[v->num_eps].max_inline = caps.max_inline;
+        if (caps.reads_source)
+            v->eps[v->num_eps].keep_source =
+                caps.max_inline < UT_MAX_PIGGYBACK ? caps.max_inline : UT_MAX_PIGGYBACK;
         v->num_eps++;
     }
     return 0;

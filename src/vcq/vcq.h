@@ -55,6 +55,7 @@ struct ut_slot {
             bool applied;        /* ARMW: executed; at most its notice is to be sent */
             bool streak;         /* posted with PROV_STREAK, and nothing told of it since */
             uint8_t retries;
+            uint8_t unused[5];
         };
         uint64_t as_new[4];      /* all of the above, to clear it */
     };
@@ -82,7 +83,7 @@ struct ut_vcq {
         struct prov_ep *ep;
         const struct prov_ops *ops;
         int provider;
-        uint32_t max_inline;
+        uint32_t keep_source; /* see struct ut_link */
     } eps[UT_NUM_PROVIDERS];
     uint32_t unattended;      /* looks at it without a background thread */
     uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
@@ -127,17 +128,21 @@ struct ut_vcq {
 };
 
 /* The handle table. A handle is an index and a generation: a stale one is an error code. */
-enum { UT_MAX_VCQS = 4096, UT_HANDLE_INDEX_BITS = 16 };
+enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
+
+/* The VCQ in the place that a handle names, if there is one; whose handle it is shows under its
+ * lock. */
+static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
+{
+    return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
+}
 
 /* Finds and locks; NULL: not (any more) a VCQ of this process. */
 static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 {
-    uint32_t index = handle & ((1u << UT_HANDLE_INDEX_BITS) - 1);
+    struct ut_vcq *vcq = ut_vcq_at(handle);
 
-    if (__builtin_expect(index >= UT_MAX_VCQS, 0))
-        return NULL;
-    struct ut_vcq *vcq = __atomic_load_n(&ut_vcqs[index], __ATOMIC_ACQUIRE);
     if (__builtin_expect(!vcq, 0))
         return NULL;
     ut_lock(&vcq->lock);
@@ -151,11 +156,8 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 /* The same, but NULL also where somebody else holds the lock: for ways that leave the rest to others. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
-    uint32_t index = handle & ((1u << UT_HANDLE_INDEX_BITS) - 1);
+    struct ut_vcq *vcq = ut_vcq_at(handle);
 
-    if (__builtin_expect(index >= UT_MAX_VCQS, 0))
-        return NULL;
-    struct ut_vcq *vcq = __atomic_load_n(&ut_vcqs[index], __ATOMIC_ACQUIRE);
     if (__builtin_expect(!vcq || !ut_trylock(&vcq->lock), 0))
         return NULL;
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
