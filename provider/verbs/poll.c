@@ -11,7 +11,7 @@
 
 enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4 };
 
-static void handle_send(const struct ibv_wc *wc)
+static inline void handle_send(const struct ibv_wc *wc)
 {
     struct vp_op *op = (struct vp_op *)(uintptr_t)wc->wr_id;
     struct vp_conn *conn = op->conn;
@@ -30,7 +30,7 @@ static void handle_send(const struct ibv_wc *wc)
         vp_conn_error(conn, seq, wc);
 }
 
-static void poll_sends(struct vp_ep *ep)
+static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
     int n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of communications, and the notices of both sides. */
+/* The end of communications: what the provider reports of them, and the notices of both sides. */
 #include <stdlib.h>
 
 #include "engine/inner.h"
@@ -54,11 +54,9 @@ void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
     link->early_last = &early->next;
 }
 
-/* A communication with a local notice has ended. */
-static void told(struct ut_link *link)
+static void __attribute__((noinline)) push_early(struct ut_link *link)
 {
-    link->told_ended++;
-    while (__builtin_expect(link->early_first != NULL, 0)) {
+    while (link->early_first) {
         struct ut_link_early *early = link->early_first;
         if ((int32_t)(link->told_ended - early->after) < 0)
             return;
@@ -70,7 +68,15 @@ static void told(struct ut_link *link)
     }
 }
 
-void ut_engine_retire(struct ut_link *link)
+/* A communication with a local notice has ended. */
+static inline void told(struct ut_link *link)
+{
+    link->told_ended++;
+    if (__builtin_expect(link->early_first != NULL, 0))
+        push_early(link);
+}
+
+static inline __attribute__((always_inline)) void retire(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
 
@@ -93,6 +99,11 @@ void ut_engine_retire(struct ut_link *link)
     }
 }
 
+void ut_engine_retire(struct ut_link *link)
+{
+    retire(link);
+}
+
 /* Something failed at once, and its notices wait for earlier communications of the link, whose
  * completion nobody may have asked for: a poll that finds nothing will. An ARMW is answered. */
 static void __attribute__((noinline, cold)) hold_up(struct ut_link *link)
@@ -105,12 +116,163 @@ static void __attribute__((noinline, cold)) hold_up(struct ut_link *link)
     vcq->patience = 0;
 }
 
+static inline __attribute__((always_inline)) void finish(struct ut_link *link, struct ut_slot *slot)
+{
+    slot->state = UT_SLOT_DONE;
+    retire(link);
+    if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
+        hold_up(link);
+}
+
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_ARMW && slot->stage > 0)
         link->armw_out--;
-    slot->state = UT_SLOT_DONE;
-    ut_engine_retire(link);
-    if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
-        hold_up(link);
+    finish(link, slot);
+}
+
+/*
+ * What the provider reports
+ */
+
+static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    bool get = slot->desc.kind == UT_DESC_GET;
+
+    switch (status) {
+    case PROV_RMT_ACCESS:
+        if (slot->retries++ == 0) {
+            ut_link_forget(link, slot->desc.rmt_stadd);
+            return false; /* posted again when the connection is back */
+        }
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_RMT_FAULT:
+        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        return true;
+    case PROV_LCL_ACCESS:
+        if (get || slot->tcq_ready)
+            slot->mrq_rc = UTOFU_ERR_MRQ_LCL_MEMORY;
+        else
+            slot->tcq_rc = UTOFU_ERR_TCQ_MEMORY;
+        return true;
+    case PROV_FAILED:
+        slot->mrq_rc = UTOFU_ERR_MRQ_OTHER;
+        return true;
+    default:
+        return false; /* PEER, FLUSHED: down() decides */
+    }
+}
+
+/* The connection may be going down, which ends or repeats what is left of the slot; it may also be
+ * up, and nothing more comes. */
+static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    slot->streak = false;
+    if (done_with_error(link, slot, status)) {
+        if (slot->pending == 0)
+            ut_engine_finish(link, slot);
+    } else if (status == PROV_RMT_ACCESS) {
+        if (link->vcq->watch)
+            ut_watch_retry(link);
+        slot->state = UT_SLOT_WAITING;
+        slot->stage = 0;
+        slot->fresh = false;
+        link->to_post = link->first;
+        ut_link_wait(link);
+    }
+}
+
+static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_status status)
+{
+    struct ut_slot *slot = &link->vcq->toq[number];
+
+    slot->pending--;
+    if (status != PROV_OK) {
+        if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
+            slot_failed(link, slot, status);
+        return;
+    }
+    switch (slot->desc.kind) {
+    case UT_DESC_ARMW:
+        if (link->vcq->armw_words && slot->stage == 1) {
+            link->reads_out--;
+            ut_engine_atomic_done(link, slot);
+        } else if (slot->stage >= 2 && slot->pending == 0) {
+            ut_engine_finish(link, slot);
+        }
+        if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || link->vcq->armw_words))
+            ut_engine_pump(link); /* others may have waited for it: must_wait() */
+        return;
+    case UT_DESC_GET:
+        if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
+            !ut_slot_wants_remote_notice(slot))
+            link->reads_out--;
+        break;
+    default:
+        break;
+    }
+    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
+        finish(link, slot);
+    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+        ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+}
+
+/* The puts of a streak up to this one, which something else of the link stands before or between.
+ */
+static void __attribute__((noinline, cold)) streak_among_others(struct ut_link *link, uint32_t last)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    for (uint32_t n = link->first, next; n != UT_NO_SLOT; n = n == last ? UT_NO_SLOT : next) {
+        struct ut_slot *slot = &vcq->toq[n];
+        next = slot->next; /* the slot may be finished below */
+        if (slot->streak)
+            slot_done(link, n, PROV_OK);
+    }
+}
+
+/* Puts that nobody hears of but the TCQ; usually they are the oldest of their link. */
+void ut_engine_streak(void *ctx, uint64_t cookie)
+{
+    struct ut_link *link = ctx;
+    struct ut_slot *toq = link->vcq->toq;
+    uint32_t last = (uint32_t)(cookie >> 3), n = link->first;
+    bool told = false;
+
+    while (!told && n != UT_NO_SLOT && toq[n].streak) {
+        toq[n].tcq_ready = true;
+        toq[n].state = UT_SLOT_RETIRED;
+        told = n == last;
+        n = toq[n].next;
+    }
+    link->first = n;
+    if (n == UT_NO_SLOT)
+        link->append = &link->first;
+    if (__builtin_expect(!told, 0))
+        streak_among_others(link, last);
+    else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
+        ut_engine_retire(link);
+    if (__builtin_expect(link->to_post != UT_NO_SLOT && link->armw_out == 0, 0))
+        ut_engine_pump(link);
+}
+
+void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    struct ut_link *link = ctx;
+
+    switch ((enum ut_cookie)(cookie & 7)) {
+    case UT_COOKIE_SLOT:
+        slot_done(link, (uint32_t)(cookie >> 3), status);
+        break;
+    case UT_COOKIE_READ:
+        ut_link_read_done(link, status);
+        break;
+    case UT_COOKIE_MSG:
+        ut_link_msg_done(link, cookie, status);
+        break;
+    case UT_COOKIE_NONE:
+        link->nudged = false;
+        break;
+    }
 }

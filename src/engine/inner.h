@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of the engine: engine.c starts, post.c and armw.c post, arrive.c takes what comes
- * back, complete.c ends communications and writes notices. With the VCQ's lock held.
+ * Between the files of the engine: engine.c starts, post.c and armw.c post, complete.c ends
+ * communications and writes notices, arrive.c takes what comes from peers. With the VCQ's lock held.
  */
 #ifndef UT_ENGINE_INNER_H
 #define UT_ENGINE_INNER_H
@@ -45,6 +45,10 @@ static inline __attribute__((always_inline)) void ut_engine_local_notice(struct 
 /* DONE; retires what can be retired on the link. */
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
 void ut_engine_retire(struct ut_link *link);
+
+/* Callbacks of the providers. */
+void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status);
+void ut_engine_streak(void *ctx, uint64_t cookie);
 
 /* A remote notice came. */
 void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,

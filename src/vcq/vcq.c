@@ -475,32 +475,11 @@ static void overflow(const struct ut_vcq *vcq)
     _exit(EXIT_FAILURE);
 }
 
-static inline struct utofu_mrq_notice *next_notice(struct ut_vcq *vcq, uint8_t type, int rc,
-                                                   utofu_vcq_id_t peer)
-{
-    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
-
-    memset(n, 0, sizeof(*n));
-    n->notice_type = type;
-    n->vcq_id = peer;
-    n->reserved[0] = (uint64_t)(int64_t)rc; /* ours until it is handed out */
-    return n;
-}
-
-static struct utofu_mrq_notice *__attribute__((noinline, cold))
-push_at_alarm(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer)
+void ut_mrq_alarm(struct ut_vcq *vcq)
 {
     uint32_t used = vcq->mrq_tail - vcq->mrq_head;
 
     if (used > vcq->mrq_mask)
         overflow(vcq);
     vcq->mrq_alarm = ut_watch_mrq(vcq, used + 1);
-    return next_notice(vcq, type, rc, peer);
-}
-
-struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer)
-{
-    if (__builtin_expect(vcq->mrq_tail - vcq->mrq_head >= vcq->mrq_alarm, 0))
-        return push_at_alarm(vcq, type, rc, peer);
-    return next_notice(vcq, type, rc, peer);
 }

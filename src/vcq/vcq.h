@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "desc/desc.h"
 #include "ident/ident.h"
@@ -190,8 +191,23 @@ static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
     return &vcq->toq[position & vcq->toq_mask];
 }
 
-/* Writes an MRQ entry; at overflow prints chapter 7's message and ends the program. */
-struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc, utofu_vcq_id_t peer);
+/* No room in the MRQ: prints chapter 7's message and ends the program; or more used than ever. */
+void ut_mrq_alarm(struct ut_vcq *vcq) __attribute__((cold));
+
+/* Writes an MRQ entry. */
+static inline struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc,
+                                                   utofu_vcq_id_t peer)
+{
+    if (__builtin_expect(vcq->mrq_tail - vcq->mrq_head >= vcq->mrq_alarm, 0))
+        ut_mrq_alarm(vcq);
+    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
+    memset(n, 0, sizeof(*n));
+    n->notice_type = type;
+    n->vcq_id = peer;
+    n->reserved[0] = (uint64_t)(int64_t)rc; /* ours until it is handed out */
+    return n;
+}
+
 /* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. */
 static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
