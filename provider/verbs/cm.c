@@ -318,6 +318,12 @@ static void is_up(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
+/* What silence means. */
+static enum prov_reason silence(const struct vp_conn *conn)
+{
+    return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_PEER_DEAD;
+}
+
 /* Tries again later, if the peer's time is not over. */
 static void retry(struct vp_conn *conn, bool silent)
 {
@@ -339,9 +345,11 @@ static void retry(struct vp_conn *conn, bool silent)
     if (conn->req.attempt >= LEAST_ATTEMPTS &&
         (now + backoff >= conn->hs_sign + patience ||
          now + backoff >= conn->hs_first + BUSY_PATIENCE * patience)) {
-        ut_info(VP_CAT, "no connection after %u attempts in %llu ms: the peer counts as dead",
-                conn->req.attempt, (unsigned long long)(now - conn->hs_first));
-        over(conn, PROV_REASON_PEER_DEAD);
+        enum prov_reason reason = silence(conn);
+        ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
+                (unsigned long long)(now - conn->hs_first),
+                reason == PROV_REASON_LOCAL ? "the port is down" : "the peer counts as dead");
+        over(conn, reason);
         return;
     }
     ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->req.attempt,
@@ -358,6 +366,7 @@ static void retry(struct vp_conn *conn, bool silent)
 static void step_start(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
+    struct vp_port *port = conn->ep->port;
     uint64_t now = vp_now_ms();
 
     if (conn->req.attempt < UINT8_MAX)
@@ -365,18 +374,22 @@ static void step_start(struct vp_conn *conn)
     conn->hs_started = now;
     if (!conn->hs_first)
         conn->hs_first = conn->hs_sign = now;
-    if (conn->ep->port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
+    bool down = vp_port_is_down(port);
+    if (down && !port->lost && !port->dev->gone) {
+        retry(conn, true); /* it may come back */
+        return;
+    }
+    if (down || port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
         over(conn, PROV_REASON_LOCAL);
         return;
     }
     set_phase(conn, VP_RESOLVING, now + prov->config.peer_timeout_ms);
-    int rc = vp_cm_resolve(prov, &conn->id, conn->ep->port, &conn->peer);
+    int rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
     if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
-        ut_error(VP_CAT, "starting a connection from %s: %s", conn->ep->port->name, strerror(-rc));
+        ut_error(VP_CAT, "starting a connection from %s: %s", port->name, strerror(-rc));
         over(conn, PROV_REASON_LOCAL);
     } else if (rc) {
-        ut_info(VP_CAT, "resolving a peer's address from %s: %s", conn->ep->port->name,
-                strerror(-rc));
+        ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         retry(conn, true);
     }
 }
@@ -794,7 +807,7 @@ static void handle_conn_event(struct vp_conn *conn, const struct event *event)
         if (conn->active)
             retry(conn, true);
         else
-            over(conn, PROV_REASON_PEER_DEAD);
+            over(conn, silence(conn));
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
         lost(conn, VP_EV_DISCONNECTED);

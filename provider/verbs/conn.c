@@ -339,6 +339,9 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
     enum prov_status status = status_of(wc);
 
+    /* Soft-RoCE says so too where the link below it was switched off */
+    if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
+        status = PROV_FLUSHED;
     if (note_error(conn, seq, status))
         vp_retire(conn, conn->err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)

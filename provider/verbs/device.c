@@ -309,6 +309,20 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
     return rc;
 }
 
+bool vp_port_is_active(const struct vp_port *port)
+{
+    struct ibv_port_attr attr;
+
+    return ibv_query_port(port->dev->context, port->num, &attr) == 0 &&
+           attr.state == IBV_PORT_ACTIVE;
+}
+
+/* Was said to be down, and is: costs nothing where it was not. By progress(). */
+bool vp_port_is_down(const struct vp_port *port)
+{
+    return port->down_since && !vp_port_is_active(port);
+}
+
 /* Takes the port if it is active and has an address that peers can reach. */
 static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int num)
 {

@@ -2,7 +2,8 @@
 /*
  * Is a peer dead, or did only the connection break? Its listener knows: a request that is refused
  * by a living process, or found stale by a kernel that still serves it, is a sign of life; nobody
- * listening, or silence to several requests (a packet can be lost), is not. Only progress() touches a probe once it is in prov->probes.
+ * listening, or silence to several requests (a packet can be lost), is not. Only progress() touches
+ * a probe once it is in prov->probes.
  */
 #include "vp.h"
 
@@ -18,8 +19,12 @@ static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
     probe->done = true;
     if (probe->conn) {
         probe->conn->peer_lives = lives;
-        vp_post_event_locked(probe->conn, VP_EV_VERDICT);
-        ut_info(VP_CAT, "a connection broke: the peer is %s", lives ? "alive" : "dead");
+        bool cut_off = !lives && vp_port_is_down(probe->conn->ep->port);
+        vp_post_event_locked(probe->conn, cut_off ? VP_EV_LOCAL : VP_EV_VERDICT);
+        ut_info(VP_CAT, "a connection broke: the peer is %s",
+                lives     ? "alive"
+                : cut_off ? "out of reach, as the port is down"
+                          : "dead");
     }
     probe->conn = NULL;
     pthread_mutex_unlock(&prov->lock);

@@ -81,6 +81,25 @@ static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, 
     }
 }
 
+/*
+ * A port that went down may come back, as where a cable is plugged in again: its queue pairs repeat
+ * what was lost meanwhile. It is given as long as a silent peer.
+ */
+static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
+{
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        struct vp_port *port = &prov->ports[i];
+        if (port->dev != dev || port->num != num || (up && !port->down_since))
+            continue;
+        ut_warn(VP_CAT, "%s %s", port->name, up ? "is up again" : "went down");
+        if (up)
+            port->down_since = 0;
+        else if (!port->down_since || port->lost)
+            port->down_since = vp_now_ms();
+        port->lost = false;
+    }
+}
+
 static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
                                const struct ibv_async_event *event)
 {
@@ -109,8 +128,8 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
             port_lost_locked(prov, dev, ep->port->num);
         break;
     case IBV_EVENT_PORT_ERR:
-        ut_warn(VP_CAT, "%s port %d went down", device, event->element.port_num);
-        port_lost_locked(prov, dev, event->element.port_num);
+    case IBV_EVENT_PORT_ACTIVE:
+        port_went(prov, dev, event->element.port_num, event->event_type == IBV_EVENT_PORT_ACTIVE);
         break;
     case IBV_EVENT_DEVICE_FATAL:
         ut_warn(VP_CAT, "%s failed or was removed", device);
@@ -153,6 +172,29 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
         completion_events(prov, &prov->devices[what - VP_WATCH_COMP]);
     else if (read(prov->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
         ut_debug(VP_CAT, "reading the kick: %s", strerror(errno));
+}
+
+static void look_after_ports(struct vp_prov *prov, uint64_t now)
+{
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        struct vp_port *port = &prov->ports[i];
+        uint64_t end = port->down_since + prov->config.peer_timeout_ms;
+        if (!port->down_since || port->lost)
+            continue;
+        if (now >= end && !vp_port_is_down(port)) { /* nobody said so */
+            port_went(prov, port->dev, port->num, true);
+            continue;
+        }
+        pthread_mutex_lock(&prov->lock);
+        if (now < end) {
+            vp_deadline_locked(prov, end);
+        } else {
+            ut_warn(VP_CAT, "%s stays down: its connections end", port->name);
+            port->lost = true;
+            port_lost_locked(prov, port->dev, port->num);
+        }
+        pthread_mutex_unlock(&prov->lock);
+    }
 }
 
 /* Wakes whose time has come, and says when the next one's is (0: none). While anything is
@@ -209,6 +251,7 @@ int vp_progress(struct prov *base)
     if (prov->next_deadline && prov->next_deadline <= now)
         vp_cm_timers(prov, now);
     vp_probe_run(prov, now);
+    look_after_ports(prov, now);
     vp_cm_queue(prov);
     vp_cm_reap(prov, NULL);
 

@@ -100,6 +100,9 @@ struct vp_port {
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, whose address is not a GID's */
     char name[64];
+    /* only progress() touches these */
+    uint64_t down_since; /* ms; 0: it is up */
+    bool lost;           /* down for too long: so are its connections */
 };
 
 /* Why a port, or with number 0 a whole device, is not used. */
@@ -415,6 +418,8 @@ uint64_t vp_now_ms(void);
 /* device.c */
 int vp_devices_open(struct vp_prov *prov);
 void vp_devices_close(struct vp_prov *prov);
+bool vp_port_is_active(const struct vp_port *port);
+bool vp_port_is_down(const struct vp_port *port);
 void vp_log_nomem(const char *what, const char *device, int err);
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);
 

@@ -199,6 +199,12 @@ static void two_processes_talk(void)
     free(c);
 }
 
+/* An origin that is too slow, as under valgrind, asks twice: the last one counts. */
+static struct vt_conn *last_accepted(void)
+{
+    return ep.accepted[ep.num_accepted - 1];
+}
+
 /* The failed request is told from those before and behind it; both sides learn; a new connection
  * works. */
 static void a_bad_key_breaks_one_connection_only(void)
@@ -211,11 +217,11 @@ static void a_bad_key_breaks_one_connection_only(void)
         WAIT_FOR(&ep, ep.num_accepted >= 1 && ep.accepted[0]->down);
         CHECK(ep.accepted[0]->reason == PROV_REASON_BROKEN);
         vt_conn_close(ep.accepted[0]);
-        WAIT_FOR(&ep, ep.num_accepted == 2 && ep.accepted[1]->messages == 1);
+        WAIT_FOR(&ep, ep.num_accepted >= 2 && last_accepted()->messages == 1);
         vt_stage(s, 1, 2, &ep);
         /* the other way round: a bad local key breaks the origin's side alone */
-        WAIT_FOR(&ep, ep.accepted[1]->down);
-        CHECK(ep.accepted[1]->reason == PROV_REASON_BROKEN);
+        WAIT_FOR(&ep, last_accepted()->down);
+        CHECK(last_accepted()->reason == PROV_REASON_BROKEN);
         tear_down();
         exit(0);
     }
