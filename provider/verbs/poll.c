@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
     } while (n == VP_POLL_BATCH);
 }
 
-static void refill(struct vp_ep *ep)
+static void __attribute__((noinline)) refill(struct vp_ep *ep)
 {
     struct ibv_recv_wr *bad;
 
@@ -63,7 +63,7 @@ static inline void refill_in_time(struct vp_ep *ep)
         refill(ep);
 }
 
-static void give_back(struct vp_ep *ep, uint64_t index)
+static inline void give_back(struct vp_ep *ep, uint64_t index)
 {
     struct ibv_recv_wr *wr = &ep->recv_wrs[index];
 
@@ -119,7 +119,7 @@ static struct vp_conn *conn_of(struct vp_ep *ep, uint32_t qp_num)
     return adopt(ep, qp_num);
 }
 
-static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
+static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const struct ibv_wc *wc)
 {
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0)) {
         ut_debug(VP_CAT, "a receive failed: %s", ibv_wc_status_str(wc->status));
@@ -129,14 +129,6 @@ static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     struct vp_conn *conn = conn_of(ep, wc->qp_num);
     if (__builtin_expect(!conn || conn->life == VP_DOWN, 0)) {
         give_back(ep, wc->wr_id);
-        return;
-    }
-    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-        give_back(ep, wc->wr_id); /* holds nothing */
-        if (!conn->closed) {
-            ep->made++;
-            ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
-        }
         return;
     }
     if (wc->wc_flags & IBV_WC_WITH_IMM) {
@@ -149,6 +141,22 @@ static void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     give_back(ep, wc->wr_id);
 }
 
+static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
+{
+    struct vp_conn *conn;
+
+    if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || wc->status != IBV_WC_SUCCESS) {
+        handle_message(ep, wc);
+        return;
+    }
+    conn = conn_of(ep, wc->qp_num);
+    give_back(ep, wc->wr_id); /* holds nothing */
+    if (__builtin_expect(conn && conn->life != VP_DOWN && !conn->closed, 1)) {
+        ep->made++;
+        ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
+    }
+}
+
 /* Only errors come where no report is asked for: nothing that an arrival could be the answer to. For
  * them a look now and then will do. */
 static inline bool sends_due(struct vp_ep *ep)
@@ -159,7 +167,7 @@ static inline bool sends_due(struct vp_ep *ep)
 }
 
 /* What arrived, and before it what was completed; that also where nothing arrived. */
-static inline void poll_both(struct vp_ep *ep, unsigned int rounds)
+static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
     int n;
@@ -174,7 +182,7 @@ static inline void poll_both(struct vp_ep *ep, unsigned int rounds)
 }
 
 /* What ep_arm() found. */
-static void take_stash(struct vp_ep *ep)
+static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
 {
     struct ibv_wc stash[VP_POLL_BATCH];
     int sends = ep->stash_send, recvs = ep->stash_recv;
@@ -204,7 +212,7 @@ static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsig
     return conn;
 }
 
-static void poll_pending(struct vp_ep *ep)
+static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
 {
     uint32_t pending = __atomic_exchange_n(&ep->pending, 0, __ATOMIC_ACQUIRE);
     struct vp_list todo;
@@ -228,7 +236,7 @@ static void poll_pending(struct vp_ep *ep)
     }
 }
 
-static inline void poll_all(struct vp_ep *ep)
+static inline __attribute__((always_inline)) void poll_all(struct vp_ep *ep)
 {
     ep->polling = true;
     if (__builtin_expect(ep->batch != NULL, 0))

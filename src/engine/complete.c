@@ -17,32 +17,18 @@ static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, s
         ut_engine_local_notice(link->vcq, link, slot);
 }
 
-static void push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                               utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
-{
-    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
-
-    n->edata = edata;
-    n->lcl_stadd = lcl_stadd;
-    n->rmt_stadd = rmt_stadd;
-    if (type != UTOFU_MRQ_TYPE_RMT_GET)
-        n->rmt_value = rmt_stadd; /* some programs look for it there */
-}
-
 /*
  * The peer may answer a put before its adapter acknowledges it. Programs rely on the order in which
  * the two happened: the local notice of the put comes out of the MRQ before the answer's. So a
  * remote notice waits for those local ones of its link that were outstanding when it came.
  */
-void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    struct ut_link_early *early = NULL;
+    struct ut_link_early *early = malloc(sizeof(*early));
 
-    if (link->told_begun != link->told_ended || link->early_first)
-        early = malloc(sizeof(*early));
     if (!early) {
-        push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
+        ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
         return;
     }
     *early = (struct ut_link_early){.after = link->told_begun,
@@ -63,7 +49,7 @@ static void __attribute__((noinline)) push_early(struct ut_link *link)
         link->early_first = early->next;
         if (!link->early_first)
             link->early_last = &link->early_first;
-        push_remote_notice(link, early->type, early->edata, early->lcl_stadd, early->rmt_stadd);
+        ut_engine_push_remote_notice(link, early->type, early->edata, early->lcl_stadd, early->rmt_stadd);
         free(early);
     }
 }

@@ -262,21 +262,19 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
  * Progress
  */
 
-bool ut_engine_progress(struct ut_vcq *vcq)
+int ut_engine_progress_rest(struct ut_vcq *vcq)
 {
     int events = 0;
 
-    for (unsigned int i = 0; i < vcq->num_eps; i++)
-        events += vcq->eps[i].ops->ep_poll(vcq->eps[i].ep);
-    if (__builtin_expect(vcq->waiting != NULL, 0)) {
+    if (vcq->waiting) {
         ut_link_step_waiting(vcq);
         events++;
     }
-    if (__builtin_expect(vcq->ident.tni == UT_TNI_INTERNAL, 0))
+    if (vcq->ident.tni == UT_TNI_INTERNAL)
         events += ut_gate_progress(vcq);
-    if (__builtin_expect(!ut_progress_has_thread(), 0) && vcq->unattended++ % INLINE_EVERY == 0)
+    if (!ut_progress_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)
         ut_progress_inline();
-    return events > 0;
+    return events;
 }
 
 static bool is_idle(const struct ut_vcq *vcq)

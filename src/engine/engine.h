@@ -3,7 +3,7 @@
  * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
- * Uses desc, wire, stag, link, vcq, armw, provider.h. The life of a put: ut_transfer_at_once (short.h)
+ * Uses desc, wire, stag, link, vcq, armw, progress, provider.h. The life of a put: ut_transfer_at_once (short.h)
  * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start,
  * ut_engine_pump(), post_put, done, finish, retire.
  */
@@ -11,6 +11,7 @@
 #define UT_ENGINE_ENGINE_H
 
 #include "link/link.h"
+#include "progress/progress.h"
 #include "vcq/vcq.h"
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
@@ -61,7 +62,18 @@ static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 
 /* Polls the endpoints and moves what waits. True if anything came. */
-bool ut_engine_progress(struct ut_vcq *vcq);
+int ut_engine_progress_rest(struct ut_vcq *vcq);
+static inline bool ut_engine_progress(struct ut_vcq *vcq)
+{
+    int events = 0;
+
+    for (unsigned int i = 0; i < vcq->num_eps; i++)
+        events += vcq->eps[i].ops->ep_poll(vcq->eps[i].ep);
+    if (__builtin_expect(vcq->waiting || vcq->ident.tni == UT_TNI_INTERNAL, 0) ||
+        __builtin_expect(!ut_progress_has_thread(), 0))
+        events += ut_engine_progress_rest(vcq);
+    return events > 0;
+}
 
 /* Nobody wants to hear of it. */
 static inline bool ut_slot_is_silent(const struct ut_slot *slot)

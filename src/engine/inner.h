@@ -50,9 +50,29 @@ void ut_engine_retire(struct ut_link *link);
 void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status);
 void ut_engine_streak(void *ctx, uint64_t cookie);
 
-/* A remote notice came. */
-void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
+/* A remote notice came: it goes into the MRQ, behind local notices of its link that are still to
+ * come. */
+void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
+static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                                                utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
+
+    n->edata = edata;
+    n->lcl_stadd = lcl_stadd;
+    n->rmt_stadd = rmt_stadd;
+    if (type != UTOFU_MRQ_TYPE_RMT_GET)
+        n->rmt_value = rmt_stadd; /* some programs look for it there */
+}
+static inline void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                                           utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    if (__builtin_expect(link->told_begun != link->told_ended || link->early_first, 0))
+        ut_engine_early_notice(link, type, edata, lcl_stadd, rmt_stadd);
+    else
+        ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
+}
 
 /* An atomic of the device came back. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot);
