@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instr NUMBER [get|barrier]
+ * instr NUMBER [get|notice|barrier]
  *
  * For counting instructions: rank 0 puts 8 bytes to rank 1 NUMBER times, each with a TCQ entry that
  * it takes with utofu_poll_tcq; or gets them, each with a local notice that it takes with
- * utofu_poll_mrq; or both start NUMBER barrier communications and poll for their ends. Run rank 0
+ * utofu_poll_mrq; or puts them with a remote notice and takes the one of the answer, when it is
+ * there; or both start NUMBER barrier communications and poll for their ends. Run rank 0
  * under callgrind, with the counting switched on inside these functions only, for two numbers: the
  * difference is what the further ones cost. In a barrier this includes polls in vain, so rank 0
  * starts a while after rank 1, whose packet is there by then.
@@ -47,6 +48,30 @@ static void get(void)
     party_check(rc, "utofu_get and utofu_poll_mrq");
 }
 
+static void await_notice(void)
+{
+    struct utofu_mrq_notice notice;
+    int rc;
+
+    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+        sched_yield();
+    party_check(rc, "utofu_poll_mrq");
+}
+
+/* Both sides of it. */
+static void notice(void)
+{
+    if (party.rank == 1)
+        await_notice();
+    party_check(utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0,
+                          UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL),
+                "utofu_put");
+    if (party.rank == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = LATER_NS}, NULL);
+        await_notice();
+    }
+}
+
 static utofu_vbg_id_t wire(void)
 {
     static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
@@ -82,10 +107,11 @@ int main(int argc, char **argv)
 {
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
     bool gets = argc == 3 && strcmp(argv[2], "get") == 0;
+    bool notices = argc == 3 && strcmp(argv[2], "notice") == 0;
     bool gates = argc == 3 && strcmp(argv[2], "barrier") == 0;
 
-    if (argc != 2 && !gets && !gates)
-        party_usage_error("instr", "give a number, and perhaps the word get or barrier");
+    if (argc != 2 && !gets && !notices && !gates)
+        party_usage_error("instr", "give a number, and perhaps the word get, notice or barrier");
     long number = bench_number("instr", argv[1], 1, 100000000);
     if (gates) {
         party_open("instr", 2, 600);
@@ -101,10 +127,13 @@ int main(int argc, char **argv)
                 "utofu_reg_mem_with_stag");
     peer = party_vcq_id(1 - party.rank, 0, 0);
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
+    if (notices && party.rank == 1)
+        for (long i = 0; i < number; i++)
+            notice();
     if (party.rank == 0) {
         party_put_word(vcq, peer, rmt + 64, 1);
         for (long i = 0; i < number; i++)
-            (gets ? get : put)();
+            (gets ? get : notices ? notice : put)();
         party_put_word(vcq, peer, rmt, 1);
     } else {
         while (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))

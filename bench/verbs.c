@@ -288,14 +288,24 @@ static void raw_add(int count)
     }
 }
 
-static void raw_stream(int count)
+static void raw_pieces(int count, enum ibv_wr_opcode opcode)
 {
     for (int i = 0; i < count + WINDOW && party.rank == 0; i++) {
         if (i >= WINDOW)
             raw_await_sent();
         if (i < count)
-            raw_post(IBV_WR_RDMA_WRITE, STREAM_OUT, STREAM_IN, PIECE, IBV_SEND_SIGNALED);
+            raw_post(opcode, STREAM_OUT, STREAM_IN, PIECE, IBV_SEND_SIGNALED);
     }
+}
+
+static void raw_puts(int count)
+{
+    raw_pieces(count, IBV_WR_RDMA_WRITE);
+}
+
+static void raw_gets(int count)
+{
+    raw_pieces(count, IBV_WR_RDMA_READ);
 }
 
 /*** the library ***/
@@ -394,7 +404,19 @@ static void our_add(int count)
     }
 }
 
-static void our_stream(int count)
+static void our_gets(int count)
+{
+    for (int i = 0; i < count + WINDOW && party.rank == 0; i++) {
+        if (i >= WINDOW)
+            await_notice();
+        if (i < count)
+            party_check(utofu_get(vcq, peer, lcl + STREAM_OUT, rmt + STREAM_IN, PIECE, 0,
+                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                        "utofu_get");
+    }
+}
+
+static void our_puts(int count)
 {
     for (int i = 0; i < count + WINDOW && party.rank == 0; i++) {
         if (i >= WINDOW)
@@ -483,7 +505,8 @@ int main(int argc, char **argv)
         {"8-byte put seen in memory / RDMA WRITE", our_memory, raw_memory, 100, 2, false},
         {"8-byte put, remote notice / WRITE_WITH_IMM", our_notice, raw_notice, 100, 2, false},
         {"8-byte get / RDMA READ", our_get, raw_get, 100, 1, false},
-        {"64 KiB puts / RDMA WRITEs", our_stream, raw_stream, 32, 1, true},
+        {"64 KiB puts / RDMA WRITEs", our_puts, raw_puts, 32, 1, true},
+        {"64 KiB gets / RDMA READs", our_gets, raw_gets, 32, 1, true},
         {nic ? "armw8 ADD (nic) / FETCH_AND_ADD" : "armw8 ADD (cpu) / SEND and answer", our_add,
          nic ? raw_add : raw_send, 100, 1, false},
         {"barrier of two / SEND", our_barriers, raw_send, 100, 2, false},

@@ -157,8 +157,8 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     }
 }
 
-/* Only errors come where no report is asked for: nothing that an arrival could be the answer to. For
- * them a look now and then will do. */
+/* Only errors come where no report is asked for: nothing that an arrival could be the answer to.
+ * For them a look now and then will do. */
 static inline bool sends_due(struct vp_ep *ep)
 {
     enum { LOOK_EVERY = 16 };

@@ -435,8 +435,9 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
 
     if (__builtin_expect(rc, 0))
         return rc;
-    if (__builtin_expect(
-            !qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) || size - 1 >= conn->ep->max_inline, 0))
+    if (__builtin_expect(!qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) ||
+                             size - 1 >= conn->ep->max_inline,
+                         0))
         return send_by_request(conn, data, size, flags, cookie);
     qpx->wr_id = take_place(conn, cookie, 0);
     qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags) |

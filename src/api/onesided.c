@@ -254,10 +254,9 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
 
 /* The values come one by one: were the request itself passed, it would have to be in memory. */
 #define START_LONG(name, kind)                                                                     \
-    static int __attribute__((noinline))                                                           \
-    name(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,              \
-         utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags,              \
-         void *cbdata)                                                                             \
+    static int __attribute__((noinline)) name(                                                     \
+        utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,               \
+        utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags, void *cbdata) \
     {                                                                                              \
         struct request r =                                                                         \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
@@ -326,7 +325,7 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
     UT_PUBLIC(utofu_prepare_##name)
 
 #define TRANSFERS(name, kind)                                                                      \
-    PAIR_BY(start_transfer, name,                                                                           \
+    PAIR_BY(start_transfer, name,                                                                  \
             PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,    \
                    size_t length, uint64_t edata, unsigned long int flags),                        \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));   \

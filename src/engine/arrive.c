@@ -148,8 +148,10 @@ static void on_down(void *ctx, enum prov_reason reason)
 }
 
 const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
-    [UT_PROV_SHM] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_shm, on_up, on_down},
-    [UT_PROV_VERBS] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_verbs, on_up, on_down},
+    [UT_PROV_SHM] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_shm, on_up,
+                     on_down},
+    [UT_PROV_VERBS] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_verbs,
+                       on_up, on_down},
 };
 
 /*

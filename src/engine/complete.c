@@ -49,7 +49,8 @@ static void __attribute__((noinline)) push_early(struct ut_link *link)
         link->early_first = early->next;
         if (!link->early_first)
             link->early_last = &link->early_first;
-        ut_engine_push_remote_notice(link, early->type, early->edata, early->lcl_stadd, early->rmt_stadd);
+        ut_engine_push_remote_notice(link, early->type, early->edata, early->lcl_stadd,
+                                     early->rmt_stadd);
         free(early);
     }
 }

@@ -23,13 +23,13 @@ static bool transfer_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_transfer t = {.rmt_vcq_id = d->rmt_vcq_id,
-                         .lcl_stadd = d->lcl_stadd,
-                         .rmt_stadd = d->rmt_stadd,
-                         .length = ut_desc_length(d),
-                         .word_flags = d->word & (uint32_t)UT_DESC_WORD_FLAGS,
-                         .flags = d->flags,
-                         .edata = d->edata,
-                         .cbdata = slot->cbdata};
+                            .lcl_stadd = d->lcl_stadd,
+                            .rmt_stadd = d->rmt_stadd,
+                            .length = ut_desc_length(d),
+                            .word_flags = d->word & (uint32_t)UT_DESC_WORD_FLAGS,
+                            .flags = d->flags,
+                            .edata = d->edata,
+                            .cbdata = slot->cbdata};
 
     return d->kind == UT_DESC_PUT ? ut_transfer_at_once(vcq, UT_DESC_PUT, &t)
                                   : ut_transfer_at_once(vcq, UT_DESC_GET, &t);

@@ -3,9 +3,9 @@
  * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
- * Uses desc, wire, stag, link, vcq, armw, progress, provider.h. The life of a put: ut_transfer_at_once (short.h)
- * where nothing is in its way; else ut_engine_reserve(), ut_engine_submit(), start,
- * ut_engine_pump(), post_put, done, finish, retire.
+ * Uses desc, wire, stag, link, vcq, armw, progress, provider.h. The life of a put:
+ * ut_transfer_at_once (short.h) where nothing is in its way; else ut_engine_reserve(),
+ * ut_engine_submit(), start, ut_engine_pump(), post_put, done, finish, retire.
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H

@@ -86,7 +86,8 @@ struct ut_transfer {
     void *cbdata;
 };
 
-/* In the TOQ and with the provider. All of it constant where it is called, so two words are written.
+/* In the TOQ and with the provider. All of it constant where it is called, so two words are
+ * written.
  */
 UT_SHORT void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool streak)
 {

@@ -83,7 +83,7 @@ struct ut_link {
         };
         uint64_t any_out;
     };
-    bool nudged;        /* an empty write is on its way, that will report what is before it */
+    bool nudged; /* an empty write is on its way, that will report what is before it */
 
     /* the peer's STag table */
     uint64_t dir_addr;

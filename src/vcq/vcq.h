@@ -208,7 +208,8 @@ static inline struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t t
     return n;
 }
 
-/* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. */
+/* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. The one behind the last of all is
+ * the first again, so that a program that keeps up uses a few entries only, which stay cached. */
 static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     if (vcq->mrq_head == vcq->mrq_tail)
@@ -217,6 +218,8 @@ static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice
     int rc = (int)(int64_t)n->reserved[0];
     n->reserved[0] = 0;
     *notice = *n;
+    if (vcq->mrq_head == vcq->mrq_tail)
+        vcq->mrq_head = vcq->mrq_tail = 0;
     return rc;
 }
 
