@@ -23,7 +23,10 @@
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: a late look at one finds a VCQ or none */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t num_vcqs;
+/* What stands for no handle, 0 and 1, must not be found in the place that it would name: these stay
+ * empty. */
+enum { FIRST_VCQ = 2 };
+static uint32_t num_vcqs = FIRST_VCQ; /* behind the last one */
 static uint64_t generation;
 
 /* One CQ: what it is used for, and by which components. */
@@ -271,7 +274,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v, const struct
 /* An unused VCQ; with table_lock held. */
 static struct ut_vcq *unused(uint32_t *index)
 {
-    for (uint32_t i = 0; i < num_vcqs; i++) {
+    for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         if (__atomic_load_n(&ut_vcqs[i]->handle, __ATOMIC_RELAXED) == 0) {
             *index = i;
             return ut_vcqs[i];
@@ -309,7 +312,7 @@ static void drain_at_exit(void)
  * the thread that may have held a lock just then. */
 static void forget_in_child(void)
 {
-    for (uint32_t i = 0; i < num_vcqs; i++) {
+    for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
         ut_unlock(&ut_vcqs[i]->lock);
     }
@@ -438,7 +441,7 @@ void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg)
     pthread_mutex_lock(&table_lock);
     uint32_t n = num_vcqs;
     pthread_mutex_unlock(&table_lock);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = FIRST_VCQ; i < n; i++)
         visit(ut_vcqs[i], arg);
 }
 
@@ -449,7 +452,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
 
     /* the others of the CQ: one lock at a time, never two */
     ut_unlock(&vcq->lock);
-    for (uint32_t i = 0; i < __atomic_load_n(&num_vcqs, __ATOMIC_RELAXED); i++) {
+    for (uint32_t i = FIRST_VCQ; i < __atomic_load_n(&num_vcqs, __ATOMIC_RELAXED); i++) {
         struct ut_vcq *other = ut_vcqs[i];
         if (other == vcq)
             continue;

@@ -451,6 +451,8 @@ static void bad_handles(void *arg)
     }
     CHECK_OK(utofu_free_vcq(live));
     CHECK_OK(utofu_free_vcq(newer));
+    for (size_t i = 0; i < NUM(odd); i++) /* nor any of what was there */
+        check_refused(odd[i]);
 }
 
 Test(vcq, stale_and_invented_handles_are_errors)
