@@ -40,6 +40,7 @@ enum {
 struct prov_ep;
 struct prov_conn;
 struct prov_ops;
+struct prov_view;
 
 struct prov {
     const struct prov_ops *ops;
@@ -253,6 +254,9 @@ struct prov_ops {
      * allows everything there, and all earlier operations of the connection are executed; else
      * NULL. Good until the next call for the connection. The entry may be NULL. */
     void *(*direct)(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
+    /* What of the peer's memory can be reached without a call, now or later: see view.h. Stays
+     * where it is as long as the connection. The entry may be NULL. */
+    const struct prov_view *(*view)(struct prov_conn *conn);
 
     /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
      * readable or the time that the last call asked for has passed. Returns milliseconds until it

@@ -227,6 +227,7 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
     /* the owner that has not answered yet has no context for down(): it learns it then */
     conn->down_due = conn->state != SP_CONN_ASKED;
     conn->state = SP_CONN_DOWN;
+    conn->view.size = 0;
     conn->reason = (uint8_t)reason;
     if (conn->ctl != SP_CTL_ERROR)
         conn->ctl = SP_CTL_NONE;

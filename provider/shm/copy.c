@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lines.h"
+#include "view.h"
 
 enum { LINE = SP_LINE, WORD = 8 };
 
@@ -204,7 +205,7 @@ static void copy_ordered(void *to, const void *from, size_t length)
 
 void sp_copy_ordered(void *to, const void *from, size_t length)
 {
-    sp_unwatched_begin();
+    prov_unwatched_begin();
     copy_ordered(to, from, length);
-    sp_unwatched_end();
+    prov_unwatched_end();
 }

@@ -61,7 +61,7 @@ static void drop(struct sp_conn *conn, struct window *w)
     *at = w->next;
     leave_order(map, w);
     map->num_windows--;
-    conn->rmt_hot.key = 0; /* it may lead there */
+    conn->view.size = 0; /* it may lead there */
     munmap(w->at, WINDOW_SIZE);
     __atomic_sub_fetch(&conn->ep->prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     free(w);
@@ -186,18 +186,19 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
     return w;
 }
 
-/* Remembers the part of the region that lies in this window, unless some access is not allowed. */
-static void make_hot(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
+/* The part of the region that lies in this window becomes the view, unless some access is not
+ * allowed. */
+static void show(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
                      const struct window *w)
 {
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;
 
-    if ((run->word >> 1 & all) != all)
+    if ((run->word >> 1 & all) != all || conn->stream)
         return;
     lo = run->lo > lo ? run->lo : lo;
     hi = run->hi < hi ? run->hi : hi;
-    conn->rmt_hot = (struct sp_hot){.key = rkey,
+    conn->view = (struct prov_view){.key = rkey,
                                     .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
                                     .valid = run->word,
                                     .base = lo,
@@ -217,7 +218,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
     struct window *w = window_at(conn, at);
     if (!w)
         return (struct sp_piece){NULL, size};
-    make_hot(conn, rkey, &run, w);
+    show(conn, rkey, &run, w);
     uint64_t offset = at & (WINDOW_SIZE - 1), left = WINDOW_SIZE - offset;
     if (left > run.hi - at)
         left = run.hi - at;

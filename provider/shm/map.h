@@ -10,18 +10,6 @@
 #include "mr.h"
 #include "sp.h"
 
-/* [at, at + size) of the owner's addresses as addresses of this process, if all of it is in the
- * piece and the region has not changed; else NULL. */
-static inline uint8_t *sp_hot_at(const struct sp_hot *hot, uint32_t key, uint64_t at, uint32_t size)
-{
-    if (__builtin_expect(key == hot->key && at - hot->base < hot->size &&
-                             size <= hot->size - (at - hot->base) &&
-                             __atomic_load_n(hot->word, __ATOMIC_ACQUIRE) == hot->valid,
-                         1))
-        return (uint8_t *)(uintptr_t)(at + hot->delta);
-    return NULL;
-}
-
 /* Part of a transfer: its length, and where it can be reached. NULL: not by way of a mapping. */
 struct sp_piece {
     uint8_t *at;

@@ -379,6 +379,7 @@ const struct prov_ops shm_provider = {
     .send = sp_send,
     .atomic = sp_atomic,
     .direct = sp_direct,
+    .view = sp_view,
     .fd = sp_fd,
     .progress = sp_progress,
 };

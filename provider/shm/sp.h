@@ -33,6 +33,7 @@
 #include "layout.h"
 #include "provider.h"
 #include "ring.h"
+#include "view.h"
 
 #define SP_LOG "shm"
 
@@ -143,23 +144,14 @@ enum sp_ctl {
 struct sp_stream;
 struct sp_map;
 
-/* The piece of registered memory that was used last, of those that allow every access: map.h. */
-struct sp_hot {
-    uint32_t key;         /* 0: none */
-    const uint64_t *word; /* of the region, and what it said */
-    uint64_t valid;
-    uint64_t base, size; /* addresses of its owner */
-    uint64_t delta;      /* from the owner's addresses to ours */
-};
-
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
     struct sp_ring *ring;     /* of the peer's endpoint */
     struct sp_stream *stream; /* once something could not be done at once */
     struct sp_map *map;       /* once something of the peer was mapped */
-    struct sp_hot rmt_hot;    /* the peer's, mapped here */
-    struct sp_hot lcl_hot;    /* our own */
+    struct prov_view view;    /* of the peer, as long as nothing went by the stream: map.h */
+    struct prov_view own;     /* the same of our own memory */
     void *ctx;
     uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;
@@ -268,6 +260,7 @@ int sp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
             uint64_t cookie);
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void *sp_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
+const struct prov_view *sp_view(struct prov_conn *conn);
 
 /* stream.c */
 /* These ask about conn->stream, which must be there. */

@@ -53,6 +53,7 @@ static struct sp_stream *stream_of(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
+    conn->view.size = 0; /* from now on what is before an operation has to be looked at */
     if (!conn->stream)
         ut_error(SP_LOG, "no memory for a queue of operations");
     return conn->stream;
@@ -159,10 +160,10 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 
     slot->size = (uint16_t)n;
     slot->flags = (uint8_t)((big ? SP_SLOT_BIG : 0) | (n == left ? SP_SLOT_LAST : 0));
-    sp_unwatched_begin();
+    prov_unwatched_begin();
     if (n > 0)
         memcpy(big ? sp_ring_payload(conn->ring, pos) : slot->chunk.bytes, from, n);
-    sp_unwatched_end();
+    prov_unwatched_end();
     return n;
 }
 

@@ -38,7 +38,7 @@ static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
-    struct sp_hot hot = {.key = x->lkey,
+    struct prov_view own = {.key = x->lkey,
                          .word = &e->word,
                          .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
                          .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
@@ -49,7 +49,7 @@ static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
     if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
         return false;
     if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
-        conn->lcl_hot = hot;
+        conn->own = own;
     return true;
 }
 
@@ -57,7 +57,7 @@ static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
                                 unsigned int access)
 {
     return (x->flags & PROV_COPY) ||
-           sp_hot_at(&conn->lcl_hot, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           prov_view_at(&conn->own, x->lkey, (uintptr_t)x->lcl, x->length) ||
            allows_local_too(conn, x, access);
 }
 
@@ -158,26 +158,10 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     }
 }
 
-/* One word in one store, as most puts are. */
-static inline bool is_word(const void *to, size_t length)
-{
-    return length == 8 && ((uintptr_t)to & 7) == 0;
-}
-
-static inline void store_word(void *to, const void *from)
-{
-    uint64_t word;
-
-    sp_unwatched_begin();
-    memcpy(&word, from, sizeof(word));
-    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-    sp_unwatched_end();
-}
-
 static inline void copy(void *to, const void *from, size_t length)
 {
-    if (__builtin_expect(is_word(to, length), 1))
-        store_word(to, from);
+    if (__builtin_expect(prov_is_word(to, length), 1))
+        prov_move_word(to, from);
     else
         sp_copy_ordered(to, from, length);
 }
@@ -263,25 +247,13 @@ static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct
     return executed(conn, x->cookie);
 }
 
-/* To `to`, where the peer's memory is mapped. */
-static __attribute__((noinline)) int write_mapped(struct sp_conn *conn, const struct prov_xfer *x,
-                                                  uint8_t *to)
+static inline void prefault(struct sp_conn *conn, uint64_t rmt, uint32_t length)
 {
-    if (__builtin_expect(!allows_local(conn, x, 0), 0))
-        return -EPERM;
-    if (x->length >= SP_MAP_BLOCK)
-        sp_map_prefault(conn, x->rmt, x->length);
-    if (!(x->flags & PROV_NOTIFY)) {
-        copy(to, x->lcl, x->length);
-        return PROV_COMPLETE | PROV_SRC_FREE;
-    }
-    if (__builtin_expect(!sp_ring_has_room(conn->ring), 0))
-        return ring_full(conn);
-    copy(to, x->lcl, x->length);
-    return notify(conn, x);
+    if (length >= SP_MAP_BLOCK)
+        sp_map_prefault(conn, rmt, length);
 }
 
-/* The most frequent of all writes calls nothing, so that it has no registers to save. */
+/* Where the peer's memory is in view. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct sp_conn *conn = conn_of(base);
@@ -289,15 +261,16 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    uint8_t *to = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
-    if (__builtin_expect(!to || conn->stream, 0))
+    uint8_t *to = prov_view_at(&conn->view, x->rkey, x->rmt, x->length);
+    if (__builtin_expect(!to, 0))
         return write_any(conn, x);
-    if (!is_word(to, x->length) || (x->flags & PROV_NOTIFY))
-        return write_mapped(conn, x, to);
     if (__builtin_expect(!allows_local(conn, x, 0), 0))
         return -EPERM;
-    store_word(to, x->lcl);
-    return PROV_COMPLETE | PROV_SRC_FREE;
+    if ((x->flags & PROV_NOTIFY) && __builtin_expect(!sp_ring_has_room(conn->ring), 0))
+        return ring_full(conn);
+    prefault(conn, x->rmt, x->length);
+    copy(to, x->lcl, x->length);
+    return x->flags & PROV_NOTIFY ? notify(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
 }
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)
@@ -307,16 +280,21 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    const uint8_t *from = sp_hot_at(&conn->rmt_hot, x->rkey, x->rmt, x->length);
-    if (__builtin_expect(!from || conn->stream, 0))
+    const uint8_t *from = prov_view_at(&conn->view, x->rkey, x->rmt, x->length);
+    if (__builtin_expect(!from, 0))
         return read_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
         return -EPERM;
-    if (x->length >= SP_MAP_BLOCK)
-        sp_map_prefault(conn, x->rmt, x->length);
+    prefault(conn, x->rmt, x->length);
     copy(x->lcl, from, x->length);
     return PROV_COMPLETE | PROV_SRC_FREE;
 }
+
+const struct prov_view *sp_view(struct prov_conn *base)
+{
+    return &conn_of(base)->view;
+}
+
 int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
@@ -362,7 +340,7 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
 
     if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))
         return NULL;
-    void *at = sp_hot_at(&conn->rmt_hot, rkey, rmt, length);
+    void *at = prov_view_at(&conn->view, rkey, rmt, length);
     if (__builtin_expect(at != NULL, 1))
         return at;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, rkey, rmt, length, all))

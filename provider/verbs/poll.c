@@ -11,6 +11,18 @@
 
 enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4 };
 
+/* The same as vp_retire(), for the usual one: the oldest of the connection, and the core's. */
+static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
+{
+    struct vp_ep *ep = conn->ep;
+
+    conn->tail++;
+    ep->room++;
+    ep->retired++;
+    ep->made++;
+    ep->cb.done(conn->ctx, cookie, PROV_OK);
+}
+
 static inline void handle_send(const struct ibv_wc *wc)
 {
     struct vp_op *op = (struct vp_op *)(uintptr_t)wc->wr_id;
@@ -24,10 +36,12 @@ static inline void handle_send(const struct ibv_wc *wc)
         conn->ep->reports--;
     }
     conn->completed_to = seq + 1;
-    if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1))
-        vp_retire(conn, seq + 1, PROV_OK);
-    else
+    if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
         vp_conn_error(conn, seq, wc);
+    else if (seq == conn->tail && !op->tag && !conn->closed)
+        retire_one(conn, op->cookie);
+    else
+        vp_retire(conn, seq + 1, PROV_OK);
 }
 
 static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
@@ -166,7 +180,7 @@ static inline bool sends_due(struct vp_ep *ep)
     return ep->reports > 0 || !vp_list_empty(&ep->tending) || ++ep->vain_polls % LOOK_EVERY == 0;
 }
 
-/* What arrived, and before it what was completed; that also where nothing arrived. */
+/* What arrived, and before it what was completed by then. */
 static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
@@ -174,11 +188,26 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
 
     do {
         n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
-        if (sends_due(ep))
+        if (n && ep->reports > 0)
             poll_sends(ep);
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
     } while (n == VP_POLL_BATCH && --rounds);
+}
+
+/* The caller waits for a completion more often than for anything else that could be there when
+ * there is one. So one that is there is enough for a poll, unless that was so the last few times. */
+static inline __attribute__((always_inline)) bool sends_suffice(struct vp_ep *ep)
+{
+    enum { IN_A_ROW = 4 };
+
+    if (!sends_due(ep))
+        return false;
+    poll_sends(ep);
+    if (ep->made && ++ep->only_sends < IN_A_ROW && vp_list_empty(&ep->tending))
+        return true;
+    ep->only_sends = 0;
+    return false;
 }
 
 /* What ep_arm() found. */
@@ -224,7 +253,8 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     while (!vp_list_empty(&ep->events))
         vp_list_append(&todo, ep->events.next);
     pthread_mutex_unlock(&ep->prov->lock);
-    /* what was received before an event was raised comes before the event */
+    /* what was completed or received before an event was raised comes before the event */
+    poll_sends(ep);
     poll_both(ep, ep->srq_depth);
     while ((conn = take_events(ep, &todo, &events)))
         vp_conn_handle(conn, events);
@@ -239,11 +269,13 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
 static inline __attribute__((always_inline)) void poll_all(struct vp_ep *ep)
 {
     ep->polling = true;
+    ep->made = 0;
     if (__builtin_expect(ep->batch != NULL, 0))
         vp_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
         take_stash(ep);
-    poll_both(ep, RECV_ROUNDS);
+    if (!sends_suffice(ep))
+        poll_both(ep, RECV_ROUNDS);
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
     if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
@@ -255,7 +287,6 @@ int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
 
-    ep->made = 0;
     poll_all(ep);
     return ep->made;
 }

@@ -314,6 +314,7 @@ struct vp_ep {
     uint32_t signal_every;
     uint32_t reports;     /* the sum over the connections */
     uint32_t vain_polls;  /* polls with nothing to be reported, see sends_due() */
+    uint32_t only_sends;  /* polls in a row, see sends_suffice() */
     uint32_t max_inline;
     uint32_t max_msg; /* of the port */
     uint32_t sq_depth;

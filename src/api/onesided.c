@@ -8,6 +8,7 @@
 #include "desc/desc.h"
 #include "engine/engine.h"
 #include "engine/short.h"
+#include "engine/word.h"
 
 #define KNOWN_FLAGS                                                                                \
     (UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_PACKET_RESPONSE |                      \
@@ -160,7 +161,8 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
                      UTOFU_ONESIDED_FLAG_SPS(0xful)))
 
 /* The usual one. False: nothing was done, start() does it or says what is wrong. */
-ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+ALWAYS_INLINE bool transfer_at_once(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
+                                    const struct request *r, void *cbdata)
 {
     struct ut_transfer t = {.rmt_vcq_id = r->rmt_vcq_id,
                             .lcl_stadd = r->lcl_stadd,
@@ -176,7 +178,7 @@ ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct reques
         return false;
     if (unlikely(r->edata > UT_MAX_EDATA))
         return false;
-    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    vcq = ut_vcq_try_enter_at(vcq, vcq_hdl);
     if (unlikely(!vcq))
         return false;
     bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
@@ -253,10 +255,11 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
 }
 
 /* The values come one by one: were the request itself passed, it would have to be in memory. */
+#define TRANSFER_PARAMS                                                                            \
+    utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,                   \
+        utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags, void *cbdata
 #define START_LONG(name, kind)                                                                     \
-    static int __attribute__((noinline)) name(                                                     \
-        utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,               \
-        utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long flags, void *cbdata) \
+    static int __attribute__((noinline)) name(TRANSFER_PARAMS)                                     \
     {                                                                                              \
         struct request r =                                                                         \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
@@ -265,12 +268,65 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
 START_LONG(start_long_put, UT_DESC_PUT)
 START_LONG(start_long_get, UT_DESC_GET)
 
-ALWAYS_INLINE int start_transfer(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+ALWAYS_INLINE int start_transfer(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
+                                 const struct request *r, void *cbdata)
 {
-    if (likely(transfer_at_once(vcq_hdl, r, cbdata)))
+    if (likely(transfer_at_once(vcq, vcq_hdl, r, cbdata)))
         return UTOFU_SUCCESS;
     return (r->kind == UT_DESC_GET ? start_long_get : start_long_put)(
         vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags, cbdata);
+}
+
+#define WORD_FLAGS (SHORT_FLAGS & ~UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)
+
+/* A word that this CPU moves itself. False: nothing was done. */
+ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_t rmt_vcq_id,
+                                utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, uint64_t edata,
+                                unsigned long flags, void *cbdata)
+{
+    if (unlikely((flags & ~WORD_FLAGS) || edata > UT_MAX_EDATA))
+        return false;
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    if (unlikely(!vcq))
+        return false;
+    bool done = likely(rmt_vcq_id == vcq->last_id) && ut_engine_starts_at_once(vcq) &&
+                ut_engine_has_room(vcq) &&
+                ut_word_move(vcq, get, lcl_stadd, rmt_stadd, (uint8_t)edata, ut_desc_flags(flags),
+                             cbdata);
+    vcq->poll_count++;
+    ut_vcq_leave(vcq);
+    return done;
+}
+
+/* name: where the peer's memory is in view; otherwise: by way of the provider. */
+#define START_IN_VIEW(name, otherwise, get, kind)                                                  \
+    static int __attribute__((noinline)) otherwise(TRANSFER_PARAMS)                                \
+    {                                                                                              \
+        struct request r =                                                                         \
+            transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
+        return start_transfer(ut_vcq_at(vcq_hdl), vcq_hdl, &r, cbdata);                            \
+    }                                                                                              \
+    static int __attribute__((noinline)) name(TRANSFER_PARAMS)                                     \
+    {                                                                                              \
+        if (likely(length == UT_WORD) && likely(word_at_once(vcq_hdl, get, rmt_vcq_id, lcl_stadd,  \
+                                                             rmt_stadd, edata, flags, cbdata)))    \
+            return UTOFU_SUCCESS;                                                                  \
+        return otherwise(vcq_hdl, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags, cbdata); \
+    }
+START_IN_VIEW(put_in_view, put_out_of_view, false, UT_DESC_PUT)
+START_IN_VIEW(get_in_view, get_out_of_view, true, UT_DESC_GET)
+
+/* The first thing of a put or get is to look where to go: to put_in_view() with all arguments where
+ * they are, or on. Whoever has no view pays for one comparison, and with no register. */
+ALWAYS_INLINE int start_seen(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
+{
+    struct ut_vcq *vcq = ut_vcq_at(vcq_hdl);
+
+    if (unlikely(vcq && __atomic_load_n(&vcq->in_view, __ATOMIC_RELAXED)))
+        return (r->kind == UT_DESC_GET ? get_in_view : put_in_view)(
+            vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags,
+            cbdata);
+    return start_transfer(vcq, vcq_hdl, r, cbdata);
 }
 
 /* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator
@@ -325,7 +381,7 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
     UT_PUBLIC(utofu_prepare_##name)
 
 #define TRANSFERS(name, kind)                                                                      \
-    PAIR_BY(start_transfer, name,                                                                  \
+    PAIR_BY(start_seen, name,                                                                      \
             PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,    \
                    size_t length, uint64_t edata, unsigned long int flags),                        \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));   \

@@ -86,6 +86,11 @@ static inline __attribute__((always_inline)) void retire(struct ut_link *link)
     }
 }
 
+void ut_engine_tell(struct ut_link *link, struct ut_slot *slot)
+{
+    ut_engine_local_notice(link->vcq, link, slot);
+}
+
 void ut_engine_retire(struct ut_link *link)
 {
     retire(link);
@@ -244,10 +249,54 @@ void ut_engine_streak(void *ctx, uint64_t cookie)
         ut_engine_pump(link);
 }
 
-void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
+/* The usual put or get: the oldest of its link, handed over as one request, nobody watches it. */
+static inline bool is_usual(const struct ut_link *link, uint32_t number)
 {
-    struct ut_link *link = ctx;
+    const struct ut_vcq *vcq = link->vcq;
+    const struct ut_slot *slot = &vcq->toq[number];
+    const struct ut_slot posted = {.stage = 1, .pending = 1}, either = {.tcq_ready = true};
 
+    return link->first == number && (slot->as_new[2] & ~either.as_new[2]) == posted.as_new[2] &&
+           slot->state == UT_SLOT_POSTED && slot->desc.kind != UT_DESC_ARMW &&
+           !(slot->desc.flags & UT_DESC_WATCHED) && ut_mrq_is_at_ease(vcq);
+}
+
+/* Others waited for its end. */
+static void __attribute__((noinline)) end_others(struct ut_link *link)
+{
+    if (link->early_first)
+        push_early(link);
+    retire(link);
+    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+        ut_engine_pump(link);
+}
+
+/* What slot_done(), finish() and retire() do with it. */
+static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
+{
+    struct ut_vcq *vcq = link->vcq;
+    uint32_t next = slot->next;
+
+    link->first = next;
+    if (next == UT_NO_SLOT)
+        link->append = &link->first;
+    if (slot->desc.kind == UT_DESC_GET)
+        link->reads_out--;
+    if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
+        ut_mrq_write(vcq, 0, ut_engine_told(link, slot));
+        link->told_ended++;
+    }
+    slot->tcq_ready = true;
+    slot->state = UT_SLOT_RETIRED;
+    if (__builtin_expect(link->early_first != NULL, 0) ||
+        __builtin_expect(link->to_post != UT_NO_SLOT, 0) ||
+        (next != UT_NO_SLOT && vcq->toq[next].state == UT_SLOT_DONE))
+        end_others(link);
+}
+
+static void __attribute__((noinline))
+unusual_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
+{
     switch ((enum ut_cookie)(cookie & 7)) {
     case UT_COOKIE_SLOT:
         slot_done(link, (uint32_t)(cookie >> 3), status);
@@ -262,4 +311,16 @@ void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
         link->nudged = false;
         break;
     }
+}
+
+void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    struct ut_link *link = ctx;
+    uint32_t number = (uint32_t)(cookie >> 3);
+
+    if (__builtin_expect((cookie & 7) == UT_COOKIE_SLOT && status == PROV_OK, 1) &&
+        __builtin_expect(is_usual(link, number), 1))
+        usual_done(link, &link->vcq->toq[number]);
+    else
+        unusual_done(link, cookie, status);
 }

@@ -255,7 +255,11 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
 
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 {
-    ut_engine_progress(vcq);
+    enum { MOST_LOOKS = 8 };
+
+    /* one look may find completions only */
+    for (int i = 0; i < MOST_LOOKS && ut_engine_progress(vcq); i++)
+        ;
     return vcq->mrq_tail - vcq->mrq_head;
 }
 /*

@@ -54,8 +54,7 @@ void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot 
  * are, and nobody watches. */
 static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
 {
-    return vcq->toq_tail == vcq->toq_exec &&
-           !(vcq->flags & (UTOFU_VCQ_FLAG_SESSION_MODE | UT_VCQ_WATCHED));
+    return vcq->toq_tail == vcq->toq_exec && !vcq->long_way;
 }
 
 /* A put with this SPS arrived (session mode). */

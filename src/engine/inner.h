@@ -18,29 +18,39 @@ static inline bool ut_slot_wants_remote_notice(const struct ut_slot *slot)
     return slot->desc.flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
 }
 
+/* What the MRQ says of its end, but for the return code. */
+static inline __attribute__((always_inline)) struct utofu_mrq_notice
+ut_engine_told(const struct ut_link *link, const struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct utofu_mrq_notice n = {.vcq_id = link->peer, .edata = d->edata};
+
+    switch (d->kind) {
+    case UT_DESC_GET:
+        n.notice_type = UTOFU_MRQ_TYPE_LCL_GET;
+        n.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
+        break;
+    case UT_DESC_ARMW:
+        n.notice_type = UTOFU_MRQ_TYPE_LCL_ARMW;
+        n.rmt_value = slot->rmt_value;
+        n.rmt_stadd = d->rmt_stadd;
+        break;
+    default:
+        n.notice_type = UTOFU_MRQ_TYPE_LCL_PUT;
+        n.rmt_stadd = d->rmt_stadd + ut_desc_length(d);
+    }
+    return n;
+}
+
 static inline __attribute__((always_inline)) void ut_engine_local_notice(struct ut_vcq *vcq,
                                                                          struct ut_link *link,
                                                                          struct ut_slot *slot)
 {
-    const struct ut_desc *d = &slot->desc;
-    struct utofu_mrq_notice *n;
-
-    switch (d->kind) {
-    case UT_DESC_GET:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_GET, slot->mrq_rc, link->peer);
-        n->lcl_stadd = d->lcl_stadd + ut_desc_length(d);
-        break;
-    case UT_DESC_ARMW:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_ARMW, slot->mrq_rc, link->peer);
-        n->rmt_value = slot->rmt_value;
-        n->rmt_stadd = d->rmt_stadd;
-        break;
-    default:
-        n = ut_mrq_push(vcq, UTOFU_MRQ_TYPE_LCL_PUT, slot->mrq_rc, link->peer);
-        n->rmt_stadd = d->rmt_stadd + ut_desc_length(d);
-    }
-    n->edata = d->edata;
+    ut_mrq_push(vcq, slot->mrq_rc, ut_engine_told(link, slot));
 }
+
+/* The same, called. */
+void ut_engine_tell(struct ut_link *link, struct ut_slot *slot);
 
 /* DONE; retires what can be retired on the link. */
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
@@ -57,13 +67,17 @@ void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
 static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                                                 utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    struct utofu_mrq_notice *n = ut_mrq_push(link->vcq, type, 0, link->peer);
+    /* the target of a put has the value of rmt_stadd in rmt_value too: some programs look there */
+    const struct utofu_mrq_notice n = {
+        .notice_type = type,
+        .vcq_id = link->peer,
+        .edata = edata,
+        .rmt_value = type != UTOFU_MRQ_TYPE_RMT_GET ? rmt_stadd : 0,
+        .lcl_stadd = lcl_stadd,
+        .rmt_stadd = rmt_stadd,
+    };
 
-    n->edata = edata;
-    n->lcl_stadd = lcl_stadd;
-    n->rmt_stadd = rmt_stadd;
-    if (type != UTOFU_MRQ_TYPE_RMT_GET)
-        n->rmt_value = rmt_stadd; /* some programs look for it there */
+    ut_mrq_push(link->vcq, 0, n);
 }
 static inline void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)

@@ -194,7 +194,7 @@ UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, enum ut_desc_kind kind,
     slot->tcq_ready = true;
     if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
         if (told)
-            ut_engine_local_notice(vcq, link, slot);
+            ut_engine_tell(link, slot);
         slot->state = UT_SLOT_RETIRED;
         return true;
     }

@@ -81,6 +81,14 @@ static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
     return l;
 }
 
+/* This is the one that was asked for last. */
+static void remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
+{
+    vcq->last_link = link;
+    vcq->last_id = id;
+    __atomic_store_n(&vcq->in_view, link && link->view, __ATOMIC_RELAXED);
+}
+
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     struct ut_link *link = lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
@@ -96,10 +104,8 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
         *b = link;
         vcq->num_links++;
     }
-    if (link) {
-        vcq->last_link = link;
-        vcq->last_id = rmt_vcq_id;
-    }
+    if (link)
+        remember(vcq, link, rmt_vcq_id);
     return link;
 }
 
@@ -172,8 +178,8 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
     }
     free(vcq->link_buckets);
     vcq->link_buckets = NULL;
-    vcq->last_link = vcq->waiting = NULL;
-    vcq->last_id = 0;
+    vcq->waiting = NULL;
+    remember(vcq, NULL, 0);
 }
 
 /*
@@ -377,6 +383,9 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 static void come_up(struct ut_link *link, const void *hello, size_t size)
 {
     link->state = UT_LINK_UP;
+    link->view = link->ops->view ? link->ops->view(link->conn) : NULL;
+    if (link == link->vcq->last_link)
+        remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
     if (link->vcq->watch)
         ut_watch_connected(link);
@@ -454,8 +463,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
         struct ut_link *last = vcq->last_link;
         utofu_vcq_id_t last_id = vcq->last_id;
         link = ut_link_get(vcq, id);
-        vcq->last_link = last;
-        vcq->last_id = last_id;
+        remember(vcq, last, last_id);
     }
     if (!link || is_outdated(link, hello, size)) {
         ops->reject(conn);

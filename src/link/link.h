@@ -72,6 +72,7 @@ struct ut_link {
     uint32_t keep_source; /* of puts up to this size our copy is the source: see short.h */
     struct prov_conn *conn;
     const struct prov_ops *ops;
+    const struct prov_view *view; /* of the connection that is up; NULL: the provider has none */
 
     /* TOQ entries on the link, oldest first, by slot number */
     uint32_t first, to_post;

@@ -251,6 +251,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v, const struct
     v->id = ut_vcq_id_canonical(ident);
     v->tni = (uint16_t)tni;
     v->flags = flags;
+    v->long_way = flags & UTOFU_VCQ_FLAG_SESSION_MODE;
     if (getrandom(&v->session_number, sizeof(v->session_number), 0) < 0)
         v->session_number = process->session + (uintptr_t)v;
     int rc = ut_stag_table_create(tni, ident->cmp, &v->stags);

@@ -8,6 +8,7 @@
 #ifndef UT_VCQ_VCQ_H
 #define UT_VCQ_VCQ_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -23,9 +24,6 @@ struct ut_stag_table;
 struct ut_watch;
 
 enum { UT_NO_SLOT = UINT32_MAX };
-
-/* In the flags of a VCQ beside the public ones: it has a struct ut_watch. */
-enum { UT_VCQ_WATCHED = 1 << 7 };
 
 /* Life of a TOQ entry. */
 enum ut_slot_state {
@@ -78,6 +76,8 @@ struct ut_vcq {
     struct utofu_mrq_notice *mrq;
     utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
     struct ut_link *last_link; /* the link found last */
+    bool in_view;              /* atomic: a hint that it has a view, for ways without the lock */
+    bool long_way;             /* session mode, or watched */
     unsigned int num_eps;
     uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
     struct {
@@ -154,11 +154,10 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same, but NULL also where somebody else holds the lock: for ways that leave the rest to others. */
-static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
+/* The same with what ut_vcq_at() found, but NULL also where somebody else holds the lock: for ways
+ * that leave the rest to others. */
+static inline struct ut_vcq *ut_vcq_try_enter_at(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
-    struct ut_vcq *vcq = ut_vcq_at(handle);
-
     if (__builtin_expect(!vcq || !ut_trylock(&vcq->lock), 0))
         return NULL;
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
@@ -166,6 +165,11 @@ static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
         return NULL;
     }
     return vcq;
+}
+
+static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
+{
+    return ut_vcq_try_enter_at(ut_vcq_at(handle), handle);
 }
 
 static inline void ut_vcq_leave(struct ut_vcq *vcq)
@@ -194,18 +198,34 @@ static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
 /* No room in the MRQ: prints chapter 7's message and ends the program; or more used than ever. */
 void ut_mrq_alarm(struct ut_vcq *vcq) __attribute__((cold));
 
-/* Writes an MRQ entry. */
-static inline struct utofu_mrq_notice *ut_mrq_push(struct ut_vcq *vcq, uint8_t type, int rc,
-                                                   utofu_vcq_id_t peer)
+static inline bool ut_mrq_is_at_ease(const struct ut_vcq *vcq)
 {
-    if (__builtin_expect(vcq->mrq_tail - vcq->mrq_head >= vcq->mrq_alarm, 0))
-        ut_mrq_alarm(vcq);
+    return vcq->mrq_tail - vcq->mrq_head < vcq->mrq_alarm;
+}
+
+/* Writes an MRQ entry where it is at ease. All is written, and read later, in whole words: a load
+ * that spans two stores would have to wait for them to leave the CPU. */
+static inline __attribute__((always_inline)) void ut_mrq_write(struct ut_vcq *vcq, int rc,
+                                                               const struct utofu_mrq_notice v)
+{
     struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
-    memset(n, 0, sizeof(*n));
-    n->notice_type = type;
-    n->vcq_id = peer;
+    const uint64_t type = htole64(v.notice_type); /* and the padding behind it */
+
+    memcpy(n, &type, sizeof(type));
+    n->vcq_id = v.vcq_id;
+    n->edata = v.edata;
+    n->rmt_value = v.rmt_value;
+    n->lcl_stadd = v.lcl_stadd;
+    n->rmt_stadd = v.rmt_stadd;
     n->reserved[0] = (uint64_t)(int64_t)rc; /* ours until it is handed out */
-    return n;
+}
+
+static inline __attribute__((always_inline)) void ut_mrq_push(struct ut_vcq *vcq, int rc,
+                                                              const struct utofu_mrq_notice v)
+{
+    if (__builtin_expect(!ut_mrq_is_at_ease(vcq), 0))
+        ut_mrq_alarm(vcq);
+    ut_mrq_write(vcq, rc, v);
 }
 
 /* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. The one behind the last of all is
@@ -216,8 +236,13 @@ static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice
         return UTOFU_ERR_NOT_FOUND;
     struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_head++ & vcq->mrq_mask];
     int rc = (int)(int64_t)n->reserved[0];
-    n->reserved[0] = 0;
-    *notice = *n;
+    memcpy(notice, n, sizeof(uint64_t));
+    notice->vcq_id = n->vcq_id;
+    notice->edata = n->edata;
+    notice->rmt_value = n->rmt_value;
+    notice->lcl_stadd = n->lcl_stadd;
+    notice->rmt_stadd = n->rmt_stadd;
+    notice->reserved[0] = notice->reserved[1] = 0;
     if (vcq->mrq_head == vcq->mrq_tail)
         vcq->mrq_head = vcq->mrq_tail = 0;
     return rc;

@@ -277,7 +277,7 @@ bool ut_watch_attach(struct ut_vcq *vcq)
         return false;
     }
     vcq->watch = w;
-    vcq->flags |= UT_VCQ_WATCHED;
+    vcq->long_way = true;
     vcq->mrq_alarm = 0;
     vcq->patience = 0;
     if (!internal)

@@ -2,7 +2,7 @@
 /*
  * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Where neither is asked for, a
  * VCQ has no struct ut_watch, and nothing here is reached: a watched VCQ is marked in words that
- * the engine looks at anyway (UT_VCQ_WATCHED, UT_DESC_WATCHED, mrq_alarm, patience), so that its
+ * the engine looks at anyway (ut_vcq.long_way, UT_DESC_WATCHED, mrq_alarm, patience), so that its
  * communications take the longer of two ways that exist without it.
  *
  * Uses util, process, vcq, and looks into link. What happens is told from engine, vcq, link and

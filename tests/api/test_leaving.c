@@ -140,6 +140,49 @@ Test(leaving, first_contact_is_mrq_peer_where_the_job_meets_in_a_folder)
     for_all_ways(false, 2);
 }
 
+/* Words of memory in view are moved without anybody's help, as long as their owner lives. */
+static void dies_under_words(void *arg)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+    int rc;
+
+    ut_open_all(&end, 4096, peers);
+    end.mem[0] = 1;
+    if (ut_rank == VICTIM) {
+        ut_await_word((uint64_t *)(void *)(end.mem + 64), 1);
+        leave(&end, *(enum way *)arg);
+    }
+    struct ut_comm word = {.vcq = end.vcq,
+                           .rmt = peers[VICTIM].id,
+                           .lcl_stadd = end.stadd + 128,
+                           .length = 8,
+                           .flags = UT_LCL};
+    double since = now();
+    for (uint64_t i = 0;; i++) {
+        word.kind = i % 2 ? UT_GET : UT_PUT;
+        word.rmt_stadd = peers[VICTIM].stadd + (i == 1000 ? 64 : 192);
+        end.mem[128] = i == 1000;
+        ut_submit(&word);
+        rc = ut_await_mrq(end.vcq, &notice);
+        if (i > 1000 && rc == UTOFU_ERR_MRQ_PEER)
+            break;
+        CHECK(rc == UTOFU_SUCCESS || (i > 1000 && (rc == UTOFU_ERR_MRQ_RMT_STADD ||
+                                                   rc == UTOFU_ERR_MRQ_RMT_MEMORY)),
+              "word %llu: %s", (unsigned long long)i, ut_rc_name(rc));
+        CHECK(now() < since + PATIENCE, "%s after %d peer timeouts", ut_rc_name(rc), PATIENCE);
+    }
+    ut_end_close(&end);
+}
+
+Test(leaving, whoever_moves_words_only_is_told_too)
+{
+    for (enum way way = 0; way < NUM_WAYS; way++)
+        ut_run(&(struct ut_run_opts){.n = 2, .may_die = 1u << VICTIM, .env = ENVIRONMENT},
+               dies_under_words, &way);
+}
+
 /* Both sides connect at about the same time, and one of them leaves at about that time. */
 static void leaves_meanwhile(void *arg)
 {
