@@ -262,6 +262,53 @@ static void a_bad_key_breaks_one_connection_only(void)
     free(c);
 }
 
+/* A message is here, and then a request fails behind one that succeeds, all of it between two polls:
+ * the message comes first, as the peer knows that it arrived, and will not send it again. */
+static void what_arrived_before_a_break_is_handed_over(void)
+{
+    struct vt_shared *s = vt_share();
+    pid_t child = fork();
+
+    if (child == 0) {
+        serve(s, 2, 4000);
+        WAIT_FOR(&ep, ep.num_accepted >= 1 && last_accepted()->up);
+        vt_stage(s, 1, 2, &ep);
+        struct vt_conn *b = last_accepted();
+        CHECK(vt_send(b, "early", 5, PROV_SIGNAL, 1) >= 0);
+        WAIT_FOR(&ep, b->done == 1);
+        CHECK(b->ok == 1);
+        vt_stage(s, 1, 3, &ep);
+        WAIT_FOR(&ep, b->down);
+        tear_down();
+        exit(0);
+    }
+    struct vt_conn *c = calloc(1, sizeof(*c));
+    set_up(1, 4000);
+    vt_stage(s, 0, 1, NULL);
+    vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+    WAIT_FOR(&ep, c->up);
+    vt_stage(s, 0, 2, &ep);
+    vt_stage(s, 0, 3, NULL);
+    struct prov_xfer x = {.lcl = mem,
+                          .rmt = s->mem[1],
+                          .length = 4096,
+                          .lkey = mr->lkey,
+                          .rkey = s->rkey[1],
+                          .flags = PROV_SIGNAL};
+    CHECK(vt_write(c, &x) == 0);
+    x.cookie = 1;
+    x.rkey ^= 0x5a5a00;
+    CHECK(vt_write(c, &x) == 0);
+    usleep(300000); /* both are completed now */
+    WAIT_FOR(&ep, c->down);
+    CHECK(c->done == 2 && c->ok == 1);
+    CHECK(c->messages == 1 && memcmp(c->last, "early", 5) == 0);
+    vt_conn_close(c);
+    CHECK(vt_reap(child) == 0);
+    tear_down();
+    free(c);
+}
+
 /* Killed: with nothing outstanding, and with a request on the way. */
 static void a_killed_peer_is_dead(bool outstanding)
 {
@@ -470,6 +517,7 @@ int main(void)
     run("nobody_there_is_told_apart", nobody_there_is_told_apart);
     run("two_processes_talk", two_processes_talk);
     run("a_bad_key_breaks_one_connection_only", a_bad_key_breaks_one_connection_only);
+    run("what_arrived_before_a_break_is_handed_over", what_arrived_before_a_break_is_handed_over);
     run("a_killed_peer_is_dead (idle)", killed_idle);
     run("a_killed_peer_is_dead (busy)", killed_busy);
     run("the_target_goes_at_any_step", the_target_goes_at_any_step);
