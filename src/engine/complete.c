@@ -175,39 +175,44 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
     }
 }
 
+/* Is what the provider reported of it the read, or the atomic of the device? */
+static inline bool was_read(const struct ut_link *link, const struct ut_slot *slot)
+{
+    switch (slot->desc.kind) {
+    case UT_DESC_ARMW:
+        return link->vcq->armw_words && slot->stage == 1;
+    case UT_DESC_GET:
+        return slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
+               !ut_slot_wants_remote_notice(slot);
+    default:
+        return false;
+    }
+}
+
 static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_status status)
 {
     struct ut_slot *slot = &link->vcq->toq[number];
+    bool armw = slot->desc.kind == UT_DESC_ARMW;
 
     slot->pending--;
+    bool read = was_read(link, slot);
+    if (read)
+        link->reads_out--;
     if (status != PROV_OK) {
         if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
             slot_failed(link, slot, status);
         return;
     }
-    switch (slot->desc.kind) {
-    case UT_DESC_ARMW:
-        if (link->vcq->armw_words && slot->stage == 1) {
-            link->reads_out--;
-            ut_engine_atomic_done(link, slot);
-        } else if (slot->stage >= 2 && slot->pending == 0) {
-            ut_engine_finish(link, slot);
-        }
-        if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || link->vcq->armw_words))
-            ut_engine_pump(link); /* others may have waited for it: must_wait() */
-        return;
-    case UT_DESC_GET:
-        if (slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
-            !ut_slot_wants_remote_notice(slot))
-            link->reads_out--;
-        break;
-    default:
-        break;
-    }
-    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
+    if (armw && read)
+        ut_engine_atomic_done(link, slot);
+    else if (armw && slot->stage >= 2 && slot->pending == 0)
+        ut_engine_finish(link, slot);
+    else if (!armw && slot->pending == 0 && slot->state == UT_SLOT_POSTED)
         finish(link, slot);
-    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
-        ut_engine_pump(link); /* STRONG_ORDER may have waited for it */
+    /* others may have waited for it: STRONG_ORDER, must_wait() */
+    if (link->to_post != UT_NO_SLOT &&
+        (link->armw_out == 0 || (armw && link->vcq->armw_words)))
+        ut_engine_pump(link);
 }
 
 /* The puts of a streak up to this one, which something else of the link stands before or between.
