@@ -189,7 +189,7 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
 /* The part of the region that lies in this window becomes the view, unless some access is not
  * allowed. */
 static void show(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
-                     const struct window *w)
+                 const struct window *w)
 {
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;

@@ -39,10 +39,10 @@ static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
     struct prov_view own = {.key = x->lkey,
-                         .word = &e->word,
-                         .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
-                         .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
-                         .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+                            .word = &e->word,
+                            .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                            .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
+                            .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
 
     if (x->length == 0)
         return true;

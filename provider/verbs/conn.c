@@ -174,7 +174,7 @@ static inline uint64_t skip_streak(struct vp_conn *conn, uint32_t upto)
 }
 
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
-void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
+__attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
 {
     struct vp_ep *ep = conn->ep;
 

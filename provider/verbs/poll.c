@@ -69,8 +69,8 @@ static void __attribute__((noinline)) refill(struct vp_ep *ep)
     ep->to_post = 0;
 }
 
-/* Posting several costs little more than posting one. Buffers are kept until there are some of them,
- * but never more than a part of what there is. */
+/* Posting several costs little more than posting one. Buffers are kept until there are some of
+ * them, but never more than a part of what there is. */
 static inline void refill_in_time(struct vp_ep *ep)
 {
     if (ep->to_post >= REFILL_AT || ep->to_post * REFILL_PART >= ep->srq_depth)
@@ -196,7 +196,8 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
 }
 
 /* The caller waits for a completion more often than for anything else that could be there when
- * there is one. So one that is there is enough for a poll, unless that was so the last few times. */
+ * there is one. So one that is there is enough for a poll, unless that was so the last few times.
+ */
 static inline __attribute__((always_inline)) bool sends_suffice(struct vp_ep *ep)
 {
     enum { IN_A_ROW = 4 };
@@ -283,7 +284,7 @@ static inline __attribute__((always_inline)) void poll_all(struct vp_ep *ep)
     ep->polling = false;
 }
 
-int vp_ep_poll(struct prov_ep *base)
+__attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
 

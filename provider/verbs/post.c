@@ -369,7 +369,7 @@ static int __attribute__((noinline)) write_from(struct vp_conn *conn, const stru
     return 0;
 }
 
-int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+__attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct vp_conn *conn = vp_conn(base);
     const struct vp_ep *ep = conn->ep;
@@ -385,7 +385,7 @@ int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
     return PROV_SRC_FREE;
 }
 
-int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
+__attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct vp_conn *conn = vp_conn(base);
     struct ibv_qp_ex *qpx = conn->qpx;

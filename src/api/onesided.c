@@ -289,10 +289,10 @@ ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
-    bool done = likely(rmt_vcq_id == vcq->last_id) && ut_engine_starts_at_once(vcq) &&
-                ut_engine_has_room(vcq) &&
-                ut_word_move(vcq, get, lcl_stadd, rmt_stadd, (uint8_t)edata, ut_desc_flags(flags),
-                             cbdata);
+    bool done =
+        likely(rmt_vcq_id == vcq->last_id) && ut_engine_starts_at_once(vcq) &&
+        ut_engine_has_room(vcq) &&
+        ut_word_move(vcq, get, lcl_stadd, rmt_stadd, (uint8_t)edata, ut_desc_flags(flags), cbdata);
     vcq->poll_count++;
     ut_vcq_leave(vcq);
     return done;
@@ -364,15 +364,15 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
 
 #define PARAMS(...) __VA_ARGS__
 
-#define PAIR(name, params, make) PAIR_BY(start, name, PARAMS(params), make)
+#define PAIR(name, params, make) PAIR_BY(start, , UT_PUBLIC, name, PARAMS(params), make)
 
-#define PAIR_BY(start, name, params, make)                                                         \
-    int putofu_##name(utofu_vcq_hdl_t vcq_hdl, params, void *cbdata)                               \
+#define PAIR_BY(start, attributes, public, name, params, make)                                     \
+    attributes int putofu_##name(utofu_vcq_hdl_t vcq_hdl, params, void *cbdata)                    \
     {                                                                                              \
         struct request r = make;                                                                   \
         return start(vcq_hdl, &r, cbdata);                                                         \
     }                                                                                              \
-    UT_PUBLIC(utofu_##name);                                                                       \
+    public(utofu_##name);                                                                          \
     int putofu_prepare_##name(utofu_vcq_hdl_t vcq_hdl, params, void *desc, size_t *desc_size)      \
     {                                                                                              \
         struct request r = make;                                                                   \
@@ -381,7 +381,7 @@ ALWAYS_INLINE struct request nop(unsigned long flags)
     UT_PUBLIC(utofu_prepare_##name)
 
 #define TRANSFERS(name, kind)                                                                      \
-    PAIR_BY(start_seen, name,                                                                      \
+    PAIR_BY(start_seen, __attribute__((hot)), UT_PUBLIC_HOT, name,                                 \
             PARAMS(utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,    \
                    size_t length, uint64_t edata, unsigned long int flags),                        \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0));   \

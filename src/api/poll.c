@@ -40,7 +40,7 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
  * is there yet, or somebody else has the lock.
  */
 
-static int __attribute__((noinline)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
+static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
 
@@ -75,7 +75,8 @@ static int __attribute__((noinline)) wait_and_poll_tcq(utofu_vcq_hdl_t vcq_hdl, 
     return vcq ? poll_tcq(vcq, cbdata) : UTOFU_ERR_INVALID_VCQ_HDL;
 }
 
-int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata)
+__attribute__((hot)) int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
+                                         void **cbdata)
 {
     if (__builtin_expect(!cbdata || flags != 0, 0))
         return refuse_poll(cbdata, flags);
@@ -83,9 +84,9 @@ int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbd
     return __builtin_expect(vcq != NULL, 1) ? poll_tcq(vcq, cbdata)
                                             : wait_and_poll_tcq(vcq_hdl, cbdata);
 }
-UT_PUBLIC(utofu_poll_tcq);
+UT_PUBLIC_HOT(utofu_poll_tcq);
 
-static int __attribute__((noinline))
+static int __attribute__((noinline, hot))
 look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
@@ -120,8 +121,8 @@ wait_and_poll_mrq(utofu_vcq_hdl_t vcq_hdl, struct utofu_mrq_notice *notice)
     return vcq ? poll_mrq(vcq, notice) : UTOFU_ERR_INVALID_VCQ_HDL;
 }
 
-int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
-                    struct utofu_mrq_notice *notice)
+__attribute__((hot)) int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
+                                         struct utofu_mrq_notice *notice)
 {
     if (__builtin_expect(!notice || flags != 0, 0))
         return refuse_poll(notice, flags);
@@ -129,7 +130,7 @@ int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
     return __builtin_expect(vcq != NULL, 1) ? poll_mrq(vcq, notice)
                                             : wait_and_poll_mrq(vcq_hdl, notice);
 }
-UT_PUBLIC(utofu_poll_mrq);
+UT_PUBLIC_HOT(utofu_poll_mrq);
 
 int putofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
 {

@@ -210,8 +210,7 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
     else if (!armw && slot->pending == 0 && slot->state == UT_SLOT_POSTED)
         finish(link, slot);
     /* others may have waited for it: STRONG_ORDER, must_wait() */
-    if (link->to_post != UT_NO_SLOT &&
-        (link->armw_out == 0 || (armw && link->vcq->armw_words)))
+    if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_pump(link);
 }
 
@@ -230,7 +229,7 @@ static void __attribute__((noinline, cold)) streak_among_others(struct ut_link *
 }
 
 /* Puts that nobody hears of but the TCQ; usually they are the oldest of their link. */
-void ut_engine_streak(void *ctx, uint64_t cookie)
+__attribute__((hot)) void ut_engine_streak(void *ctx, uint64_t cookie)
 {
     struct ut_link *link = ctx;
     struct ut_slot *toq = link->vcq->toq;
@@ -318,7 +317,7 @@ unusual_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
     }
 }
 
-void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
+__attribute__((hot)) void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
     struct ut_link *link = ctx;
     uint32_t number = (uint32_t)(cookie >> 3);

@@ -373,8 +373,8 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
            (reborn || link->msg_first->number <= hello.rx_count))
         drop_first_message(link);
     link->msg_to_post = link->msg_first;
-    /* A VCQ that is freed answers and acknowledges what it took, before it says goodbye; what is left
-     * was sent behind its back and goes to the one that was made in its place. */
+    /* A VCQ that is freed answers and acknowledges what it took, before it says goodbye; what is
+     * left was sent behind its back and goes to the one that was made in its place. */
     ut_engine_delivered(link, hello.rx_count);
     link->tx_number = hello.rx_count;
     return true;

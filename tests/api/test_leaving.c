@@ -168,8 +168,8 @@ static void dies_under_words(void *arg)
         rc = ut_await_mrq(end.vcq, &notice);
         if (i > 1000 && rc == UTOFU_ERR_MRQ_PEER)
             break;
-        CHECK(rc == UTOFU_SUCCESS || (i > 1000 && (rc == UTOFU_ERR_MRQ_RMT_STADD ||
-                                                   rc == UTOFU_ERR_MRQ_RMT_MEMORY)),
+        CHECK(rc == UTOFU_SUCCESS ||
+                  (i > 1000 && (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_RMT_MEMORY)),
               "word %llu: %s", (unsigned long long)i, ut_rc_name(rc));
         CHECK(now() < since + PATIENCE, "%s after %d peer timeouts", ut_rc_name(rc), PATIENCE);
     }

@@ -262,8 +262,8 @@ static void a_bad_key_breaks_one_connection_only(void)
     free(c);
 }
 
-/* A message is here, and then a request fails behind one that succeeds, all of it between two polls:
- * the message comes first, as the peer knows that it arrived, and will not send it again. */
+/* A message is here, and then a request fails behind one that succeeds, all of it between two
+ * polls: the message comes first, as the peer knows that it arrived, and will not send it again. */
 static void what_arrived_before_a_break_is_handed_over(void)
 {
     struct vt_shared *s = vt_share();
