@@ -52,8 +52,10 @@ struct prov_view {
 static inline __attribute__((always_inline)) uint8_t *
 prov_view_at(const struct prov_view *view, uint32_t key, uint64_t at, uint32_t size)
 {
-    if (__builtin_expect(key == view->key && at - view->base < view->size &&
-                             size <= view->size - (at - view->base) &&
+    uint64_t offset = at - view->base;
+
+    __asm__("" : "+r"(offset)); /* is not to be calculated anew, with the base in a register */
+    if (__builtin_expect(key == view->key && offset < view->size && size <= view->size - offset &&
                              __atomic_load_n(view->word, __ATOMIC_ACQUIRE) == view->valid,
                          1))
         return (uint8_t *)(uintptr_t)(at + view->delta);

@@ -174,6 +174,7 @@ ALWAYS_INLINE bool transfer_at_once(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
 
     if (unlikely(r->flags & ~SHORT_FLAGS))
         return false;
+    __asm__(""); /* GCC would look at two at once, which takes longer */
     if (unlikely(r->length > UT_MAX_PUTGET))
         return false;
     if (unlikely(r->edata > UT_MAX_EDATA))
@@ -300,13 +301,13 @@ ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_
 
 /* name: where the peer's memory is in view; otherwise: by way of the provider. */
 #define START_IN_VIEW(name, otherwise, get, kind)                                                  \
-    static int __attribute__((noinline)) otherwise(TRANSFER_PARAMS)                                \
+    static int __attribute__((noinline, hot)) otherwise(TRANSFER_PARAMS)                           \
     {                                                                                              \
         struct request r =                                                                         \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
         return start_transfer(ut_vcq_at(vcq_hdl), vcq_hdl, &r, cbdata);                            \
     }                                                                                              \
-    static int __attribute__((noinline)) name(TRANSFER_PARAMS)                                     \
+    static int __attribute__((noinline, hot)) name(TRANSFER_PARAMS)                                \
     {                                                                                              \
         if (likely(length == UT_WORD) && likely(word_at_once(vcq_hdl, get, rmt_vcq_id, lcl_stadd,  \
                                                              rmt_stadd, edata, flags, cbdata)))    \
@@ -316,17 +317,16 @@ ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_
 START_IN_VIEW(put_in_view, put_out_of_view, false, UT_DESC_PUT)
 START_IN_VIEW(get_in_view, get_out_of_view, true, UT_DESC_GET)
 
-/* The first thing of a put or get is to look where to go: to put_in_view() with all arguments where
- * they are, or on. Whoever has no view pays for one comparison, and with no register. */
+/* Looks where to go, and goes there with all arguments where they are. */
 ALWAYS_INLINE int start_seen(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
 {
-    struct ut_vcq *vcq = ut_vcq_at(vcq_hdl);
+    bool get = r->kind == UT_DESC_GET;
 
-    if (unlikely(vcq && __atomic_load_n(&vcq->in_view, __ATOMIC_RELAXED)))
-        return (r->kind == UT_DESC_GET ? get_in_view : put_in_view)(
-            vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags,
-            cbdata);
-    return start_transfer(vcq, vcq_hdl, r, cbdata);
+    if (__atomic_load_n(&ut_in_view[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED))
+        return (get ? get_in_view : put_in_view)(vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd,
+                                                 r->length, r->edata, r->flags, cbdata);
+    return (get ? get_out_of_view : put_out_of_view)(
+        vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags, cbdata);
 }
 
 /* op: an enum utofu_armw_op of the caller, or UT_ARMW_OP_CSWAP of ours: a caller's 6 is no operator

@@ -42,12 +42,10 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 
 static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
-    int rc = UTOFU_ERR_NOT_FOUND;
+    int rc;
 
     vcq->poll_count++;
-    if (ut_engine_progress(vcq))
-        rc = ut_engine_take_tcq(vcq, cbdata);
-    if (rc == UTOFU_ERR_NOT_FOUND) {
+    if (!ut_engine_progress(vcq) || !ut_engine_take_tcq(vcq, cbdata, &rc)) {
         ut_engine_unblock_tcq(vcq);
         return leave_empty(vcq);
     }
@@ -58,9 +56,9 @@ static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void 
 
 ALWAYS_INLINE int poll_tcq(struct ut_vcq *vcq, void **cbdata)
 {
-    int rc = ut_engine_take_tcq(vcq, cbdata);
+    int rc;
 
-    if (__builtin_expect(rc == UTOFU_ERR_NOT_FOUND, 0))
+    if (__builtin_expect(!ut_engine_take_tcq(vcq, cbdata, &rc), 0))
         return look_for_tcq(vcq, cbdata);
     vcq->poll_count++;
     vcq->idle_polls = 0;

@@ -80,8 +80,8 @@ static inline bool ut_slot_is_silent(const struct ut_slot *slot)
     return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
 }
 
-/* The next TCQ entry that is there: its return code and callback data, or UTOFU_ERR_NOT_FOUND. */
-static inline int ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata)
+/* The next TCQ entry, its return code and callback data; false: none is there. */
+static inline bool ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
 {
     while (vcq->tcq_head != vcq->toq_exec) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
@@ -90,10 +90,11 @@ static inline int ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata)
         vcq->tcq_head++;
         if (!ut_slot_is_silent(slot)) {
             *cbdata = slot->cbdata;
-            return slot->tcq_rc;
+            *rc = slot->tcq_rc;
+            return true;
         }
     }
-    return UTOFU_ERR_NOT_FOUND;
+    return false;
 }
 
 /* Nothing was there: if the next entry waits for a communication without notice, to another target

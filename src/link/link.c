@@ -86,7 +86,7 @@ static void remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id
 {
     vcq->last_link = link;
     vcq->last_id = id;
-    __atomic_store_n(&vcq->in_view, link && link->view, __ATOMIC_RELAXED);
+    __atomic_store_n(&ut_in_view[vcq->handle % UT_MAX_VCQS], link && link->view, __ATOMIC_RELAXED);
 }
 
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)

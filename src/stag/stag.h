@@ -70,6 +70,7 @@ static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu
 {
     uint64_t at = stadd - range->first;
 
+    __asm__("" : "+r"(at)); /* is not to be calculated anew, with the first in a register */
     if (__builtin_expect(at >= range->size || length > range->size - at, 0))
         return false;
     *addr = range->base + at;

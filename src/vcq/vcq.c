@@ -21,6 +21,7 @@
 #include "watch/watch.h"
 
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: a late look at one finds a VCQ or none */
+uint8_t ut_in_view[UT_MAX_VCQS];
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 /* What stands for no handle, 0 and 1, must not be found in the place that it would name: these stay

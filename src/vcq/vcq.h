@@ -76,7 +76,6 @@ struct ut_vcq {
     struct utofu_mrq_notice *mrq;
     utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
     struct ut_link *last_link; /* the link found last */
-    bool in_view;              /* atomic: a hint that it has a view, for ways without the lock */
     bool long_way;             /* session mode, or watched */
     unsigned int num_eps;
     uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
@@ -131,6 +130,9 @@ struct ut_vcq {
 /* The handle table. A handle is an index and a generation: a stale one is an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
+/* Of the VCQ in the same place, atomic: a hint that the link found last has a view. Beside the table
+ * because it is looked at before anything is known of the VCQ. */
+extern uint8_t ut_in_view[UT_MAX_VCQS];
 
 /* The VCQ in the place that a handle names, if there is one; whose handle it is shows under its
  * lock. */
