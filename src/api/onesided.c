@@ -290,10 +290,10 @@ ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
-    bool done =
-        likely(rmt_vcq_id == vcq->last_id) && ut_engine_starts_at_once(vcq) &&
-        ut_engine_has_room(vcq) &&
-        ut_word_move(vcq, get, lcl_stadd, rmt_stadd, (uint8_t)edata, ut_desc_flags(flags), cbdata);
+    bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
+                (likely(rmt_vcq_id == vcq->last_id) || ut_vcq_id_check(rmt_vcq_id)) &&
+                ut_word_move(vcq, ut_link_to(vcq, rmt_vcq_id), get, lcl_stadd, rmt_stadd,
+                             (uint8_t)edata, ut_desc_flags(flags), cbdata);
     vcq->poll_count++;
     ut_vcq_leave(vcq);
     return done;

@@ -2,8 +2,8 @@
 /*
  * The shortest way of a put or a get: of one word of peer memory that this process's CPU reaches by
  * itself (see view.h), without a remote notice. It is moved here, and the TOQ has of it what is
- * still asked for. No provider is asked, so nobody would notice here that the owner of the memory is
- * dead: but once in a lap of the TOQ there is no room, and the communication goes the long way.
+ * still asked for. No provider is asked, so nobody would notice here that the owner of the memory
+ * is dead: but once in a lap of the TOQ there is no room, and the communication goes the long way.
  */
 #ifndef UT_ENGINE_WORD_H
 #define UT_ENGINE_WORD_H
@@ -17,11 +17,10 @@ enum { UT_WORD = sizeof(uint64_t) };
 
 /* Where the words are, if they can be moved here and now: everything before them on the link is
  * executed, and their STags are the ones used last. */
-UT_INLINE bool ut_word_find(const struct ut_vcq *vcq, bool get, utofu_stadd_t lcl_stadd,
-                            utofu_stadd_t rmt_stadd, void **local, void **remote)
+UT_INLINE bool ut_word_find(const struct ut_stag_table *stags, const struct ut_link *link, bool get,
+                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, void **local,
+                            void **remote)
 {
-    const struct ut_stag_table *stags = vcq->stags;
-    const struct ut_link *link = vcq->last_link;
     uint64_t here, there;
 
     if (!link || !link->view || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
@@ -36,15 +35,16 @@ UT_INLINE bool ut_word_find(const struct ut_vcq *vcq, bool get, utofu_stadd_t lc
     return *remote && prov_is_word(get ? *local : *remote, UT_WORD);
 }
 
-/* To or from the VCQ that was asked for last, with the slot behind the tail of the TOQ, where
- * ut_engine_starts_at_once(). False: nothing was done. */
-UT_INLINE bool ut_word_move(struct ut_vcq *vcq, bool get, utofu_stadd_t lcl_stadd,
-                            utofu_stadd_t rmt_stadd, uint8_t edata, uint16_t flags, void *cbdata)
+/* With the slot behind the tail of the TOQ, where ut_engine_starts_at_once(). `link` may be NULL.
+ * False: nothing was done. */
+UT_INLINE bool ut_word_move(struct ut_vcq *vcq, const struct ut_link *link, bool get,
+                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, uint8_t edata,
+                            uint16_t flags, void *cbdata)
 {
     const struct ut_slot executed = {.tcq_ready = true};
     void *local, *remote;
 
-    if (!ut_word_find(vcq, get, lcl_stadd, rmt_stadd, &local, &remote))
+    if (!ut_word_find(vcq->stags, link, get, lcl_stadd, rmt_stadd, &local, &remote))
         return false;
     if (get)
         prov_move_word(local, remote);
@@ -61,7 +61,7 @@ UT_INLINE bool ut_word_move(struct ut_vcq *vcq, bool get, utofu_stadd_t lcl_stad
         ut_mrq_push(vcq, 0,
                     (struct utofu_mrq_notice){
                         .notice_type = get ? UTOFU_MRQ_TYPE_LCL_GET : UTOFU_MRQ_TYPE_LCL_PUT,
-                        .vcq_id = vcq->last_link->peer,
+                        .vcq_id = link->peer,
                         .edata = edata,
                         .lcl_stadd = get ? lcl_stadd + UT_WORD : 0,
                         .rmt_stadd = get ? 0 : rmt_stadd + UT_WORD,
