@@ -161,8 +161,7 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
                      UTOFU_ONESIDED_FLAG_SPS(0xful)))
 
 /* The usual one. False: nothing was done, start() does it or says what is wrong. */
-ALWAYS_INLINE bool transfer_at_once(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
-                                    const struct request *r, void *cbdata)
+ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
 {
     struct ut_transfer t = {.rmt_vcq_id = r->rmt_vcq_id,
                             .lcl_stadd = r->lcl_stadd,
@@ -179,7 +178,7 @@ ALWAYS_INLINE bool transfer_at_once(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
         return false;
     if (unlikely(r->edata > UT_MAX_EDATA))
         return false;
-    vcq = ut_vcq_try_enter_at(vcq, vcq_hdl);
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
     bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
@@ -269,10 +268,9 @@ ALWAYS_INLINE struct request piggyback(utofu_vcq_id_t rmt_vcq_id, const void *da
 START_LONG(start_long_put, UT_DESC_PUT)
 START_LONG(start_long_get, UT_DESC_GET)
 
-ALWAYS_INLINE int start_transfer(struct ut_vcq *vcq, utofu_vcq_hdl_t vcq_hdl,
-                                 const struct request *r, void *cbdata)
+ALWAYS_INLINE int start_transfer(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
 {
-    if (likely(transfer_at_once(vcq, vcq_hdl, r, cbdata)))
+    if (likely(transfer_at_once(vcq_hdl, r, cbdata)))
         return UTOFU_SUCCESS;
     return (r->kind == UT_DESC_GET ? start_long_get : start_long_put)(
         vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags, cbdata);
@@ -305,7 +303,7 @@ ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_
     {                                                                                              \
         struct request r =                                                                         \
             transfer(kind, rmt_vcq_id, lcl_stadd, rmt_stadd, length, 0, 1, edata, flags, 0, 0);    \
-        return start_transfer(ut_vcq_at(vcq_hdl), vcq_hdl, &r, cbdata);                            \
+        return start_transfer(vcq_hdl, &r, cbdata);                                                \
     }                                                                                              \
     static int __attribute__((noinline, hot)) name(TRANSFER_PARAMS)                                \
     {                                                                                              \

@@ -156,10 +156,12 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same with what ut_vcq_at() found, but NULL also where somebody else holds the lock: for ways
- * that leave the rest to others. */
-static inline struct ut_vcq *ut_vcq_try_enter_at(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+/* The same, but NULL also where somebody else holds the lock: for ways that leave the rest to
+ * others. */
+static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
+    struct ut_vcq *vcq = ut_vcq_at(handle);
+
     if (__builtin_expect(!vcq || !ut_trylock(&vcq->lock), 0))
         return NULL;
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
@@ -167,11 +169,6 @@ static inline struct ut_vcq *ut_vcq_try_enter_at(struct ut_vcq *vcq, utofu_vcq_h
         return NULL;
     }
     return vcq;
-}
-
-static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
-{
-    return ut_vcq_try_enter_at(ut_vcq_at(handle), handle);
 }
 
 static inline void ut_vcq_leave(struct ut_vcq *vcq)
