@@ -143,12 +143,10 @@ void party_usage_error(const char *program, const char *fmt, ...)
     exit(PARTY_USAGE);
 }
 
-void party_check(int rc, const char *what)
+void party_fail_rc(int rc, const char *what)
 {
     char text[1024] = "";
 
-    if (rc == UTOFU_SUCCESS)
-        return;
     utofu_get_last_error(text);
     party_fail(1, "%s: %s (%d)%s%s", what, party_rc_name(rc), rc, *text ? ": " : "", text);
 }

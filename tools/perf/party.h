@@ -58,8 +58,14 @@ void party_fail(int status, const char *fmt, ...) __attribute__((noreturn, forma
 /* The same before the job is known: only the first process of a job speaks at once. */
 void party_usage_error(const char *program, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-/* Fails unless rc is UTOFU_SUCCESS; `what` names the function. */
-void party_check(int rc, const char *what);
+/* Fails unless rc is UTOFU_SUCCESS; `what` names the function. What is measured is between such
+ * questions, so they cost no call. */
+void party_fail_rc(int rc, const char *what) __attribute__((noreturn, cold));
+static inline void party_check(int rc, const char *what)
+{
+    if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
+        party_fail_rc(rc, what);
+}
 
 const char *party_rc_name(int rc);
 
