@@ -206,6 +206,7 @@ static void tend(struct vp_conn *conn)
 {
     if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
         vp_list_append(&conn->ep->tending, &conn->tend_link);
+    conn->ep->aside = true;
 }
 
 static void wake_later(struct vp_ep *ep, uint64_t when)

@@ -337,6 +337,7 @@ bool vp_ep_arm(struct prov_ep *base)
     ep->stash_send = n > 0 ? n : 0;
     n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH / 2, ep->stash + ep->stash_send);
     ep->stash_recv = n > 0 ? n : 0;
+    ep->aside = true;
     return ep->stash_send || ep->stash_recv || __atomic_load_n(&ep->pending, __ATOMIC_ACQUIRE);
 }
 

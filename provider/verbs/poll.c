@@ -198,17 +198,14 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
 /* The caller waits for a completion more often than for anything else that could be there when
  * there is one. So one that is there is enough for a poll, unless that was so the last few times.
  */
-static inline __attribute__((always_inline)) bool sends_suffice(struct vp_ep *ep)
-{
-    enum { IN_A_ROW = 4 };
+enum { SENDS_IN_A_ROW = 8 };
 
+static inline bool sends_suffice(struct vp_ep *ep)
+{
     if (!sends_due(ep))
         return false;
     poll_sends(ep);
-    if (ep->made && ++ep->only_sends < IN_A_ROW && vp_list_empty(&ep->tending))
-        return true;
-    ep->only_sends = 0;
-    return false;
+    return ep->made && ++ep->only_sends < SENDS_IN_A_ROW && vp_list_empty(&ep->tending);
 }
 
 /* What ep_arm() found. */
@@ -267,33 +264,83 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     }
 }
 
-static inline __attribute__((always_inline)) void poll_all(struct vp_ep *ep)
+static inline void poll_queues(struct vp_ep *ep)
 {
-    ep->polling = true;
-    ep->made = 0;
     if (__builtin_expect(ep->batch != NULL, 0))
         vp_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
         take_stash(ep);
-    if (!sends_suffice(ep))
-        poll_both(ep, RECV_ROUNDS);
+    if (sends_suffice(ep))
+        return;
+    poll_both(ep, RECV_ROUNDS);
+    ep->only_sends = 0;
+}
+
+/* The same where a look at the send queue found just `wc`, or NULL: nothing. */
+static inline void poll_arrivals(struct vp_ep *ep, const struct ibv_wc *wc)
+{
+    if (wc)
+        handle_send(wc);
+    poll_both(ep, RECV_ROUNDS);
+    ep->only_sends = 0;
+}
+
+static int __attribute__((noinline, hot))
+poll_all(struct vp_ep *ep, bool looked, const struct ibv_wc *wc)
+{
+    ep->polling = true;
+    ep->made = 0;
+    if (looked)
+        poll_arrivals(ep, wc);
+    else
+        poll_queues(ep);
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
     if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
         vp_tend_all(ep);
+    ep->aside = ep->batch || ep->stash_send || ep->stash_recv || !vp_list_empty(&ep->tending);
     ep->polling = false;
+    return ep->made;
 }
 
+/* The usual completion: the one that was waited for, of the oldest request of its connection. */
+static inline bool is_usual(const struct ibv_wc *wc)
+{
+    const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc->wr_id;
+    const struct vp_conn *conn = op->conn;
+
+    return (wc->status | (conn->reports ^ 1) | ((op->slot ^ conn->tail) & conn->sq_mask) | op->tag |
+            conn->closed) == 0;
+}
+
+/* Short where one report is due and there, and nothing else is known of. */
 __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
+    struct ibv_wc wc;
 
-    poll_all(ep);
-    return ep->made;
+    if (((ep->reports ^ 1) | ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0 ||
+        ep->only_sends >= SENDS_IN_A_ROW)
+        return poll_all(ep, false, NULL);
+    if (ibv_poll_cq(ep->send_cq, 1, &wc) != 1)
+        return poll_all(ep, true, NULL);
+    if (__builtin_expect(!is_usual(&wc), 0))
+        return poll_all(ep, true, &wc);
+    const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc.wr_id;
+    struct vp_conn *conn = op->conn;
+    ep->only_sends++;
+    ep->reports = conn->reports = 0;
+    conn->completed_to = ++conn->tail;
+    ep->room++;
+    ep->retired++;
+    ep->polling = true;
+    ep->cb.done(conn->ctx, op->cookie, PROV_OK);
+    ep->polling = false;
+    return 1;
 }
 
 /* For ep_close(): every connection is closed, so nothing calls back. */
 void vp_poll_quietly(struct vp_ep *ep)
 {
-    poll_all(ep);
+    poll_all(ep, false, NULL);
 }

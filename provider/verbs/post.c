@@ -142,6 +142,7 @@ static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
             return;
         }
         ep->batch = conn;
+        ep->aside = true;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
     }
@@ -167,7 +168,7 @@ ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32
 /* Is the request in the place taken last to be reported soon, or is it time for a report? */
 ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
-    if (!soon && conn->head != conn->signal_due)
+    if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
         return 0;
     vp_expect_report(conn);
     return IBV_SEND_SIGNALED;
@@ -336,8 +337,8 @@ ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep 
     return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
            __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
-           __builtin_expect(!ep->batch, 1) &&
-           __builtin_expect(!(xfer->flags & (PROV_MORE | PROV_FENCE)), 1);
+           __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & (PROV_MORE | PROV_FENCE))) == 0,
+                            1);
 }
 
 /* Up to the call that says what and where from. */

@@ -315,6 +315,7 @@ struct vp_ep {
     uint32_t reports;     /* the sum over the connections */
     uint32_t vain_polls;  /* polls with nothing to be reported, see sends_due() */
     uint32_t only_sends;  /* polls in a row, see sends_suffice() */
+    bool aside;           /* a batch is open, something is stashed, or somebody to be tended */
     uint32_t max_inline;
     uint32_t max_msg; /* of the port */
     uint32_t sq_depth;
