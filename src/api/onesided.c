@@ -156,9 +156,20 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *
 }
 
 /* What a put or a get may say that is posted without a descriptor. */
-#define SHORT_FLAGS                                                                                \
+#define SHORT_PUT                                                                                  \
     (KNOWN_FLAGS & ~(UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |          \
                      UTOFU_ONESIDED_FLAG_SPS(0xful)))
+#define SHORT_GET (SHORT_PUT & ~UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)
+
+/* Anything in the arguments that takes a look: one question for all. Both limits are masks. */
+ALWAYS_INLINE bool is_short(size_t length, uint64_t edata, unsigned long flags,
+                            unsigned long usual_flags)
+{
+    _Static_assert((UT_MAX_PUTGET & (UT_MAX_PUTGET + 1)) == 0, "a mask");
+    _Static_assert((UT_MAX_EDATA & (UT_MAX_EDATA + 1)) == 0, "a mask");
+    return likely(((flags & ~usual_flags) | (length & ~(size_t)UT_MAX_PUTGET) |
+                   (edata & ~(uint64_t)UT_MAX_EDATA)) == 0);
+}
 
 /* The usual one. False: nothing was done, start() does it or says what is wrong. */
 ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct request *r, void *cbdata)
@@ -171,19 +182,13 @@ ALWAYS_INLINE bool transfer_at_once(utofu_vcq_hdl_t vcq_hdl, const struct reques
                             .edata = (uint8_t)r->edata,
                             .cbdata = cbdata};
 
-    if (unlikely(r->flags & ~SHORT_FLAGS))
-        return false;
-    __asm__(""); /* GCC would look at two at once, which takes longer */
-    if (unlikely(r->length > UT_MAX_PUTGET))
-        return false;
-    if (unlikely(r->edata > UT_MAX_EDATA))
+    if (!is_short(r->length, r->edata, r->flags, r->kind == UT_DESC_GET ? SHORT_GET : SHORT_PUT))
         return false;
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
     bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
-                (likely(r->rmt_vcq_id == vcq->last_id) || ut_vcq_id_check(r->rmt_vcq_id)) &&
-                ut_transfer_at_once(vcq, r->kind, &t);
+                ut_transfer_at_once(vcq, ut_link_if_any(vcq, r->rmt_vcq_id), r->kind, &t);
     vcq->poll_count++;
     ut_vcq_leave(vcq);
     return done;
@@ -276,21 +281,18 @@ ALWAYS_INLINE int start_transfer(utofu_vcq_hdl_t vcq_hdl, const struct request *
         vcq_hdl, r->rmt_vcq_id, r->lcl_stadd, r->rmt_stadd, r->length, r->edata, r->flags, cbdata);
 }
 
-#define WORD_FLAGS (SHORT_FLAGS & ~UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)
-
 /* A word that this CPU moves itself. False: nothing was done. */
 ALWAYS_INLINE bool word_at_once(utofu_vcq_hdl_t vcq_hdl, bool get, utofu_vcq_id_t rmt_vcq_id,
                                 utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, uint64_t edata,
                                 unsigned long flags, void *cbdata)
 {
-    if (unlikely((flags & ~WORD_FLAGS) || edata > UT_MAX_EDATA))
+    if (!is_short(UT_WORD, edata, flags, SHORT_GET))
         return false;
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
     bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
-                (likely(rmt_vcq_id == vcq->last_id) || ut_vcq_id_check(rmt_vcq_id)) &&
-                ut_word_move(vcq, ut_link_to(vcq, rmt_vcq_id), get, lcl_stadd, rmt_stadd,
+                ut_word_move(vcq, ut_link_if_any(vcq, rmt_vcq_id), get, lcl_stadd, rmt_stadd,
                              (uint8_t)edata, ut_desc_flags(flags), cbdata);
     vcq->poll_count++;
     ut_vcq_leave(vcq);

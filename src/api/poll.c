@@ -84,17 +84,35 @@ __attribute__((hot)) int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long 
 }
 UT_PUBLIC_HOT(utofu_poll_tcq);
 
-static int __attribute__((noinline, hot))
-look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+static int __attribute__((noinline))
+look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
 
-    vcq->poll_count++;
     if (ut_engine_progress(vcq))
         rc = ut_mrq_pop(vcq, notice);
     if (rc == UTOFU_ERR_NOT_FOUND)
         return leave_empty(vcq);
     vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+/* What comes first is handed over without the way through the MRQ, unless somebody watches that. */
+static int __attribute__((noinline, hot))
+look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+{
+    vcq->poll_count++;
+    if (__builtin_expect(vcq->long_way, 0))
+        return look_for_mrq_in_ring(vcq, notice);
+    vcq->taker = notice;
+    ut_engine_progress(vcq);
+    if (vcq->taker) {
+        vcq->taker = NULL;
+        return leave_empty(vcq);
+    }
+    vcq->idle_polls = 0;
+    int rc = ut_mrq_taken(notice);
     ut_vcq_leave(vcq);
     return rc;
 }

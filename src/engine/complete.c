@@ -253,16 +253,15 @@ __attribute__((hot)) void ut_engine_streak(void *ctx, uint64_t cookie)
         ut_engine_pump(link);
 }
 
-/* The usual put or get: the oldest of its link, handed over as one request, nobody watches it. */
-static inline bool is_usual(const struct ut_link *link, uint32_t number)
+/* The usual put or get: it went the short way, and there is room for its notice. */
+static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    const struct ut_vcq *vcq = link->vcq;
-    const struct ut_slot *slot = &vcq->toq[number];
-    const struct ut_slot posted = {.stage = 1, .pending = 1}, either = {.tcq_ready = true};
+    const struct ut_slot posted = {.stage = 1, .pending = 1, .plain = true},
+                         either = {.tcq_ready = true};
 
-    return link->first == number && (slot->as_new[2] & ~either.as_new[2]) == posted.as_new[2] &&
-           slot->state == UT_SLOT_POSTED && slot->desc.kind != UT_DESC_ARMW &&
-           !(slot->desc.flags & UT_DESC_WATCHED) && ut_mrq_is_at_ease(vcq);
+    return (((slot->as_new[2] & ~either.as_new[2]) ^ posted.as_new[2]) |
+            (slot->state ^ (uint64_t)UT_SLOT_POSTED)) == 0 &&
+           ut_mrq_is_at_ease(vcq);
 }
 
 /* Others waited for its end. */
@@ -284,17 +283,15 @@ static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
     link->first = next;
     if (next == UT_NO_SLOT)
         link->append = &link->first;
-    if (slot->desc.kind == UT_DESC_GET)
-        link->reads_out--;
+    link->reads_out -= slot->desc.kind == UT_DESC_GET;
     if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
         ut_mrq_write(vcq, 0, ut_engine_told(link, slot));
         link->told_ended++;
     }
     slot->tcq_ready = true;
     slot->state = UT_SLOT_RETIRED;
-    if (__builtin_expect(link->early_first != NULL, 0) ||
-        __builtin_expect(link->to_post != UT_NO_SLOT, 0) ||
-        (next != UT_NO_SLOT && vcq->toq[next].state == UT_SLOT_DONE))
+    bool waited = ((uintptr_t)link->early_first | (link->to_post ^ (uint32_t)UT_NO_SLOT)) != 0;
+    if (__builtin_expect(waited, 0) || (next != UT_NO_SLOT && vcq->toq[next].state == UT_SLOT_DONE))
         end_others(link);
 }
 
@@ -320,11 +317,13 @@ unusual_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
 __attribute__((hot)) void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
     struct ut_link *link = ctx;
-    uint32_t number = (uint32_t)(cookie >> 3);
 
-    if (__builtin_expect((cookie & 7) == UT_COOKIE_SLOT && status == PROV_OK, 1) &&
-        __builtin_expect(is_usual(link, number), 1))
-        usual_done(link, &link->vcq->toq[number]);
-    else
-        unusual_done(link, cookie, status);
+    if (__builtin_expect((status | (cookie ^ ut_cookie(UT_COOKIE_SLOT, link->first))) == 0, 1)) {
+        struct ut_slot *slot = &link->vcq->toq[link->first]; /* the oldest of its link */
+        if (__builtin_expect(is_usual(link->vcq, slot), 1)) {
+            usual_done(link, slot);
+            return;
+        }
+    }
+    unusual_done(link, cookie, status);
 }

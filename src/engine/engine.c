@@ -31,8 +31,10 @@ static bool transfer_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
                             .edata = d->edata,
                             .cbdata = slot->cbdata};
 
-    return d->kind == UT_DESC_PUT ? ut_transfer_at_once(vcq, UT_DESC_PUT, &t)
-                                  : ut_transfer_at_once(vcq, UT_DESC_GET, &t);
+    struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
+    if (d->kind == UT_DESC_PUT)
+        return ut_transfer_at_once(vcq, link, UT_DESC_PUT, &t);
+    return !ut_slot_wants_remote_notice(slot) && ut_transfer_at_once(vcq, link, UT_DESC_GET, &t);
 }
 
 static void start(struct ut_vcq *vcq, struct ut_slot *slot)

@@ -54,7 +54,7 @@ void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot 
  * are, and nobody watches. */
 static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
 {
-    return vcq->toq_tail == vcq->toq_exec && !vcq->long_way;
+    return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->long_way) == 0;
 }
 
 /* A put with this SPS arrived (session mode). */
@@ -64,12 +64,13 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 int ut_engine_progress_rest(struct ut_vcq *vcq);
 static inline bool ut_engine_progress(struct ut_vcq *vcq)
 {
+    unsigned int i = 0;
     int events = 0;
 
-    for (unsigned int i = 0; i < vcq->num_eps; i++)
+    do
         events += vcq->eps[i].ops->ep_poll(vcq->eps[i].ep);
-    if (__builtin_expect(vcq->waiting || vcq->ident.tni == UT_TNI_INTERNAL, 0) ||
-        __builtin_expect(!ut_progress_has_thread(), 0))
+    while (++i < vcq->num_eps);
+    if (__builtin_expect(vcq->waiting || vcq->more_to_do, 0))
         events += ut_engine_progress_rest(vcq);
     return events > 0;
 }

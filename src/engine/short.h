@@ -8,6 +8,7 @@
 #define UT_ENGINE_SHORT_H
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,41 +93,39 @@ struct ut_transfer {
 UT_SHORT void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool streak)
 {
     const struct ut_slot posted = {
-        .stage = 1, .pending = 1, .tcq_ready = tcq_ready, .streak = streak};
+        .stage = 1, .pending = 1, .tcq_ready = tcq_ready, .plain = true, .streak = streak};
 
     slot->as_new[2] = posted.as_new[2];
     slot->as_new[3] = posted.as_new[3];
     slot->state = UT_SLOT_POSTED;
 }
 
-/* Submits and starts a put or get with the slot behind the tail of the TOQ, which becomes its
- * descriptor, where ut_engine_starts_at_once(). False: nothing was done, and the descriptor, if the
- * slot held it already, is the same. The order of things keeps what lives in registers little, and
- * what has to be kept over the call of the provider least. */
-UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, enum ut_desc_kind kind,
+/* Submits and starts a put, or a get without a remote notice, with the slot behind the tail of the
+ * TOQ, which becomes its descriptor, where ut_engine_starts_at_once(). False: nothing was done, and
+ * the descriptor, if the slot held it already, is the same. The order of things keeps what lives in
+ * registers little, and what has to be kept over the call of the provider least. */
+UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, struct ut_link *link, enum ut_desc_kind kind,
                                   const struct ut_transfer *t)
 {
-    struct ut_link *link = ut_link_to(vcq, t->rmt_vcq_id);
     bool get = kind == UT_DESC_GET;
     bool told = t->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
-    bool notice = t->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+    bool notice = !get && (t->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     unsigned int sps = t->word_flags >> 24 & 0xf;
     struct prov_xfer x;
-    uint64_t local;
 
-    if (__builtin_expect(!link || !ut_link_is_clear(link), 0))
+    if (__builtin_expect(!ut_link_is_clear(link), 0))
         return false;
     if (__builtin_expect(link->any_out != 0, 0) &&
         (link->armw_out || (t->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)))
         return false;
     const struct ut_stag_table *stags = vcq->stags;
-    if (!ut_stadd_range_find(&stags->hot, t->lcl_stadd, t->length, &local) ||
-        (get && (notice || !stags->hot_local->writable)))
+    uint64_t before = 0;
+    if (!ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, t->lcl_stadd, t->length,
+                             &before) ||
+        !ut_stadd_range_ends(&link->hot, t->rmt_stadd, t->length, &before) || (int64_t)before < 0)
         return false;
-    x.lcl = (uint8_t *)(uintptr_t)local;
-    const struct ut_stag_local *region = stags->hot_local;
-    if (!ut_stadd_range_find(&link->hot, t->rmt_stadd, t->length, &x.rmt))
-        return false;
+    x.lcl = (uint8_t *)(uintptr_t)ut_stadd_range_at(&stags->hot, t->lcl_stadd);
+    x.rmt = ut_stadd_range_at(&link->hot, t->rmt_stadd);
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
     struct ut_slot *slot = &vcq->toq[number];
     struct ut_desc *d = &slot->desc;
@@ -157,7 +156,7 @@ UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, enum ut_desc_kind kind,
         ut_copy_few(d->data, x.lcl, t->length);
     } else {
         d->kind = (uint8_t)kind;
-        x.lkey = region->lkey[link->provider];
+        x.lkey = stags->hot_local->lkey[link->provider];
         d->lcl_stadd = t->lcl_stadd;
         if (t->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
             flags |= PROV_SIGNAL;
@@ -179,18 +178,19 @@ UT_SHORT bool ut_transfer_at_once(struct ut_vcq *vcq, enum ut_desc_kind kind,
     }
     x.flags = flags;
     int rc = (get ? link->ops->read : link->ops->write)(link->conn, &x);
+    if (__builtin_expect((rc & (INT_MIN | PROV_COMPLETE)) == 0, 1)) {
+        vcq->toq_exec = ++vcq->toq_tail;
+        link->reads_out += get;
+        if (!get && d->kind == UT_DESC_PUT && (rc & PROV_SRC_FREE))
+            ut_keep_source(slot, x.lcl);
+        ut_link_append(link, slot, number, told);
+        return true;
+    }
     if (__builtin_expect(rc < 0, 0)) {
         ut_engine_refused(vcq, link, slot, rc);
         return true;
     }
     vcq->toq_exec = ++vcq->toq_tail;
-    if (!(rc & PROV_COMPLETE)) {
-        link->reads_out += get;
-        if (d->kind == UT_DESC_PUT && (rc & PROV_SRC_FREE))
-            ut_keep_source(slot, x.lcl);
-        ut_link_append(link, slot, number, told);
-        return true;
-    }
     slot->tcq_ready = true;
     if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
         if (told)

@@ -21,21 +21,23 @@ UT_INLINE bool ut_word_find(const struct ut_stag_table *stags, const struct ut_l
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, void **local,
                             void **remote)
 {
-    uint64_t here, there;
+    uint64_t before = 0;
 
-    if (!link || !link->view || link->state != UT_LINK_UP || link->first != UT_NO_SLOT ||
-        link->msg_to_post)
+    if ((link->state ^ (uint32_t)UT_LINK_UP) | (link->first ^ (uint32_t)UT_NO_SLOT) |
+        (uintptr_t)link->msg_to_post)
         return false;
-    if (!ut_stadd_range_find(&stags->hot, lcl_stadd, UT_WORD, &here) ||
-        (get && !stags->hot_local->writable) ||
-        !ut_stadd_range_find(&link->hot, rmt_stadd, UT_WORD, &there))
+    if (!ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, lcl_stadd, UT_WORD,
+                             &before) ||
+        !ut_stadd_range_ends(&link->hot, rmt_stadd, UT_WORD, &before) || (int64_t)before < 0 ||
+        !link->view)
         return false;
-    *local = (void *)(uintptr_t)here;
-    *remote = prov_view_at(link->view, link->hot_rkey, there, UT_WORD);
+    *local = (void *)(uintptr_t)ut_stadd_range_at(&stags->hot, lcl_stadd);
+    *remote = prov_view_at(link->view, link->hot_rkey, ut_stadd_range_at(&link->hot, rmt_stadd),
+                           UT_WORD);
     return *remote && prov_is_word(get ? *local : *remote, UT_WORD);
 }
 
-/* With the slot behind the tail of the TOQ, where ut_engine_starts_at_once(). `link` may be NULL.
+/* With the slot behind the tail of the TOQ, where ut_engine_starts_at_once().
  * False: nothing was done. */
 UT_INLINE bool ut_word_move(struct ut_vcq *vcq, const struct ut_link *link, bool get,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, uint8_t edata,

@@ -71,6 +71,8 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     return link;
 }
 
+struct ut_link ut_link_none;
+
 static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
 {
     if (vcq->num_buckets == 0)
@@ -724,7 +726,7 @@ static void make_hot(struct ut_link *link, const struct ut_link_stag *e, utofu_s
     if (!(e->info & UT_STAG_WRITABLE))
         return;
     link->hot = (struct ut_stadd_range){
-        .first = stadd - (addr - e->base), .size = e->size, .base = e->base};
+        .first = stadd - (addr - e->base), .size = e->size, .delta = addr - stadd};
     link->hot_rkey = e->rkey;
 }
 

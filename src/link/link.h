@@ -61,18 +61,18 @@ struct ut_link_early {
 struct ut_link {
     struct ut_vcq *vcq;
     utofu_vcq_id_t peer; /* canonical */
-    uint64_t key;
+    const struct prov_view *view; /* of the connection that is up; NULL: the provider has none */
     uint8_t state;
+    uint8_t provider;
     bool passive; /* the accepting half of a connection to oneself */
     bool was_up;
     bool in_waiting;
-    uint8_t provider;
+    bool nudged; /* an empty write is on its way, that will report what is before it */
     uint8_t peer_cmp;
     uint8_t peer_tni;
     uint32_t keep_source; /* of puts up to this size our copy is the source: see short.h */
     struct prov_conn *conn;
     const struct prov_ops *ops;
-    const struct prov_view *view; /* of the connection that is up; NULL: the provider has none */
 
     /* TOQ entries on the link, oldest first, by slot number */
     uint32_t first, to_post;
@@ -84,7 +84,33 @@ struct ut_link {
         };
         uint64_t any_out;
     };
-    bool nudged; /* an empty write is on its way, that will report what is before it */
+
+    struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
+    struct ut_link_msg *msg_to_post;
+
+    /* of the peer's STags, the writable one found last */
+    struct ut_stadd_range hot;
+    uint32_t hot_rkey;
+
+    uint32_t told_begun, told_ended; /* communications with a local notice */
+    struct ut_link_early *early_first, **early_last;
+
+    /* repeated remote STADDs are announced once and then named by a number */
+    utofu_stadd_t *tx_announced;
+    utofu_stadd_t *rx_announced;
+    uint64_t tx_number, rx_number; /* messages and immediates so far */
+    uint64_t peer_session;
+    uint64_t key;
+    uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
+    struct ut_watch_peer *watch;  /* of a watched VCQ, from the first use on */
+
+    struct ut_link_msg *msg_spare; /* places for small ones, as many as num_spare says */
+    uint32_t num_spare;
+
+    uint64_t deadline_ms, retry_ms;
+    uint32_t backoff_ms;
+
+    struct ut_link *hash_next, *all_next, *waiting_next;
 
     /* the peer's STag table */
     uint64_t dir_addr;
@@ -93,30 +119,10 @@ struct ut_link {
     bool reading_dir;
     uint32_t scratch; /* where it lands: index into the VCQ's scratch memory, plus 1 */
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
-    /* the writable one found last */
-    struct ut_stadd_range hot;
-    uint32_t hot_rkey;
-
-    /* repeated remote STADDs are announced once and then named by a number */
-    utofu_stadd_t *tx_announced;
-    utofu_stadd_t *rx_announced;
-    uint64_t tx_number, rx_number;   /* messages and immediates so far */
-    uint32_t told_begun, told_ended; /* communications with a local notice */
-    struct ut_link_early *early_first, **early_last;
-    uint64_t peer_session;
-    uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
-    struct ut_watch_peer *watch;  /* of a watched VCQ, from the first use on */
-
-    struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
-    struct ut_link_msg *msg_to_post;
-    struct ut_link_msg *msg_spare; /* places for small ones, as many as num_spare says */
-    uint32_t num_spare;
-
-    uint64_t deadline_ms, retry_ms;
-    uint32_t backoff_ms;
-
-    struct ut_link *hash_next, *all_next, *waiting_next;
 };
+
+/* What a VCQ has found last before it found any: to nobody, and never up. */
+extern struct ut_link ut_link_none;
 
 /* The link to a remote VCQ, made if need be. NULL: no memory, or no VCQ can have this id. */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
@@ -125,6 +131,17 @@ static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_
     if (__builtin_expect(rmt_vcq_id == vcq->last_id, 1))
         return vcq->last_link;
     return ut_link_get(vcq, rmt_vcq_id);
+}
+
+/* The same for an id that may be none, where only a connection that is up is of use. */
+static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
+{
+    struct ut_link *link;
+
+    if (__builtin_expect(rmt_vcq_id == vcq->last_id, 1))
+        return vcq->last_link;
+    link = ut_vcq_id_check(rmt_vcq_id) ? ut_link_get(vcq, rmt_vcq_id) : NULL;
+    return link ? link : &ut_link_none;
 }
 
 /* Starts connecting if the link is idle. */
@@ -161,7 +178,8 @@ static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uin
 /* Connected, and nothing on it waits to be posted. */
 static inline bool ut_link_is_clear(const struct ut_link *link)
 {
-    return link->state == UT_LINK_UP && link->to_post == UT_NO_SLOT && !link->msg_to_post;
+    return ((link->state ^ (uint32_t)UT_LINK_UP) | (link->to_post ^ (uint32_t)UT_NO_SLOT) |
+            (uintptr_t)link->msg_to_post) == 0;
 }
 
 /* The first of those on the link has ended. */

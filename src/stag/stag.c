@@ -409,7 +409,10 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
     if (write && !l->writable)
         return UT_STAG_BAD_ACCESS;
     t->hot = (struct ut_stadd_range){
-        .first = stadd - at, .size = l->size, .base = (uintptr_t)l->base};
+        .first = stadd - at, .size = l->size, .delta = (uintptr_t)l->base - (stadd - at)};
+    t->hot_writable = t->hot;
+    if (!l->writable)
+        t->hot_writable.size = 0;
     t->hot_local = l;
     *out = l;
     *addr = l->base + at;
@@ -490,7 +493,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     if (--l->count > 0)
         return 0;
     struct ut_region *region = l->region;
-    t->hot.size = 0;
+    t->hot.size = t->hot_writable.size = 0;
     if (index >= UT_STAG_CHUNK) {
         uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
         while (*at != index)

@@ -62,22 +62,41 @@ struct ut_stag_local {
 struct ut_stadd_range {
     utofu_stadd_t first;
     uint64_t size; /* 0: none */
-    uint64_t base; /* the address of the first */
+    uint64_t delta; /* from an STADD to its address */
 };
 
-static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu_stadd_t stadd,
-                                       uint64_t length, uint64_t *addr)
+/* Is the last of `length` bytes from `stadd` on, or of none the first, in the range? Then all are
+ * if the sign bit of what `before` became is clear, which several questions share. */
+static inline bool ut_stadd_range_ends(const struct ut_stadd_range *range, utofu_stadd_t stadd,
+                                       uint64_t length, uint64_t *before)
 {
     uint64_t at = stadd - range->first;
 
     __asm__("" : "+r"(at)); /* is not to be calculated anew, with the first in a register */
-    if (__builtin_expect(at >= range->size || length > range->size - at, 0))
-        return false;
-    *addr = range->base + at;
-    return true;
+    *before |= at;
+    return __builtin_expect(at + (length - (length != 0)) < range->size, 1);
+}
+
+static inline uint64_t ut_stadd_range_at(const struct ut_stadd_range *range, utofu_stadd_t stadd)
+{
+    return stadd + range->delta;
+}
+
+static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu_stadd_t stadd,
+                                       uint64_t length, uint64_t *addr)
+{
+    uint64_t before = 0;
+
+    *addr = ut_stadd_range_at(range, stadd);
+    return ut_stadd_range_ends(range, stadd, length, &before) && (int64_t)before >= 0;
 }
 
 struct ut_stag_table {
+    /* the region found last: most communications use the same one again */
+    struct ut_stadd_range hot;
+    struct ut_stadd_range hot_writable; /* the same if it is, else none */
+    struct ut_stag_local *hot_local;
+
     struct ut_stag_dir *dir;
     struct ut_region *dir_region;
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
@@ -89,9 +108,6 @@ struct ut_stag_table {
     uint32_t num_made;                        /* dynamic STags that were ever used */
     unsigned int tni;
     unsigned int cmp;
-    /* the region found last: most communications use the same one again */
-    struct ut_stadd_range hot;
-    struct ut_stag_local *hot_local;
 };
 
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);

@@ -13,9 +13,15 @@ struct ut_lock {
     uint32_t held;
 };
 
+/* 0: the caller holds it now; 1: somebody else does. */
+static inline uint32_t ut_lock_grab(struct ut_lock *lock)
+{
+    return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE);
+}
+
 static inline bool ut_trylock(struct ut_lock *lock)
 {
-    return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) == 0;
+    return ut_lock_grab(lock) == 0;
 }
 
 /* The rest of ut_lock(), out of the way of its callers' registers. */

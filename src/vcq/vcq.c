@@ -253,6 +253,8 @@ static int make(const struct ut_process *process, struct ut_vcq *v, const struct
     v->tni = (uint16_t)tni;
     v->flags = flags;
     v->long_way = flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+    v->last_link = &ut_link_none;
+    v->more_to_do = ident->tni == UT_TNI_INTERNAL || !ut_progress_has_thread();
     if (getrandom(&v->session_number, sizeof(v->session_number), 0) < 0)
         v->session_number = process->session + (uintptr_t)v;
     int rc = ut_stag_table_create(tni, ident->cmp, &v->stags);

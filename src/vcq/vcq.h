@@ -50,9 +50,10 @@ struct ut_slot {
             uint8_t stage;       /* how much of it is posted: see engine */
             uint8_t pending;     /* done() calls that are still to come */
             bool tcq_ready;      /* its TCQ entry is written */
+            bool plain : 1;      /* a put or get that went the short way: one request */
+            bool streak : 1;     /* posted with PROV_STREAK, and nothing told of it since */
             bool fresh;          /* the remote STag entry was read anew for it */
             bool applied;        /* ARMW: executed; at most its notice is to be sent */
-            bool streak;         /* posted with PROV_STREAK, and nothing told of it since */
             uint8_t retries;
             uint8_t unused[5];
         };
@@ -74,9 +75,12 @@ struct ut_vcq {
     uint32_t mrq_alarm;  /* with so many entries in use the next one is looked at: no room, or more
                           * than ever of a watched VCQ */
     struct utofu_mrq_notice *mrq;
+    struct utofu_mrq_notice *taker; /* where a poll that found the MRQ empty wants the next entry */
     utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
-    struct ut_link *last_link; /* the link found last */
+    struct ut_link *last_link; /* the link found last; never NULL */
     bool long_way;             /* session mode, or watched */
+    bool more_to_do;           /* the library's own, or no background thread: there is more to do
+                                * than polling the endpoints */
     unsigned int num_eps;
     uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
     struct {
@@ -162,10 +166,13 @@ static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
 
-    if (__builtin_expect(!vcq || !ut_trylock(&vcq->lock), 0))
+    if (__builtin_expect(!vcq, 0))
         return NULL;
-    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
-        ut_unlock(&vcq->lock);
+    uint32_t held = ut_lock_grab(&vcq->lock);
+    if (__builtin_expect((held | (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) ^ handle)) != 0,
+                         0)) {
+        if (!held)
+            ut_unlock(&vcq->lock);
         return NULL;
     }
     return vcq;
@@ -202,14 +209,19 @@ static inline bool ut_mrq_is_at_ease(const struct ut_vcq *vcq)
     return vcq->mrq_tail - vcq->mrq_head < vcq->mrq_alarm;
 }
 
-/* Writes an MRQ entry where it is at ease. All is written, and read later, in whole words: a load
- * that spans two stores would have to wait for them to leave the CPU. */
+/* Writes an MRQ entry where it is at ease, or hands it to the poll that waits for it. All is
+ * written, and read later, in whole words: a load that spans two stores would have to wait for them
+ * to leave the CPU. */
 static inline __attribute__((always_inline)) void ut_mrq_write(struct ut_vcq *vcq, int rc,
                                                                const struct utofu_mrq_notice v)
 {
-    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
+    struct utofu_mrq_notice *n = vcq->taker;
     const uint64_t type = htole64(v.notice_type); /* and the padding behind it */
 
+    if (n)
+        vcq->taker = NULL;
+    else
+        n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
     memcpy(n, &type, sizeof(type));
     n->vcq_id = v.vcq_id;
     n->edata = v.edata;
@@ -225,6 +237,15 @@ static inline __attribute__((always_inline)) void ut_mrq_push(struct ut_vcq *vcq
     if (__builtin_expect(!ut_mrq_is_at_ease(vcq), 0))
         ut_mrq_alarm(vcq);
     ut_mrq_write(vcq, rc, v);
+}
+
+/* The return code of the entry that was handed to vcq->taker. */
+static inline int ut_mrq_taken(struct utofu_mrq_notice *notice)
+{
+    int rc = (int)(int64_t)notice->reserved[0];
+
+    notice->reserved[0] = notice->reserved[1] = 0;
+    return rc;
 }
 
 /* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. The one behind the last of all is
