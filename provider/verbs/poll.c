@@ -9,7 +9,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4 };
+enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
 /* The same as vp_retire(), for the usual one: the oldest of the connection, and the core's. */
 static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
@@ -171,15 +171,6 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     }
 }
 
-/* Only errors come where no report is asked for: nothing that an arrival could be the answer to.
- * For them a look now and then will do. */
-static inline bool sends_due(struct vp_ep *ep)
-{
-    enum { LOOK_EVERY = 16 };
-
-    return ep->reports > 0 || !vp_list_empty(&ep->tending) || ++ep->vain_polls % LOOK_EVERY == 0;
-}
-
 /* What arrived, and before it what was completed by then. */
 static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
@@ -198,12 +189,8 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
 /* The caller waits for a completion more often than for anything else that could be there when
  * there is one. So one that is there is enough for a poll, unless that was so the last few times.
  */
-enum { SENDS_IN_A_ROW = 8 };
-
 static inline bool sends_suffice(struct vp_ep *ep)
 {
-    if (!sends_due(ep))
-        return false;
     poll_sends(ep);
     return ep->made && ++ep->only_sends < SENDS_IN_A_ROW && vp_list_empty(&ep->tending);
 }
@@ -276,29 +263,41 @@ static inline void poll_queues(struct vp_ep *ep)
     ep->only_sends = 0;
 }
 
-/* The same where a look at the send queue found just `wc`, or NULL: nothing. */
-static inline void poll_arrivals(struct vp_ep *ep, const struct ibv_wc *wc)
+static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
 {
-    if (wc)
-        handle_send(wc);
-    poll_both(ep, RECV_ROUNDS);
-    ep->only_sends = 0;
-}
-
-static int __attribute__((noinline, hot))
-poll_all(struct vp_ep *ep, bool looked, const struct ibv_wc *wc)
-{
-    ep->polling = true;
-    ep->made = 0;
-    if (looked)
-        poll_arrivals(ep, wc);
-    else
-        poll_queues(ep);
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
     if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
         vp_tend_all(ep);
     ep->aside = ep->batch || ep->stash_send || ep->stash_recv || !vp_list_empty(&ep->tending);
+    ep->polling = false;
+    return ep->made;
+}
+
+/* `wc`: already taken from the send queue, the only one there; or NULL. */
+static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struct ibv_wc *wc)
+{
+    ep->polling = true;
+    ep->made = 0;
+    if (wc) {
+        handle_send(wc);
+        poll_both(ep, RECV_ROUNDS);
+        ep->only_sends = 0;
+    } else {
+        poll_queues(ep);
+    }
+    return finish_poll(ep);
+}
+
+/* Where no report is due, or is there yet. */
+static int __attribute__((noinline, hot)) poll_arrivals(struct vp_ep *ep)
+{
+    ep->polling = true;
+    ep->made = 0;
+    poll_both(ep, RECV_ROUNDS);
+    ep->only_sends = 0;
+    if (__builtin_expect(ep->aside, 0)) /* now */
+        return finish_poll(ep);
     ep->polling = false;
     return ep->made;
 }
@@ -313,19 +312,23 @@ static inline bool is_usual(const struct ibv_wc *wc)
             conn->closed) == 0;
 }
 
-/* Short where one report is due and there, and nothing else is known of. */
+/* Short where one report is due and there, or something arrived, and nothing else is known of. */
 __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
     struct ibv_wc wc;
 
-    if (((ep->reports ^ 1) | ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0 ||
-        ep->only_sends >= SENDS_IN_A_ROW)
-        return poll_all(ep, false, NULL);
+    if ((ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
+        return poll_all(ep, NULL);
+    /* only errors come then: nothing that an arrival could be the answer to, and soon enough so */
+    if (ep->reports == 0 && ++ep->vain_polls % LOOK_EVERY != 0)
+        return poll_arrivals(ep);
+    if (ep->reports != 1 || ep->only_sends >= SENDS_IN_A_ROW)
+        return poll_all(ep, NULL);
     if (ibv_poll_cq(ep->send_cq, 1, &wc) != 1)
-        return poll_all(ep, true, NULL);
+        return poll_arrivals(ep);
     if (__builtin_expect(!is_usual(&wc), 0))
-        return poll_all(ep, true, &wc);
+        return poll_all(ep, &wc);
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc.wr_id;
     struct vp_conn *conn = op->conn;
     ep->only_sends++;
@@ -342,5 +345,5 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 /* For ep_close(): every connection is closed, so nothing calls back. */
 void vp_poll_quietly(struct vp_ep *ep)
 {
-    poll_all(ep, false, NULL);
+    poll_all(ep, NULL);
 }

@@ -313,8 +313,8 @@ struct vp_ep {
     uint32_t room_signal; /* below this everything is signalled */
     uint32_t signal_every;
     uint32_t reports;     /* the sum over the connections */
-    uint32_t vain_polls;  /* polls with nothing to be reported, see sends_due() */
-    uint32_t only_sends;  /* polls in a row, see sends_suffice() */
+    uint32_t vain_polls;  /* polls with nothing to be reported, see vp_ep_poll() */
+    uint32_t only_sends;  /* polls in a row, see sends_suffice() and vp_ep_poll() */
     bool aside;           /* a batch is open, something is stashed, or somebody to be tended */
     uint32_t max_inline;
     uint32_t max_msg; /* of the port */

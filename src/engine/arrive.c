@@ -101,6 +101,11 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
         ut_engine_pump(link); /* STRONG_ORDER may wait for it */
 }
 
+static bool is_armw_size(uint32_t size)
+{
+    return size == 4 || size == 8;
+}
+
 static void on_message(void *ctx, const void *data, size_t size)
 {
     struct ut_link *link = ctx;
@@ -111,7 +116,7 @@ static void on_message(void *ctx, const void *data, size_t size)
         (head->type == UT_MSG_NOTICE || head->type == UT_MSG_ARMW_NOTICE)) {
         take_notice(link, data);
     } else if (size >= sizeof(struct ut_msg_armw) && head->type == UT_MSG_ARMW &&
-               (((const struct ut_msg_armw *)data)->size | 12) == 12) {
+               is_armw_size(((const struct ut_msg_armw *)data)->size)) {
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
         take_armw_reply(link, data);

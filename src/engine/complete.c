@@ -253,11 +253,11 @@ __attribute__((hot)) void ut_engine_streak(void *ctx, uint64_t cookie)
         ut_engine_pump(link);
 }
 
-/* The usual put or get: it went the short way, and there is room for its notice. */
+/* The usual put or get: one request, which nobody watches, and there is room for its notice. */
 static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    const struct ut_slot posted = {.stage = 1, .pending = 1, .plain = true},
-                         either = {.tcq_ready = true};
+    const struct ut_slot posted = {.stage = 1, .pending = 1},
+                         either = {.tcq_ready = true, .streak = true};
 
     return (((slot->as_new[2] & ~either.as_new[2]) ^ posted.as_new[2]) |
             (slot->state ^ (uint64_t)UT_SLOT_POSTED)) == 0 &&

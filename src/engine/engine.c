@@ -110,6 +110,7 @@ static void start_due(struct ut_vcq *vcq)
 static inline void enter_toq(struct ut_slot *slot)
 {
     memset(slot->as_new, 0, sizeof(slot->as_new));
+    slot->apart = slot->desc.kind == UT_DESC_ARMW;
     slot->state = UT_SLOT_SUBMITTED;
 }
 
@@ -257,9 +258,9 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
 
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 {
-    enum { MOST_LOOKS = 8 };
+    enum { MOST_LOOKS = 16 };
 
-    /* one look may find completions only */
+    /* a few looks on end may find completions only */
     for (int i = 0; i < MOST_LOOKS && ut_engine_progress(vcq); i++)
         ;
     return vcq->mrq_tail - vcq->mrq_head;

@@ -93,7 +93,7 @@ struct ut_transfer {
 UT_SHORT void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool streak)
 {
     const struct ut_slot posted = {
-        .stage = 1, .pending = 1, .tcq_ready = tcq_ready, .plain = true, .streak = streak};
+        .stage = 1, .pending = 1, .tcq_ready = tcq_ready, .streak = streak};
 
     slot->as_new[2] = posted.as_new[2];
     slot->as_new[3] = posted.as_new[3];

@@ -121,7 +121,7 @@ struct ut_link {
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
 };
 
-/* What a VCQ has found last before it found any: to nobody, and never up. */
+/* In place of a link that there is not: to nobody, and never up. */
 extern struct ut_link ut_link_none;
 
 /* The link to a remote VCQ, made if need be. NULL: no memory, or no VCQ can have this id. */

@@ -66,7 +66,8 @@ struct ut_stadd_range {
 };
 
 /* Is the last of `length` bytes from `stadd` on, or of none the first, in the range? Then all are
- * if the sign bit of what `before` became is clear, which several questions share. */
+ * if the sign bit of what `before` became is clear, which several questions share. No length has
+ * a sign. */
 static inline bool ut_stadd_range_ends(const struct ut_stadd_range *range, utofu_stadd_t stadd,
                                        uint64_t length, uint64_t *before)
 {

@@ -50,7 +50,7 @@ struct ut_slot {
             uint8_t stage;       /* how much of it is posted: see engine */
             uint8_t pending;     /* done() calls that are still to come */
             bool tcq_ready;      /* its TCQ entry is written */
-            bool plain : 1;      /* a put or get that went the short way: one request */
+            bool apart : 1;      /* ARMW, or watched: there is more to its end */
             bool streak : 1;     /* posted with PROV_STREAK, and nothing told of it since */
             bool fresh;          /* the remote STag entry was read anew for it */
             bool applied;        /* ARMW: executed; at most its notice is to be sent */
@@ -77,7 +77,7 @@ struct ut_vcq {
     struct utofu_mrq_notice *mrq;
     struct utofu_mrq_notice *taker; /* where a poll that found the MRQ empty wants the next entry */
     utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
-    struct ut_link *last_link; /* the link found last; never NULL */
+    struct ut_link *last_link; /* the link found last, at first &ut_link_none */
     bool long_way;             /* session mode, or watched */
     bool more_to_do;           /* the library's own, or no background thread: there is more to do
                                 * than polling the endpoints */

@@ -376,6 +376,7 @@ void ut_watch_submit(struct ut_vcq *vcq, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail + i);
         slot->desc.flags |= UT_DESC_WATCHED;
+        slot->apart = true;
         w->ops[slot - vcq->toq] = (struct ut_watch_op){.submitted = now,
                                                        .bytes = ut_desc_length(&slot->desc),
                                                        .kind = kinds[slot->desc.kind],
