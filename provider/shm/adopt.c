@@ -5,7 +5,8 @@
  * again and find the new pages.
  *
  * Between the first and the last of these nothing but the stack and system calls may be used: the
- * range may contain whatever else this process has, and this thread would wait for itself.
+ * range may contain whatever else this process has, and this thread would wait for itself. Only huge
+ * pages are read, while nobody is held but who writes to a page that is there.
  */
 #include "adopt.h"
 
@@ -293,12 +294,13 @@ void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
  * The exchange
  */
 
-/* Also those who make pages that are not there yet; of a file they are always held back. */
-static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool private)
+/* `missing`: also those who make pages that are not there yet; of a file they are always held back.
+ * Can be asked for when the others are held already. */
+static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, bool missing)
 {
     struct uffdio_register r = {.range = {lo, hi - lo},
                                 .mode = UFFDIO_REGISTER_MODE_WP |
-                                        (private ? UFFDIO_REGISTER_MODE_MISSING : 0)};
+                                        (missing ? UFFDIO_REGISTER_MODE_MISSING : 0)};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
     if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
@@ -306,6 +308,29 @@ static bool hold_writers(const struct sp_adopt *a, uint64_t lo, uint64_t hi, boo
     if (ioctl(a->uffd, UFFDIO_WRITEPROTECT, &w) == 0)
         return true;
     ioctl(a->uffd, UFFDIO_UNREGISTER, &r.range);
+    return false;
+}
+
+/* From here on pages may go away, but nobody makes any, and who writes to those that are there
+ * waits. Huge pages are copied before. */
+static bool hold_and_copy_huge(const struct sp_adopt *a, uint64_t lo, uint64_t hi,
+                               struct sp_frames *huge)
+{
+    struct uffdio_range range = {lo, hi - lo};
+    struct uffdio_register r = {.range = range,
+                                .mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING};
+
+    if (!huge->bits)
+        return hold_writers(a, lo, hi, true);
+    if (!hold_writers(a, lo, hi, false))
+        return false;
+    sp_huge_copy_early(huge);
+    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) == 0) {
+        sp_huge_keep(huge); /* before the next line makes all pages look the same */
+        if (hold_writers(a, lo, hi, true))
+            return true;
+    }
+    ioctl(a->uffd, UFFDIO_UNREGISTER, &range);
     return false;
 }
 
@@ -366,6 +391,10 @@ static bool copy_out(const struct sp_adopt *a, uint64_t lo, uint64_t hi,
 
     for (uint64_t at = lo; ok && at < hi;) {
         uint64_t n = (hi - at) / a->page_size;
+        if (sp_huge_is_copied(huge, at)) {
+            at += SP_HUGE;
+            continue;
+        }
         size_t bytes = (n < PAGEMAP ? n : PAGEMAP) * sizeof(entries[0]);
         ssize_t got = pread(fd, entries, bytes, (off_t)(at / a->page_size * sizeof(entries[0])));
         ok = got > 0;
@@ -394,7 +423,7 @@ static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 
     punch(a, lo, hi); /* what a late put of a peer left there */
     sp_huge_make(&huge, a->fd, a->huge);
-    if (hold_writers(a, lo, hi, true)) {
+    if (hold_and_copy_huge(a, lo, hi, &huge)) {
         exchanged =
             copy_out(a, lo, hi, &huge) &&
             map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;

@@ -16,6 +16,7 @@
 struct sp_frames {
     uint64_t first;  /* address of the first */
     uint64_t bits;   /* which of them hold a huge page */
+    uint64_t copied; /* which of these are in the window already */
     uint8_t *window; /* the memfd's, mapped for writing from the first frame on; or NULL */
     uint64_t size;   /* of the window */
 };
@@ -40,7 +41,25 @@ static inline bool sp_huge_at(const struct sp_frames *f, uint64_t frame)
 void sp_huge_make(struct sp_frames *f, int fd, bool asked);
 void sp_huge_close(struct sp_frames *f);
 
-/* Copies a frame to its window. Fails, rather than wait, where a page is not there. */
+/*
+ * Copies the frames to the window as a program would, in half the time that the kernel takes, while
+ * their writers wait; a page that goes away meanwhile is nothing to wait for. Then, when nobody can
+ * make pages any more, sp_huge_keep() tells which of the copies hold: of frames that are still the
+ * same huge pages, whose writers have been waiting all the time.
+ */
+void sp_huge_copy_early(struct sp_frames *f);
+void sp_huge_keep(struct sp_frames *f);
+
+/* Does a frame begin here that is in the window already? */
+static inline bool sp_huge_is_copied(const struct sp_frames *f, uint64_t at)
+{
+    uint64_t n = (at - f->first) / SP_HUGE;
+
+    return at >= f->first && at % SP_HUGE == 0 && n < 64 && (f->copied >> n & 1);
+}
+
+/* Copies a frame to its window, unless it has been. Fails, rather than wait, where a page is not
+ * there. */
 bool sp_huge_copy(const struct sp_frames *f, uint64_t frame);
 
 /* Maps these frames of this process as the huge pages that they are, so that they are seen as such.

@@ -239,6 +239,69 @@ Test(huge, threads_that_write_to_huge_pages_lose_nothing)
     ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, written, NULL);
 }
 
+/* While another thread gives frames back to the system and writes to them anew. */
+enum { PAGES = HUGE / PAGE };
+static uint8_t *dropped_memory;
+static uint64_t model[FRAMES * PAGES], drops;
+
+static size_t count_forgotten(size_t frame)
+{
+    size_t wrong = 0;
+
+    for (size_t i = frame * PAGES; i < (frame + 1) * PAGES; i++)
+        wrong += *(uint64_t *)(void *)(dropped_memory + i * PAGE) != model[i];
+    return wrong;
+}
+
+static void *drop_and_write(void *arg)
+{
+    size_t *wrong = arg;
+    uint64_t value = 0;
+
+    while (!atomic_load(&stop)) {
+        size_t frame = drops++ % FRAMES;
+        *wrong += count_forgotten(frame);
+        madvise(dropped_memory + frame * HUGE, HUGE, MADV_DONTNEED);
+        for (size_t i = frame * PAGES; i < (frame + 1) * PAGES; i++)
+            *(uint64_t *)(void *)(dropped_memory + i * PAGE) = model[i] = ++value;
+    }
+    return NULL;
+}
+
+static void dropped(void *arg)
+{
+    pthread_t thread;
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+    size_t wrong = 0, mapped = 0;
+
+    (void)arg;
+    dropped_memory = huge_pages(SIZE);
+    memset(dropped_memory, 0, SIZE);
+    CHECK_OK(utofu_create_vcq(0, 0, &vcq));
+    CHECK_EQ(pthread_create(&thread, NULL, drop_and_write, &wrong), 0);
+    for (int round = 0; round < 400; round++) {
+        CHECK_OK(utofu_reg_mem(vcq, dropped_memory, SIZE, 0, &stadd));
+        mapped += pages_mapped(dropped_memory, SIZE) > 0; /* not where a page went just then */
+        CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    for (size_t frame = 0; frame < FRAMES; frame++)
+        wrong += count_forgotten(frame);
+    CHECK_EQ(wrong, 0);
+    CHECK(drops > FRAMES);
+    CHECK(mapped > 0 || !pages_can_be_mapped());
+    model[0]++; /* the twin: it would be seen */
+    CHECK_EQ(count_forgotten(0), 1);
+    CHECK_OK(utofu_free_vcq(vcq));
+}
+
+Test(huge, a_thread_that_drops_huge_pages_loses_nothing)
+{
+    ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, dropped, NULL);
+}
+
 /* Memory of hugetlbfs, where the system has any. */
 static void explicit_pages(void *arg)
 {
