@@ -231,11 +231,14 @@ static void a_bad_key_breaks_one_connection_only(void)
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
     WAIT_FOR(&ep, c->up);
     struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey};
+    /* with the lock, or the thread may hear of the break before the last is posted */
+    pthread_mutex_lock(&ep.lock);
     for (uint64_t i = 0; i < 12; i++) {
         x.cookie = i;
         x.rkey = i == 5 ? s->rkey[1] ^ 0x5a5a00 : s->rkey[1];
-        CHECK(vt_write(c, &x) == 0);
+        CHECK(node.prov->ops->write(c->conn, &x) == 0);
     }
+    pthread_mutex_unlock(&ep.lock);
     WAIT_FOR(&ep, c->down);
     CHECK(c->reason == PROV_REASON_BROKEN && c->done == 12 && c->ok == 5);
     for (uint64_t i = 0; i < 12; i++) {
