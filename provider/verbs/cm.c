@@ -171,7 +171,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     conn->answered = true;
     if (conn->phase == VP_REQUESTED) {
         conn->phase = VP_ACCEPTING;
-        vp_list_append(prov->queue.next, &conn->hs_link); /* in front: its origin waits */
+        vp_list_append(&prov->accepts, &conn->hs_link);
     } else {
         /* the origin gave up meanwhile */
         vp_post_event_locked(conn, VP_EV_OVER);
@@ -527,24 +527,22 @@ static void not_busy(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Passive connections stand in front and always go; the others as the window allows. */
+/* Those whose peer waits always go, and first; the others as the window allows. */
 static struct vp_conn *next_queued(struct vp_prov *prov)
 {
     struct vp_conn *conn = NULL;
 
     pthread_mutex_lock(&prov->lock);
-    if (!vp_list_empty(&prov->queue)) {
+    if (!vp_list_empty(&prov->accepts)) {
+        conn = vp_container_of(prov->accepts.next, struct vp_conn, hs_link);
+    } else if (!vp_list_empty(&prov->queue) && prov->connecting < prov->window) {
         conn = vp_container_of(prov->queue.next, struct vp_conn, hs_link);
-        if (conn->active && prov->connecting >= prov->window) {
-            conn = NULL;
-        } else {
-            vp_list_remove(&conn->hs_link);
-            conn->busy = true;
-            if (conn->active) {
-                conn->counted = true;
-                prov->connecting++;
-            }
-        }
+        conn->counted = true;
+        prov->connecting++;
+    }
+    if (conn) {
+        vp_list_remove(&conn->hs_link);
+        conn->busy = true;
     }
     pthread_mutex_unlock(&prov->lock);
     return conn;

@@ -97,8 +97,9 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         int mask = 0;
         if (rdma_init_qp_attr(conn->id.cm, &attr, &mask))
             return -ECONNABORTED;
-        attr.qp_access_flags =
-            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
         attr.min_rnr_timer = 12; /* 0.64 ms */
         attr.timeout = tuning->timeout;
         attr.retry_cnt = tuning->retry_count;
@@ -136,15 +137,17 @@ void vp_conn_up(struct vp_conn *conn)
 
     if (conn->closed || conn->life != VP_YOUNG)
         return;
-    if (ep->room <= ep->room_app / 2 || vp_table_add(ep, conn)) {
-        ut_error(VP_CAT, "no room for another connection of this endpoint");
+    conn->has_credit = vp_ep_take_credit(ep);
+    if (!conn->has_credit || vp_table_add(ep, conn)) {
+        ut_error(VP_CAT,
+                 "no room for another connection: a completion queue of %s has %u entries for %u of "
+                 "them (UTOFU_NUM_TOQ_ENTRIES adds to it), or memory is out",
+                 ep->port->name, ep->cq_size, ep->credits);
         conn->life = VP_DOWN;
         ep->made++;
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
         return;
     }
-    ep->room--; /* for the last request */
-    conn->has_credit = true;
     conn->sq_cap = depth - 1;
     conn->sq_app = depth - 1 - reserve;
     conn->life = VP_ALIVE;
@@ -420,7 +423,7 @@ static void hand_over(struct vp_conn *conn)
     if (ep->batch == conn)
         vp_flush(ep);
     if (conn->has_credit)
-        ep->room++;
+        vp_ep_give_credit(ep);
     conn->has_credit = false;
     pthread_mutex_lock(&prov->lock);
     vp_cm_abandon_locked(conn);

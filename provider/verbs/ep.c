@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 enum {
-    CQ_EXTRA = 4096, /* entries beyond the owner's depth: messages, connections' last requests */
+    CQ_DEPTH_MOST = 1 << 20, /* of what an owner asks for */
+    CQ_EXTRA_MOST = 4096,    /* entries beyond that: for messages, and for connections */
+    CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
     TABLE_FIRST = 64,
     DRAIN_TICK_MS = 10,
     QUIET_AFTER = 7, /* peer timeouts: two looks for stalls and what comes of them */
@@ -159,7 +161,8 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
 {
     struct vp_device *dev = ep->port->dev;
     const struct vp_tuning *tuning = &ep->prov->tuning;
-    uint32_t cq_size = at_most(depth > (1u << 20) ? 1u << 20 : depth + CQ_EXTRA, dev->attr.max_cqe);
+    uint32_t requests = at_most(depth, CQ_DEPTH_MOST), extra = at_most(2 * requests, CQ_EXTRA_MOST);
+    uint32_t cq_size = at_most(requests + extra, dev->attr.max_cqe);
 
     ep->srq_depth = at_most(at_most(tuning->srq_depth, dev->attr.max_srq_wr), dev->attr.max_cqe);
     struct ibv_srq_init_attr attr = {.srq_context = ep,
@@ -172,7 +175,8 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
         vp_log_nomem("creating queues", ep->port->name, err);
         return -err;
     }
-    ep->room = cq_size;
+    ep->cq_size = ep->room = cq_size;
+    ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
     ep->room_app = cq_size / 8;
     ep->room_signal = cq_size / 2;
     ep->max_inline = dev->max_inline;
@@ -182,6 +186,41 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
     return 0;
+}
+
+/* Twice as many entries for what is posted. A device that cannot is not asked again. */
+static void grow_cq(struct vp_ep *ep)
+{
+    uint32_t size = at_most(ep->cq_size * 2, ep->port->dev->attr.max_cqe);
+    int rc = size > ep->cq_size ? ibv_resize_cq(ep->send_cq, (int)size) : E2BIG;
+
+    if (rc) {
+        ut_info(VP_CAT, "the completion queue of %s stays at %u entries: %s", ep->port->name,
+                ep->cq_size, strerror(rc));
+        ep->cq_wanted = 0;
+        return;
+    }
+    ut_debug(VP_CAT, "a completion queue of %s has %u entries now", ep->port->name, size);
+    ep->room += size - ep->cq_size;
+    ep->cq_size = size;
+}
+
+bool vp_ep_take_credit(struct vp_ep *ep)
+{
+    if (ep->cq_size - ep->credits <= ep->cq_wanted)
+        grow_cq(ep);
+    /* enough must be left for writes, which leave room_app to messages */
+    if (ep->room <= ep->room_app / 2 || ep->cq_size - ep->credits <= 2 * ep->room_app)
+        return false;
+    ep->room--;
+    ep->credits++;
+    return true;
+}
+
+void vp_ep_give_credit(struct vp_ep *ep)
+{
+    ep->room++;
+    ep->credits--;
 }
 
 static void ep_free(struct vp_ep *ep)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Relaxed ordering is never asked for: it would break writes that follow each other. */
-static int access_flags(unsigned int access)
+static int access_flags(const struct vp_device *dev, unsigned int access)
 {
     int flags = 0;
 
@@ -16,7 +16,7 @@ static int access_flags(unsigned int access)
         flags |= IBV_ACCESS_REMOTE_READ;
     if (access & PROV_ACCESS_WRITE)
         flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    if (access & PROV_ACCESS_ATOMIC)
+    if ((access & PROV_ACCESS_ATOMIC) && dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     return flags;
 }
@@ -30,7 +30,7 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
 
     if (!mr)
         return -ENOMEM;
-    mr->mr = ibv_reg_mr(dev->pd, addr, size, access_flags(access));
+    mr->mr = ibv_reg_mr(dev->pd, addr, size, access_flags(dev, access));
     if (!mr->mr) {
         int err = errno;
         char what[80];

@@ -499,7 +499,8 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
     if (conn->last_posted)
         return;
     conn->last_posted = true;
-    conn->has_credit = false;
+    conn->has_credit = false; /* the entry is this request's now */
+    conn->ep->credits--;
     if (bye) {
         wr.opcode = IBV_WR_SEND_WITH_IMM;
         wr.imm_data = htobe32(VP_CTL_BYE);

@@ -139,7 +139,8 @@ struct vp_prov {
     pthread_mutex_t lock;
     pthread_cond_t changed;  /* some connection is not busy any more, some wake-up is over */
     struct vp_list eps;      /* vp_ep.link */
-    struct vp_list queue;    /* vp_conn.hs_link: wants its next handshake step */
+    struct vp_list queue;    /* vp_conn.hs_link: wants to ask its peer */
+    struct vp_list accepts;  /* vp_conn.hs_link: its peer has asked, and waits for the answer */
     struct vp_list shaking;  /* vp_conn.hs_link: waits for the peer, or for a time */
     struct vp_list reaping;  /* vp_conn.hs_link: to be destroyed */
     struct vp_list probes;   /* vp_probe.link */
@@ -280,7 +281,7 @@ struct vp_conn {
     uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
     uint64_t hs_started; /* when this attempt began */
     uint64_t hs_deadline;
-    struct vp_list hs_link;            /* in prov->queue, shaking or reaping */
+    struct vp_list hs_link;            /* in prov->queue, accepts, shaking or reaping */
     struct vp_list ev_link;            /* in ep->events */
     struct vp_list ep_link;            /* in ep->conns or ep->dying */
     union vp_sockaddr peer;            /* where the peer listens */
@@ -311,6 +312,9 @@ struct vp_ep {
     uint32_t room;        /* completion-queue entries not promised to a posted request */
     uint32_t room_app;    /* writes, reads, atomics leave this much to messages */
     uint32_t room_signal; /* below this everything is signalled */
+    uint32_t cq_size;     /* of send_cq */
+    uint32_t credits;     /* connections that an entry is kept for */
+    uint32_t cq_wanted;   /* beyond those: so many entries, as long as send_cq can grow */
     uint32_t signal_every;
     uint32_t reports;     /* the sum over the connections */
     uint32_t vain_polls;  /* polls with nothing to be reported, see vp_ep_poll() */
@@ -440,6 +444,9 @@ void vp_ep_close(struct prov_ep *ep);
 bool vp_ep_arm(struct prov_ep *ep);
 void vp_ep_disarm(struct prov_ep *ep);
 void vp_srq_rearm(struct vp_ep *ep);
+/* The completion-queue entry that a connection keeps for its last request; false: none is left. */
+bool vp_ep_take_credit(struct vp_ep *ep);
+void vp_ep_give_credit(struct vp_ep *ep);
 int vp_table_add(struct vp_ep *ep, struct vp_conn *conn);
 void vp_table_remove(struct vp_ep *ep, struct vp_conn *conn);
 

@@ -261,10 +261,11 @@ static inline void vt_close(struct vt_node *node)
     node->prov->ops->close(node->prov);
 }
 
-static inline void vt_ep_open(struct vt_node *node, struct vt_ep *ep, unsigned int tni, uint64_t id)
+static inline void vt_ep_open_deep(struct vt_node *node, struct vt_ep *ep, unsigned int tni,
+                                   uint64_t id, unsigned int depth)
 {
     struct prov_ep_attr attr = {
-        .tni = tni, .id = id, .owner = ep, .callbacks = &vt_callbacks, .depth = 2048};
+        .tni = tni, .id = id, .owner = ep, .callbacks = &vt_callbacks, .depth = depth};
 
     memset(ep, 0, sizeof(*ep));
     ep->node = node;
@@ -273,6 +274,11 @@ static inline void vt_ep_open(struct vt_node *node, struct vt_ep *ep, unsigned i
     pthread_mutex_lock(&node->lock);
     node->eps[node->num_eps++] = ep;
     pthread_mutex_unlock(&node->lock);
+}
+
+static inline void vt_ep_open(struct vt_node *node, struct vt_ep *ep, unsigned int tni, uint64_t id)
+{
+    vt_ep_open_deep(node, ep, tni, id, 2048);
 }
 
 static inline void vt_ep_close(struct vt_ep *ep)
