@@ -31,8 +31,9 @@ struct candidate {
 void vp_log_nomem(const char *what, const char *device, int err)
 {
     struct rlimit limit = {0, 0};
+    bool may_be = err == ENOMEM || err == EPERM; /* EPERM: the limit is 0 */
 
-    if (err != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY) {
+    if (!may_be || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY) {
         ut_error(VP_CAT, "%s on %s failed: %s", what, device, strerror(err));
         return;
     }
@@ -70,23 +71,60 @@ const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
     return inet_ntop(addr->sa.sa_family, raw, buf, (socklen_t)size) ? buf : "?";
 }
 
+/* The next name of a list with commas and, perhaps, spaces; moves *list behind it. */
+static bool next_name(const char **list, char *name, size_t size)
+{
+    static const char between[] = ", \t";
+    const char *p = *list + strspn(*list, between);
+    size_t n = strcspn(p, between);
+
+    snprintf(name, size, "%.*s", (int)n, p);
+    *list = p + n;
+    return n > 0;
+}
+
+/* Does a name of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
+static bool names_port(const char *name, const char *device, unsigned int port)
+{
+    char with_port[IBV_SYSFS_NAME_MAX + 8];
+
+    snprintf(with_port, sizeof(with_port), "%s:%u", device, port);
+    return strcmp(name, device) == 0 || strcmp(name, with_port) == 0;
+}
+
 /* Is device:port among those that UTOFU_VERBS_DEVICES names? An empty list names all. */
 static bool is_wanted(const char *device, unsigned int port)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
-    size_t length = strlen(device);
-    char with_port[IBV_SYSFS_NAME_MAX + 8];
+    char name[IBV_SYSFS_NAME_MAX + 8];
+    bool any = false;
 
-    if (!*list)
-        return true;
-    size_t full = (size_t)snprintf(with_port, sizeof(with_port), "%s:%u", device, port);
-    for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL) {
-        size_t n = strcspn(p, ",");
-        if ((n == length && strncmp(p, device, n) == 0) ||
-            (n == full && strncmp(p, with_port, n) == 0))
+    while (next_name(&list, name, sizeof(name))) {
+        any = true;
+        if (names_port(name, device, port))
             return true;
     }
-    return false;
+    return !any;
+}
+
+/* Tells each name of UTOFU_VERBS_DEVICES that was not taken: a misspelt one costs bandwidth. */
+static void check_wanted(const struct vp_prov *prov, const char *there)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
+    char name[IBV_SYSFS_NAME_MAX + 8];
+
+    while (next_name(&list, name, sizeof(name))) {
+        bool taken = false;
+        for (unsigned int i = 0; i < prov->num_ports; i++) {
+            const struct vp_port *port = &prov->ports[i];
+            taken |= names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
+        }
+        if (!taken)
+            ut_error(VP_CAT,
+                     "UTOFU_VERBS_DEVICES: '%s' is not used: it is none of the devices here (%s), "
+                     "has no active port with an address, or there are more ports than TNIs",
+                     name, there);
+    }
 }
 
 /* RoCE: the address that a GID stands for, and how much we like it. */
@@ -351,6 +389,9 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
         refuse(prov, name, num, "is active but has no address to listen on (%d tried)", count);
         return false;
     }
+    if (!roce && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
+        ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
+                 num);
     port->gid_index = roce ? candidates[i].gid_index : -1;
     vp_addr_text(&port->addr, text, sizeof(text));
     if (roce)
@@ -468,15 +509,18 @@ static int nothing_found(struct ibv_device **list)
                  (unsigned long long)gid, there);
         return -EINVAL;
     }
-    ut_info(VP_CAT,
-            "no RDMA device with an active port and an address to listen on; RDMA devices here: %s",
-            there);
+    ut_log_at(
+        ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS ? UT_LOG_ERROR : UT_LOG_INFO, VP_CAT,
+        "no RDMA device with an active port and an address to listen on; RDMA devices here: %s "
+        "(see ibv_devinfo; UTOFU_PROVIDER=shm does without on one host)",
+        there);
     return -ENODEV;
 }
 
 int vp_devices_open(struct vp_prov *prov)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
+    char there[512];
     int rc = 0;
 
     if (!list || !*list || !prov->channel) {
@@ -485,8 +529,11 @@ int vp_devices_open(struct vp_prov *prov)
     }
     for (struct ibv_device **d = list; *d; d++)
         device_open(prov, *d);
+    list_devices(list, there, sizeof(there));
     if (!prov->num_ports)
         rc = nothing_found(list);
+    else
+        check_wanted(prov, there);
     for (unsigned int tni = 0; !rc && tni < prov->config.num_tnis; tni++)
         ut_info(VP_CAT, "TNI %u: %s", tni, prov->ports[tni % prov->num_ports].name);
 

@@ -62,7 +62,8 @@ X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
   "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
-  "GID table index to use on every port; 65535 chooses by rank")
+  "RoCE: index into the GID table of every port, whose address is used (the connection manager "
+  "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
 X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
   "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,

@@ -189,6 +189,18 @@ group_guest() {
         bash -c 'ulimit -l 64; exec "$INFO" --check'
     check wrong_device 1 '^FAIL +RDMA port: rxe0:1 is not among UTOFU_VERBS_DEVICES' 1 \
         env UTOFU_VERBS_DEVICES=mlx5_9 "$INFO" --check
+    check small_memlock_says 1 '^ +may lock 64 KiB of memory .ulimit -l.: raise the limit' 1 \
+        bash -c 'ulimit -l 64; unprivileged "$INFO" --check'
+    check no_memlock_says 1 '^ +lock 0 KiB of memory .ulimit -l.: raise the limit' 1 \
+        bash -c 'ulimit -l 0; unprivileged "$INFO" --check'
+    json device_and_port 0 'd["ports"][0]["tnis"] == [0, 1, 2, 3, 4, 5]' \
+        env UTOFU_VERBS_DEVICES=rxe0:1 "$INFO" --json
+    check misspelt 0 "UTOFU_VERBS_DEVICES: 'rxe_0' is not used: .*here .rxe0.," 1 \
+        env UTOFU_VERBS_DEVICES='rxe_0, rxe0' "$INFO"
+    json gid_index 0 'd["ports"][0]["gid"].startswith("fe80")' \
+        env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json
+    check wrong_gid_index 1 'does not start: UTOFU_VERBS_GID_INDEX=9 is no usable GID' 1 \
+        env UTOFU_VERBS_GID_INDEX=9 "$INFO" --check
     netdev=$("$INFO" --json | "$PYTHON" -c 'import json, sys
 print(json.load(sys.stdin)["ports"][0]["netdev"])')
     ip link set "$netdev" down
@@ -203,6 +215,8 @@ print(json.load(sys.stdin)["ports"][0]["netdev"])')
         "$INFO" --check
     rdma link delete rxe0
     check deleted 1 '^FAIL +RDMA device: there is none' 1 "$INFO" --check
+    check deleted_says 1 'does not start: no RDMA device with an active port' 1 \
+        env UTOFU_PROVIDER=verbs "$INFO" --check
 }
 
 if ! declare -F "group_$1" >/dev/null; then
