@@ -35,6 +35,7 @@ enum {
     PIECE = 65536,
     WINDOW = 8,
     RECVS = 512,
+    RECVS_AT_ONCE = 32,
     SIGNAL_EVERY = 64,
     SPINS = 200,
     MAX_BLOCKS = 1000,
@@ -73,7 +74,8 @@ static struct {
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     int gid_index;
-    uint32_t posted, outstanding;
+    uint32_t posted, signalled; /* the latter: and not yet polled */
+    uint32_t used_recvs;
 } raw;
 
 struct card {
@@ -89,13 +91,16 @@ static void must(bool ok, const char *what)
         party_fail(1, "%s: %m", what);
 }
 
-static void raw_recv(void)
+static void raw_recvs(void)
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t)memory + LANDED + 64, .length = 64, .lkey = raw.mr->lkey};
-    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    struct ibv_recv_wr wr[RECVS_AT_ONCE], *bad;
 
-    must(ibv_post_srq_recv(raw.srq, &wr, &bad) == 0, "ibv_post_srq_recv");
+    for (int i = 0; i < RECVS_AT_ONCE; i++)
+        wr[i] = (struct ibv_recv_wr){
+            .sg_list = &sge, .num_sge = 1, .next = i + 1 < RECVS_AT_ONCE ? &wr[i + 1] : NULL};
+    must(ibv_post_srq_recv(raw.srq, wr, &bad) == 0, "ibv_post_srq_recv");
 }
 
 static void raw_open(struct card *card)
@@ -127,8 +132,8 @@ static void raw_open(struct card *card)
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                             IBV_ACCESS_REMOTE_ATOMIC);
     must(raw.mr, "ibv_reg_mr");
-    for (int i = 0; i < RECVS; i++)
-        raw_recv();
+    for (int i = 0; i < RECVS; i += RECVS_AT_ONCE)
+        raw_recvs();
     card->memory = (uintptr_t)memory;
     card->qp_num = raw.qp->qp_num;
     card->rkey = raw.mr->rkey;
@@ -189,6 +194,7 @@ static void raw_post(enum ibv_wr_opcode opcode, size_t from, size_t to, uint32_t
         wr.wr.rdma.rkey = peer_card->rkey;
     }
     must(ibv_post_send(raw.qp, &wr, &bad) == 0, "ibv_post_send");
+    raw.signalled += (flags & IBV_SEND_SIGNALED) != 0;
 }
 
 static unsigned int now_and_then(void)
@@ -202,6 +208,7 @@ static bool raw_sent(void)
     int n = ibv_poll_cq(raw.send_cq, 1, &wc);
 
     must(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "ibv_poll_cq");
+    raw.signalled -= (uint32_t)n;
     return n == 1;
 }
 
@@ -213,6 +220,19 @@ static void raw_await_sent(void)
         relax(&spins);
 }
 
+/* Where only now and then one is signalled: looks for it once, long after. */
+static void raw_reap(void)
+{
+    if (raw.signalled && raw.posted % SIGNAL_EVERY == SIGNAL_EVERY / 2)
+        raw_await_sent();
+}
+
+static void raw_reap_all(void)
+{
+    while (raw.signalled)
+        raw_await_sent();
+}
+
 static void raw_await_recv(void)
 {
     struct ibv_wc wc;
@@ -221,7 +241,8 @@ static void raw_await_recv(void)
     while (ibv_poll_cq(raw.recv_cq, 1, &wc) == 0)
         relax(&spins);
     must(wc.status == IBV_WC_SUCCESS, "a receive");
-    raw_recv();
+    if (++raw.used_recvs % RECVS_AT_ONCE == 0)
+        raw_recvs();
 }
 
 static void raw_memory(int count)
@@ -232,10 +253,11 @@ static void raw_memory(int count)
             await_word(IN, value);
         *word_at(OUT) = value;
         raw_post(IBV_WR_RDMA_WRITE, OUT, IN, 8, IBV_SEND_INLINE | now_and_then());
-        raw_sent();
+        raw_reap();
         if (party.rank == 0)
             await_word(IN, value);
     }
+    raw_reap_all();
 }
 
 static void raw_ping_pong(int count, enum ibv_wr_opcode opcode)
@@ -246,10 +268,11 @@ static void raw_ping_pong(int count, enum ibv_wr_opcode opcode)
             raw_await_recv();
         *word_at(OUT) = value;
         raw_post(opcode, OUT, IN, 8, IBV_SEND_INLINE | now_and_then());
-        raw_sent();
+        raw_reap();
         if (party.rank == 0)
             raw_await_recv();
     }
+    raw_reap_all();
 }
 
 static void raw_notice(int count)
@@ -268,9 +291,10 @@ static void raw_cross(int count)
 {
     for (int i = 0; i < 2 * count; i++) {
         raw_post(IBV_WR_SEND, OUT, IN, 8, IBV_SEND_INLINE | now_and_then());
-        raw_sent();
+        raw_reap();
         raw_await_recv();
     }
+    raw_reap_all();
 }
 
 static void raw_get(int count)

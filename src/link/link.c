@@ -389,6 +389,8 @@ static void come_up(struct ut_link *link, const void *hello, size_t size)
     if (link == link->vcq->last_link)
         remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
+    ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
+             link->provider == UT_PROV_SHM ? "shm" : "verbs");
     if (link->vcq->watch)
         ut_watch_connected(link);
     link->was_up = true;

@@ -667,7 +667,7 @@ static bool memory_can_be_pinned(void)
 Test(stadd, five_gigabytes_are_reached_to_their_end)
 {
     if (!memory_can_be_pinned())
-        cr_skip_test("verbs pins registered memory, and less than 12 GiB are available");
+        ut_skip("verbs pins registered memory, and less than 12 GiB are available");
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2}, sparse, NULL);
 }
 

@@ -647,6 +647,12 @@ bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
     return unshare_memory(good);
 }
 
+void ut_skip(const char *why)
+{
+    fprintf(stderr, "skipped: %s\n", why);
+    cr_skip_test("%s", why);
+}
+
 void ut_run(const struct ut_run_opts *opts, ut_body_fn *body, void *arg)
 {
     static struct ut_outcome out[UT_MAX_PROCS];

@@ -63,6 +63,9 @@ void ut_run(const struct ut_run_opts *opts, ut_body_fn *body, void *arg);
 bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
                     struct ut_outcome *out, char *report, size_t report_size);
 
+/* Ends the test without a verdict, and says why. */
+void ut_skip(const char *why);
+
 /* In the processes. */
 extern int ut_rank, ut_size, ut_node, ut_nodes;
 

@@ -113,7 +113,7 @@ def group_bad():
 
 def group_plot():
     if not shutil.which("gnuplot"):
-        print("no gnuplot")
+        print("skipped: gnuplot is not installed")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         files = []

@@ -246,8 +246,10 @@ static inline void vt_open(struct vt_node *node, unsigned int peer_timeout_ms)
     CHECK(ut_env_load() == 0);
     ut_log_init();
     int rc = verbs_provider.open(&config, &node->prov);
-    if (rc == -ENODEV)
+    if (rc == -ENODEV) {
+        printf("skipped: no RDMA device with an active port\n");
         exit(VT_SKIP);
+    }
     CHECK(rc == 0);
     node->prov->ops->caps(node->prov, 0, &node->caps);
     node->polls = !getenv("VT_MAIN_POLLS"); /* else only the main thread does: for TSan */

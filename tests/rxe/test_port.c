@@ -124,7 +124,7 @@ static bool may_take_links_down(void)
 {
     if (access("/run/rxe-vm/job", F_OK) == 0)
         return true;
-    cr_skip_test("not in a machine that scripts/rxe-vm started");
+    ut_skip("not in a machine that scripts/rxe-vm started");
     return false;
 }
 
