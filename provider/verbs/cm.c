@@ -629,9 +629,9 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_append(&conn->ep->dying, &conn->ep_link);
     if (conn->busy)
         return;
+    if (vp_list_empty(&prov->reaping) || conn->counted)
+        vp_kick(prov); /* to destroy it, or because another one may ask its peer now */
     uncount_locked(conn);
-    if (vp_list_empty(&prov->reaping))
-        vp_kick(prov);
     vp_list_append(&prov->reaping, &conn->hs_link);
 }
 

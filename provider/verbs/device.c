@@ -31,9 +31,9 @@ struct candidate {
 void vp_log_nomem(const char *what, const char *device, int err)
 {
     struct rlimit limit = {0, 0};
-    bool may_be = err == ENOMEM || err == EPERM; /* EPERM: the limit is 0 */
 
-    if (!may_be || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY) {
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        err != (limit.rlim_cur ? ENOMEM : EPERM)) {
         ut_error(VP_CAT, "%s on %s failed: %s", what, device, strerror(err));
         return;
     }
@@ -161,6 +161,11 @@ static int by_rank(const void *a, const void *b)
     return x->gid_index - y->gid_index;
 }
 
+static bool wants_gid(void)
+{
+    return ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && ut_env_num(UT_ENV_VERBS_GID_INDEX) != 65535;
+}
+
 static int gid_candidates(const struct vp_device *dev, unsigned int port, struct candidate *out)
 {
     struct ibv_gid_entry *table = calloc(MAX_GIDS, sizeof(*table));
@@ -173,8 +178,7 @@ static int gid_candidates(const struct vp_device *dev, unsigned int port, struct
     for (ssize_t i = 0; i < n && count < MAX_CANDIDATES; i++) {
         if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
             continue;
-        if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && wanted != 65535 &&
-            wanted != table[i].gid_index)
+        if (wants_gid() && wanted != table[i].gid_index)
             continue;
         gid_candidate(&table[i], &out[count++]);
     }
@@ -389,7 +393,7 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
         refuse(prov, name, num, "is active but has no address to listen on (%d tried)", count);
         return false;
     }
-    if (!roce && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
+    if (!roce && wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
                  num);
     port->gid_index = roce ? candidates[i].gid_index : -1;
@@ -489,19 +493,20 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
 /* Says what was looked for and what is there; an error if the user asked for something. */
 static int nothing_found(struct ibv_device **list)
 {
-    const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES);
+    const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;
+    char name[IBV_SYSFS_NAME_MAX + 8];
     uint64_t gid = ut_env_num(UT_ENV_VERBS_GID_INDEX);
     char there[512];
 
     list_devices(list, there, sizeof(there));
-    if (*wanted) {
+    if (next_name(&rest, name, sizeof(name))) {
         ut_error(VP_CAT,
                  "UTOFU_VERBS_DEVICES=%s names no usable port (device or device:port, active, with "
                  "an address); RDMA devices here: %s",
                  wanted, there);
         return -EINVAL;
     }
-    if (ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && gid != 65535 && list && *list) {
+    if (wants_gid() && list && *list) {
         list_gids(list, there, sizeof(there));
         ut_error(VP_CAT,
                  "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of an active port; there are "

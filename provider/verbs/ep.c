@@ -207,10 +207,12 @@ static void grow_cq(struct vp_ep *ep)
 
 bool vp_ep_take_credit(struct vp_ep *ep)
 {
-    if (ep->cq_size - ep->credits <= ep->cq_wanted)
+    bool is_low = ep->room <= ep->room_app / 2; /* messages may use up all */
+
+    if (ep->cq_wanted && (is_low || ep->cq_size - ep->credits <= ep->cq_wanted))
         grow_cq(ep);
     /* enough must be left for writes, which leave room_app to messages */
-    if (ep->room <= ep->room_app / 2 || ep->cq_size - ep->credits <= 2 * ep->room_app)
+    if (!ep->room || ep->cq_size - ep->credits <= 2 * ep->room_app)
         return false;
     ep->room--;
     ep->credits++;

@@ -187,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     utofu_set_vbg(settings, NUM_GATES);
     while (size >= 2) {
         unsigned int how = data[0];
-        size_t n = data[1] % (PROV_MSG_MAX + 1);
+        size_t n = (data[1] | how << 3 & 0x700) % (PROV_MSG_MAX + 1);
         data += 2;
         size -= 2;
         if (n > size)
