@@ -290,7 +290,7 @@ static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
         return -EIO;
     }
     for (unsigned int size = inline_wanted;; size /= 2) {
-        qp = make_test_qp(dev, cq, size, true, &got);
+        qp = ut_env_num(UT_ENV_VERBS_WR_API) ? make_test_qp(dev, cq, size, true, &got) : NULL;
         dev->has_wr_api = qp != NULL;
         if (!qp)
             qp = make_test_qp(dev, cq, size, false, &got);

@@ -74,6 +74,8 @@ X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
   "reads and atomics in flight on a connection, as far as the device allows")
 X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
   "connection handshakes in flight at once")
+X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
+  "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
 X(STATS, "UTOFU_STATS", BOOL, 0, 0, 1, NULL,
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers")
 X(TRACE, "UTOFU_TRACE", STR, 0, 0, 0, "",
