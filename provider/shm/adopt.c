@@ -5,8 +5,8 @@
  * again and find the new pages.
  *
  * Between the first and the last of these nothing but the stack and system calls may be used: the
- * range may contain whatever else this process has, and this thread would wait for itself. Only huge
- * pages are read, while nobody is held but who writes to a page that is there.
+ * range may contain whatever else this process has, and this thread would wait for itself. Only
+ * huge pages are read, while nobody is held but who writes to a page that is there.
  */
 #include "adopt.h"
 
@@ -51,7 +51,10 @@
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     COUNT_EVERY = 256, /* how often the mappings are counted */
-    PAGEMAP = 1024,    /* entries that are read at once */
+    STACK_BELOW = 64 << 10,
+    STACK_ABOVE = 32 << 10,
+    MAX_READ = 2048, /* mappings, where one is found by reading all below it: a millisecond */
+    PAGEMAP = 1024,  /* entries that are read at once */
 };
 
 /*
@@ -195,7 +198,10 @@ static bool has_locked_memory(void)
     return line && strtoul(line + strlen("VmLck:"), NULL, 10) != 0;
 }
 
-/* Every piece may cost two more mappings, of which the kernel allows a process so many. */
+/*
+ * Every piece may cost two more mappings, of which the kernel allows a process so many; and all
+ * that lie below one are in the way of an older kernel to it.
+ */
 static bool has_too_many_mappings(struct sp_adopt *a)
 {
     char text[32];
@@ -207,15 +213,20 @@ static bool has_too_many_mappings(struct sp_adopt *a)
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
-    long limit = n > 0 ? strtol(text, NULL, 10) : 65530;
-    bool too_many = sp_vma_count() > limit / 2;
-    if (too_many && !a->too_many)
+    long allowed = n > 0 ? strtol(text, NULL, 10) : 65530, count = sp_vma_count();
+    bool all = count > allowed / 2, slow = !all && count > MAX_READ && !sp_vma_is_fast();
+    if (all && !a->too_many)
         ut_info(LOG,
                 "more than half of the %ld mappings that a process may have are in use: no "
                 "more registered memory is mapped",
-                limit);
-    a->too_many = too_many;
-    return too_many;
+                allowed);
+    if (slow && !a->too_many)
+        ut_info(LOG,
+                "this process has %ld mappings, and this kernel (before Linux 6.11) takes long to "
+                "find one of more than %d: no more registered memory is mapped",
+                count, (int)MAX_READ);
+    a->too_many = all || slow;
+    return a->too_many;
 }
 
 bool sp_adopt_wants(struct sp_adopt *a)
@@ -235,46 +246,54 @@ static bool is_ours(const struct sp_adopt *a, const struct sp_vma *v)
 
 static bool is_private(const struct sp_vma *v)
 {
-    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable && !v->stack;
+    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable;
 }
 
-/* Calls fn for the parts of [lo, hi) in mappings that are `ours` or else private. */
-static void for_each(struct sp_adopt *a, uint64_t lo, uint64_t hi, bool ours,
-                     void (*fn)(struct sp_adopt *a, uint64_t lo, uint64_t hi))
+/* The pages that this thread uses during an exchange are its frames below `frame`, and its caller's
+ * few. The mapping of its stack may have been split there, by one that was exchanged before. */
+static bool has_stack(const struct sp_vma *v, uint64_t frame)
 {
-    struct sp_vma v, mine;
-    sigset_t all, old;
-    int fd = sp_vma_open();
+    return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
+}
 
-    if (fd < 0)
-        return;
-    if (!sp_vma_find(fd, (uintptr_t)&v, &mine)) {
-        close(fd);
-        return;
-    }
+/* Calls fn for the parts of [lo, hi) in mappings that are `ours` or else private: is it ours then?
+ * Returns how much of [lo, hi) is. */
+static uint64_t for_each(struct sp_adopt *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
+                         bool ours, bool (*fn)(struct sp_adopt *a, uint64_t lo, uint64_t hi))
+{
+    uint64_t frame = (uintptr_t)__builtin_frame_address(0), num_ours = 0;
+    struct sp_vma v;
+    sigset_t all, old;
+
+    if (!sp_vma_open(maps))
+        return ours ? hi - lo : 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there, and wait for us */
-    while (lo < hi && sp_vma_find(fd, lo, &v) && v.lo < hi) {
+    while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
-        bool wanted = ours ? is_ours(a, &v) : is_private(&v) && v.lo != mine.lo;
+        bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);
         for (uint64_t next; wanted && from < to; from = next) {
             next = (from + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
             next = next < to ? next : to;
-            fn(a, from, next);
+            num_ours += fn(a, from, next) ? next - from : 0;
         }
+        if (!wanted && is) /* what could not be given back */
+            num_ours += to - from;
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    close(fd);
+    return num_ours;
 }
 
 void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
 {
     uint64_t at = *lo, end = *hi, best_lo = *lo, best_hi = *lo;
+    struct sp_vma_maps maps;
     struct sp_vma v;
-    int fd = sp_vma_open();
 
-    while (fd >= 0 && at < end && sp_vma_find(fd, at, &v) && v.lo < end) {
+    sp_vma_init(&maps);
+    bool open = sp_vma_open(&maps);
+    while (open && at < end && sp_vma_find(&maps, at, &v) && v.lo < end) {
         uint64_t from = v.lo > at ? v.lo : at, to = v.hi < end ? v.hi : end;
         if (is_ours(a, &v)) {
             if (from == best_hi && best_hi > best_lo)
@@ -284,8 +303,7 @@ void sp_adopt_find_run(const struct sp_adopt *a, uint64_t *lo, uint64_t *hi)
         }
         at = v.hi;
     }
-    if (fd >= 0)
-        close(fd);
+    sp_vma_close(&maps);
     *lo = best_lo;
     *hi = best_hi;
 }
@@ -416,7 +434,7 @@ static void punch(const struct sp_adopt *a, uint64_t lo, uint64_t hi)
     fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
 }
 
-static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+static bool adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
     struct sp_frames huge = sp_huge_find(lo, hi);
     bool exchanged = false;
@@ -432,20 +450,22 @@ static void adopt(struct sp_adopt *a, uint64_t lo, uint64_t hi)
     sp_huge_close(&huge);
     if (!exchanged) {
         punch(a, lo, hi);
-        return;
+        return false;
     }
     madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
     sp_huge_map(&huge);
+    return true;
 }
 
-void sp_adopt_range(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+uint64_t sp_adopt_range(struct sp_adopt *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
 {
     uint64_t mask = a->page_size - 1;
 
     lo = (lo + mask) & ~mask;
     hi &= ~mask;
-    if (lo < hi && hi - lo <= MAX_RANGE && hi <= FILE_SIZE)
-        for_each(a, lo, hi, false, adopt);
+    if (lo >= hi || hi - lo > MAX_RANGE || hi > FILE_SIZE)
+        return 0;
+    return for_each(a, maps, lo, hi, false, adopt);
 }
 
 static bool read_all(const struct sp_adopt *a, uint64_t from, uint64_t to, uint8_t *copy)
@@ -476,17 +496,17 @@ static bool copy_back(const struct sp_adopt *a, uint64_t lo, uint64_t hi, uint8_
     return true;
 }
 
-static void give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+static bool give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
 {
     uint8_t *copy = sp_huge_find(lo, hi).bits
                         ? sp_huge_private(hi - lo, lo)
                         : map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (!copy || copy == MAP_FAILED)
-        return;
+        return true;
     if (!hold_writers(a, lo, hi, false)) {
         munmap(copy, hi - lo);
-        return;
+        return true;
     }
     bool exchanged = copy_back(a, lo, hi, copy) && move_to(copy, hi - lo, lo);
     let_writers_go(a, lo, hi, exchanged);
@@ -494,10 +514,10 @@ static void give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
         punch(a, lo, hi);
     else
         munmap(copy, hi - lo);
+    return !exchanged;
 }
 
-void sp_adopt_give_back(struct sp_adopt *a, uint64_t lo, uint64_t hi)
+uint64_t sp_adopt_give_back(struct sp_adopt *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
 {
-    if (a->fd >= 0)
-        for_each(a, lo, hi, true, give_back);
+    return a->fd < 0 ? 0 : for_each(a, maps, lo, hi, true, give_back);
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vma.h"
+
 enum { SP_ADOPT_UNIT = 4096 }; /* borders are multiples of it */
 
 struct sp_adopt {
@@ -33,10 +35,13 @@ void sp_adopt_close(struct sp_adopt *adopt);
 
 /* May the next region be adopted? */
 bool sp_adopt_wants(struct sp_adopt *adopt);
-/* Adopts what can be of [lo, hi). */
-void sp_adopt_range(struct sp_adopt *adopt, uint64_t lo, uint64_t hi);
-/* Gives back what is adopted of [lo, hi). */
-void sp_adopt_give_back(struct sp_adopt *adopt, uint64_t lo, uint64_t hi);
+/*
+ * Adopts what can be of [lo, hi), or gives back what is adopted of it. Returns how much is adopted
+ * then. `maps` was initialised; one serves for any number of ranges in ascending order.
+ */
+uint64_t sp_adopt_range(struct sp_adopt *adopt, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi);
+uint64_t sp_adopt_give_back(struct sp_adopt *adopt, struct sp_vma_maps *maps, uint64_t lo,
+                            uint64_t hi);
 /* The longest part of [*lo, *hi) that is adopted; *lo == *hi: none. */
 void sp_adopt_find_run(const struct sp_adopt *adopt, uint64_t *lo, uint64_t *hi);
 

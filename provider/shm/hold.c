@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A skip list of borders. A border says how many hold the addresses from there to the next border;
- * two neighbours never say the same, and what lies before the first is held by nobody. So one more
- * registration adds at most two borders, and taking it away removes them again.
+ * A skip list of borders. A border says how many hold the addresses from there to the next border,
+ * and whether something was taken of them; two neighbours never say the same, and what lies before
+ * the first is held by nobody. So one more registration adds at most two borders, and when nobody
+ * holds anything and all was given back none are left.
  */
 #include "hold.h"
 
@@ -14,6 +15,7 @@ enum { LEVELS = 20 };
 struct border {
     uint64_t at;
     uint32_t count;
+    bool taken;
     uint32_t levels;
     struct border *next[];
 };
@@ -108,6 +110,7 @@ static struct border *border_at(struct sp_holds *h, uint64_t at)
     h->spare[h->spare[0] == NULL] = NULL;
     b->at = at;
     b->count = before[0]->count;
+    b->taken = before[0]->taken;
     for (uint32_t l = 0; l < b->levels; l++) {
         b->next[l] = before[l]->next[l];
         before[l]->next[l] = b;
@@ -122,7 +125,7 @@ static void merge(struct sp_holds *h, uint64_t at)
 
     find(h, at, before);
     struct border *b = before[0]->next[0];
-    if (!b || b->at != at || b->count != before[0]->count)
+    if (!b || b->at != at || b->count != before[0]->count || b->taken != before[0]->taken)
         return;
     for (uint32_t l = 0; l < b->levels; l++)
         before[l]->next[l] = b->next[l];
@@ -135,31 +138,32 @@ static void merge(struct sp_holds *h, uint64_t at)
     free(b);
 }
 
-bool sp_hold(struct sp_holds *h, uint64_t lo, uint64_t hi, sp_hold_fn *first, void *arg)
+bool sp_hold(struct sp_holds *h, uint64_t lo, uint64_t hi, sp_take_fn *take, void *arg)
 {
     if (!make_spares(h))
         return false;
     struct border *b = border_at(h, lo);
     border_at(h, hi);
     for (; b->at < hi; b = b->next[0]) {
-        if (b->count++ == 0 && first)
-            first(arg, b->at, b->next[0]->at);
+        if (b->count++ == 0 && take && take(arg, b->at, b->next[0]->at))
+            b->taken = true;
     }
     merge(h, lo);
     merge(h, hi);
     return true;
 }
 
-void sp_release(struct sp_holds *h, uint64_t lo, uint64_t hi, sp_hold_fn *last, void *arg)
+void sp_release(struct sp_holds *h, uint64_t lo, uint64_t hi, sp_give_fn *give, void *arg)
 {
     if (!make_spares(h))
         return; /* held for good: these pages stay as they are */
-    struct border *b = border_at(h, lo);
+    struct border *b = border_at(h, lo), *next;
     border_at(h, hi);
-    for (; b->at < hi; b = b->next[0]) {
-        if (--b->count == 0 && last)
-            last(arg, b->at, b->next[0]->at);
+    for (; b->at < hi; b = next) {
+        next = b->next[0];
+        if (--b->count == 0 && b->taken)
+            b->taken = !give(arg, b->at, next->at);
+        merge(h, b->at);
     }
-    merge(h, lo);
     merge(h, hi);
 }

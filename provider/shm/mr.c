@@ -94,32 +94,37 @@ static struct sp_mr *take_place(struct sp_prov *prov)
 
 static uint64_t page_below(uint64_t at)
 {
-    return at & ~(uint64_t)(SP_ADOPT_UNIT - 1);
+    return at & page_mask();
 }
 
 static uint64_t page_above(uint64_t at)
 {
-    return page_below(at + SP_ADOPT_UNIT - 1);
+    return page_below(at + ~page_mask());
 }
 
 struct whole {
     struct sp_adopt *adopt;
+    struct sp_vma_maps maps;
     uint64_t lo, hi; /* what of the region is whole pages */
+    uint64_t adopted;
 };
 
-static void adopt_part(void *arg, uint64_t lo, uint64_t hi)
+static bool adopt_part(void *arg, uint64_t lo, uint64_t hi)
 {
-    const struct whole *w = arg;
+    struct whole *w = arg;
 
     lo = lo > w->lo ? lo : w->lo;
     hi = hi < w->hi ? hi : w->hi;
-    if (lo < hi)
-        sp_adopt_range(w->adopt, lo, hi);
+    uint64_t size = lo < hi ? sp_adopt_range(w->adopt, &w->maps, lo, hi) : 0;
+    w->adopted += size;
+    return size > 0;
 }
 
-static void give_part_back(void *arg, uint64_t lo, uint64_t hi)
+static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
 {
-    sp_adopt_give_back(arg, lo, hi);
+    struct whole *w = arg;
+
+    return sp_adopt_give_back(w->adopt, &w->maps, lo, hi) == 0;
 }
 
 /* Returns the entry's run. */
@@ -128,25 +133,38 @@ static uint64_t hold_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr
 {
     const unsigned int both = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t end = addr + size, lo = page_above(addr), hi = page_below(end);
-    struct whole w = {&prov->adopt, lo, hi};
     bool wanted = (access & both) == both && lo < hi && sp_adopt_wants(&prov->adopt);
+    struct whole w;
 
+    w.adopt = &prov->adopt;
+    w.lo = lo;
+    w.hi = hi;
+    w.adopted = 0;
+    sp_vma_init(&w.maps);
     mr->lo = page_below(addr);
     mr->hi = page_above(end);
-    if (!prov->holds || !sp_hold(prov->holds, mr->lo, mr->hi, wanted ? adopt_part : NULL, &w)) {
+    bool held = prov->holds && sp_hold(prov->holds, mr->lo, mr->hi, wanted ? adopt_part : NULL, &w);
+    sp_vma_close(&w.maps);
+    if (!held)
         mr->lo = mr->hi = 0;
+    if (!held || !wanted)
         return 0;
-    }
-    if (!wanted)
-        return 0;
-    sp_adopt_find_run(&prov->adopt, &lo, &hi);
-    return (lo - mr->lo) / SP_ADOPT_UNIT << 32 | (hi - lo) / SP_ADOPT_UNIT;
+    if (w.adopted < hi - lo) /* some of it is another region's, or stays as it was */
+        sp_adopt_find_run(&prov->adopt, &lo, &hi);
+    return (lo - addr / SP_ADOPT_UNIT * SP_ADOPT_UNIT) / SP_ADOPT_UNIT << 32 |
+           (hi - lo) / SP_ADOPT_UNIT;
 }
 
 static void release_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
-    if (mr->lo < mr->hi)
-        sp_release(prov->holds, mr->lo, mr->hi, give_part_back, &prov->adopt);
+    struct whole w;
+
+    if (mr->lo >= mr->hi)
+        return;
+    w.adopt = &prov->adopt;
+    sp_vma_init(&w.maps);
+    sp_release(prov->holds, mr->lo, mr->hi, give_part_back, &w);
+    sp_vma_close(&w.maps);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Newer kernels (6.11) answer for one address; from older ones all of /proc/self/maps is read up to
- * the place.
+ * Newer kernels (6.11) answer for one address. From older ones all of /proc/self/maps is read up to
+ * the place, once for any number of mappings in ascending order.
  */
 #include "vma.h"
 
@@ -32,9 +32,26 @@ enum {
 
 static const char stack_name[] = "[stack]";
 
-int sp_vma_open(void)
+void sp_vma_init(struct sp_vma_maps *m)
 {
-    return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    m->fd = -1;
+    m->reads = false;
+    m->line = m->have = 0;
+    m->last = (struct sp_vma){0};
+}
+
+bool sp_vma_open(struct sp_vma_maps *m)
+{
+    if (m->fd < 0)
+        m->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    return m->fd >= 0;
+}
+
+void sp_vma_close(struct sp_vma_maps *m)
+{
+    if (m->fd >= 0)
+        close(m->fd);
+    m->fd = -1;
 }
 
 /* 1: found; 0: nothing there; -1: this kernel cannot tell. */
@@ -69,13 +86,18 @@ static int ask(int fd, uint64_t addr, struct sp_vma *vma)
     return 1;
 }
 
-/* A line is "lo-hi rwxp offset major:minor inode   name". */
-static void parse(const char *line, struct sp_vma *vma)
+/* A line is "lo-hi rwxp offset major:minor inode   name". Returns what follows the addresses. */
+static char *parse_range(char *line, struct sp_vma *vma)
 {
     char *at;
 
-    *vma = (struct sp_vma){.lo = strtoull(line, &at, 16)};
+    vma->lo = strtoull(line, &at, 16);
     vma->hi = strtoull(at + 1, &at, 16);
+    return at;
+}
+
+static void parse_rest(char *at, struct sp_vma *vma)
+{
     vma->readable = at[1] == 'r';
     vma->writable = at[2] == 'w';
     vma->executable = at[3] == 'x';
@@ -87,69 +109,72 @@ static void parse(const char *line, struct sp_vma *vma)
     vma->stack = strstr(at, stack_name) != NULL;
 }
 
-/* Calls take() for each line until it returns true. */
-static bool read_lines(int fd, bool (*take)(const char *line, void *arg), void *arg)
+/* The next line, without its end; NULL: there is none. */
+static char *next_line(struct sp_vma_maps *m)
 {
-    char buf[8192];
-    size_t have = 0;
-    ssize_t n;
-
-    while ((n = read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
-        have += (size_t)n;
-        buf[have] = '\0';
-        char *line = buf, *end;
-        while ((end = strchr(line, '\n')) != NULL) {
+    for (;;) {
+        char *line = m->buf + m->line, *end = memchr(line, '\n', m->have - m->line);
+        if (end) {
             *end = '\0';
-            if (take(line, arg))
-                return true;
-            line = end + 1;
+            m->line = (size_t)(end + 1 - m->buf);
+            return line;
         }
-        have = strlen(line);
-        memmove(buf, line, have);
-        if (have == sizeof(buf) - 1)
-            have = 0; /* no line is that long */
+        m->have -= m->line;
+        memmove(m->buf, line, m->have);
+        m->line = 0;
+        if (m->have == sizeof(m->buf))
+            m->have = 0; /* no line is that long */
+        ssize_t n = read(m->fd, m->buf + m->have, sizeof(m->buf) - m->have);
+        if (n <= 0)
+            return NULL;
+        m->have += (size_t)n;
     }
-    return false;
 }
 
-struct search {
-    uint64_t addr;
-    struct sp_vma *vma;
-};
-
-static bool is_it(const char *line, void *arg)
+bool sp_vma_find(struct sp_vma_maps *m, uint64_t addr, struct sp_vma *vma)
 {
-    struct search *s = arg;
+    char *line;
 
-    parse(line, s->vma);
-    return s->vma->hi > s->addr;
+    if (!m->reads) {
+        int rc = ask(m->fd, addr, vma);
+        if (rc >= 0)
+            return rc > 0;
+        m->reads = true;
+    }
+    while (m->last.hi <= addr) {
+        if ((line = next_line(m)) == NULL)
+            return false;
+        line = parse_range(line, &m->last);
+        if (m->last.hi > addr)
+            parse_rest(line, &m->last);
+    }
+    *vma = m->last;
+    return true;
 }
 
-bool sp_vma_find(int fd, uint64_t addr, struct sp_vma *vma)
+bool sp_vma_is_fast(void)
 {
-    struct search s = {addr, vma};
-    int rc = ask(fd, addr, vma);
+    struct sp_vma_maps maps;
+    struct sp_vma vma;
 
-    if (rc >= 0)
-        return rc > 0;
-    return lseek(fd, 0, SEEK_SET) == 0 && read_lines(fd, is_it, &s);
-}
-
-static bool count_one(const char *line, void *arg)
-{
-    (void)line;
-    ++*(long *)arg;
-    return false;
+    sp_vma_init(&maps);
+    if (!sp_vma_open(&maps))
+        return false;
+    bool fast = ask(maps.fd, 0, &vma) >= 0;
+    sp_vma_close(&maps);
+    return fast;
 }
 
 long sp_vma_count(void)
 {
+    struct sp_vma_maps maps;
     long count = 0;
-    int fd = sp_vma_open();
 
-    if (fd < 0)
+    sp_vma_init(&maps);
+    if (!sp_vma_open(&maps))
         return -1;
-    read_lines(fd, count_one, &count);
-    close(fd);
+    while (next_line(&maps))
+        count++;
+    sp_vma_close(&maps);
     return count;
 }

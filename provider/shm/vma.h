@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mapped where in this process: one question to the kernel for each mapping. */
+/* What is mapped where in this process: a question to the kernel for each mapping, or all that it
+ * says of the process, read once. */
 #ifndef SP_VMA_H
 #define SP_VMA_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sp_vma {
@@ -13,12 +15,30 @@ struct sp_vma {
     bool readable, writable, executable, shared, stack; /* stack: that of the first thread */
 };
 
-/* What to ask, to be closed soon: after a fork it would tell of the parent. -1: it cannot be. */
-int sp_vma_open(void);
-/* The mapping that contains `addr`, or the first one behind it; false: there is none. Allocates
- * nothing. */
-bool sp_vma_find(int fd, uint64_t addr, struct sp_vma *vma);
+/* What is asked or read. Lives on a stack: what finds mappings may not allocate. */
+struct sp_vma_maps {
+    int fd;             /* -1: not open */
+    bool reads;         /* this kernel does not answer */
+    size_t line, have;  /* in buf: the next line, and the end of what was read */
+    struct sp_vma last; /* of what was read */
+    char buf[8192];
+};
 
+/* Opens nothing yet. */
+void sp_vma_init(struct sp_vma_maps *maps);
+/* Unless it is open. To be closed soon: after a fork it would tell of the parent. False: it cannot
+ * be opened. */
+bool sp_vma_open(struct sp_vma_maps *maps);
+void sp_vma_close(struct sp_vma_maps *maps);
+/*
+ * The mapping that contains `addr`, or the first one behind it; false: there is none. `addr` is not
+ * below one that was asked for before. Where the kernel does not answer, mappings may be told of as
+ * they were at an earlier call.
+ */
+bool sp_vma_find(struct sp_vma_maps *maps, uint64_t addr, struct sp_vma *vma);
+
+/* Does the kernel answer for one address? If not, finding takes time for each mapping below. */
+bool sp_vma_is_fast(void);
 /* Mappings of this process; -1: unknown. */
 long sp_vma_count(void);
 

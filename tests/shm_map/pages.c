@@ -4,12 +4,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -112,6 +114,14 @@ size_t pages_num_mappings(void)
 const int pages_cross_memory_attach[] = {SYS_process_vm_readv, SYS_process_vm_writev, -1};
 const int pages_userfaultfd[] = {SYS_userfaultfd, -1};
 
+static void install(struct sock_filter *code, unsigned short n)
+{
+    struct sock_fprog program = {.len = n, .filter = code};
+
+    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
 void pages_forbid(const int *calls)
 {
     struct sock_filter code[32] = {
@@ -123,7 +133,34 @@ void pages_forbid(const int *calls)
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     }
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {.len = n, .filter = code};
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    install(code, n);
+}
+
+/* PROCMAP_QUERY of <linux/fs.h>, and its argument: the flag "covering or next". */
+#define QUERY _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104)
+
+void pages_forbid_queries(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, QUERY, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    install(code, NUM(code));
+    CHECK(!pages_are_found_by_address(), "it still answers");
+}
+
+bool pages_are_found_by_address(void)
+{
+    uint64_t query[104 / 8] = {104, 16};
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    CHECK(fd >= 0);
+    bool found = ioctl(fd, QUERY, query) == 0;
+    close(fd);
+    return found;
 }

@@ -23,5 +23,9 @@ size_t pages_smaps_kib(const void *at, size_t size, const char *name);
 /* From now on these system calls of this process fail with EPERM. Up to the first -1. */
 void pages_forbid(const int *calls);
 extern const int pages_cross_memory_attach[], pages_userfaultfd[];
+/* From now on the kernel finds no mapping by its address for this process, as before Linux 6.11;
+ * and does it? */
+void pages_forbid_queries(void);
+bool pages_are_found_by_address(void);
 
 #endif

@@ -263,6 +263,17 @@ Test(heap, random_pieces_of_a_heap_that_everybody_writes_lose_nothing)
     ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360}, random_pieces, NULL);
 }
 
+static void random_pieces_without_queries(void *arg)
+{
+    pages_forbid_queries();
+    random_pieces(arg);
+}
+
+Test(heap, the_same_where_the_kernel_finds_no_mapping_by_its_address)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360}, random_pieces_without_queries, NULL);
+}
+
 Test(heap, the_same_with_every_second_region_refused)
 {
     ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360, .env = {"UTOFU_SHM_MAP_REFUSE=2"}},
