@@ -12,7 +12,7 @@ enum { LINE_MAX_BYTES = 1024 };
 
 int ut_log_threshold = UT_LOG_ERROR;
 
-static char rank_text[16] = "?";
+static int own_rank = -1; /* not known yet; other threads may write lines meanwhile */
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_of_process[LINE_MAX_BYTES];
 static __thread char last_of_thread[LINE_MAX_BYTES];
@@ -24,7 +24,7 @@ void ut_log_init(void)
 
 void ut_log_set_rank(unsigned int rank)
 {
-    snprintf(rank_text, sizeof(rank_text), "%u", rank);
+    __atomic_store_n(&own_rank, (int)rank, __ATOMIC_RELAXED);
 }
 
 static int category_wanted(const char *category)
@@ -59,6 +59,10 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
         return;
     if (level > UT_LOG_WARNING && !category_wanted(category))
         return;
+    char rank_text[16] = "?";
+    int rank = __atomic_load_n(&own_rank, __ATOMIC_RELAXED);
+    if (rank >= 0)
+        snprintf(rank_text, sizeof(rank_text), "%d", rank);
     int n = snprintf(line, sizeof(line), "utofu: %s: [rank %s, %s] %s\n", names[level], rank_text,
                      category, text);
     if (n >= (int)sizeof(line))

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+/* of TestSuite(), of which a program may have none */
+extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
+extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
 
 void criterion_internal_test_setup(void)
 {
@@ -58,14 +61,27 @@ void cr_log(enum criterion_severity severity, const char *format, ...)
     fputc('\n', stderr);
 }
 
+static const struct criterion_test_extra_data *suite_data(const char *name)
+{
+    for (struct criterion_suite **s = __start_cr_sts; s && s < __stop_cr_sts; s++)
+        if (*s && strcmp((*s)->name, name) == 0)
+            return (*s)->data;
+    return NULL;
+}
+
 static bool passes(const struct criterion_test *test)
 {
+    const struct criterion_test_extra_data *suite = suite_data(test->category);
     int status = 0;
 
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
+        if (suite && suite->init)
+            suite->init();
         test->test();
+        if (suite && suite->fini)
+            suite->fini();
         fflush(NULL);
         _exit(EXIT_SUCCESS);
     }
