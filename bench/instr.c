@@ -7,7 +7,7 @@
  * utofu_poll_mrq; or puts them with a remote notice and takes the one of the answer, when it is
  * there; or both start NUMBER barrier communications and poll for their ends. Run rank 0
  * under callgrind, with the counting switched on inside these functions only, for two numbers: the
- * difference is what the further ones cost. In a barrier this includes polls in vain, so rank 0
+ * difference is what the further ones cost. In a barrier this includes empty polls, so rank 0
  * starts a while after rank 1, whose packet is there by then.
  */
 #include <sched.h>

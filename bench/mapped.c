@@ -2,8 +2,8 @@
 /*
  * mapped
  *
- * What the way through registered memory costs beside what the machine itself takes, in one run of
- * two processes that run on a CPU each: a ping-pong, a stream of puts, an atomic add, and a
+ * What communication through mapped registered memory costs, beside plain shared memory, in one run
+ * of two processes that run on a CPU each: a ping-pong, a stream of puts, an atomic add, and a
  * registration. The smallest of many short rounds counts: what else runs on the machine disturbs
  * most of them. Prints pairs and their ratio; judges nothing.
  *

@@ -3,11 +3,11 @@
  * memory [VCQS], with 3 processes or more
  *
  * How much memory a connected peer costs: the VCQ of rank 0 meets those of the others, VCQS of each
- * process (1), one after the other, with a put, a get and an ARMW each, and looks at the size of its
- * process in between. Rss counts pages that are shared with the peer in full, Pss by halves. What the
- * kernel keeps for queue pairs is in neither. So where there are 50 peers or more a second VCQ of
- * rank 0 meets them too, and the memory of the whole machine is looked at, which holds both ends of
- * each connection.
+ * process (1), one after the other, with a put, a get and an ARMW each, and looks at the size of
+ * its process in between. Rss counts pages that are shared with the peer in full, Pss by halves.
+ * What the kernel keeps for queue pairs is in neither. So where there are 50 peers or more a second
+ * VCQ of rank 0 meets them too, and the memory of the whole machine is looked at, which holds both
+ * ends of each connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,8 +112,9 @@ static void print(const char *who, long *rss, long *pss, uint32_t n)
 
 static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
 {
-    meet(vcq, party_vcq_id(i / vcqs + 1, (utofu_tni_id_t)(i % vcqs % TNIS),
-                           (utofu_cmp_id_t)(i % vcqs / TNIS)),
+    meet(vcq,
+         party_vcq_id(i / vcqs + 1, (utofu_tni_id_t)(i % vcqs % TNIS),
+                      (utofu_cmp_id_t)(i % vcqs / TNIS)),
          lcl);
 }
 

@@ -3,9 +3,9 @@
  * verbs [blocks [row]], with 2 processes
  *
  * What the library adds to the verbs that it is made of: each of its operations beside a program
- * that uses ibv_* alone and does the same between the same two processes, in blocks that take turns.
- * The medians of the blocks count. Prints pairs and their ratio; judges nothing. `row`: only those
- * rows that have this in their names.
+ * that uses ibv_* alone and does the same between the same two processes, in blocks that take
+ * turns. The medians of the blocks count. Prints pairs and their ratio; judges nothing. `row`: only
+ * those rows that have this in their names.
  *
  * Loops that find nothing give the CPU away after a while, on both sides: in a virtual machine two
  * spinning processes stall each other.
@@ -25,11 +25,11 @@ enum {
     STAG = 1,
     SIZE = 2 << 20,
     /* in the memory of either process: */
-    IN = 0,            /* the ping-pong's word */
-    STOP = 64,         /* rank 0 has measured the block of this number */
-    WORD = 128,        /* to be added to */
-    OUT = 256,         /* what the ping-pong puts */
-    LANDED = 4096,     /* where a get's data goes */
+    IN = 0,        /* the ping-pong's word */
+    STOP = 64,     /* rank 0 has measured the block of this number */
+    WORD = 128,    /* to be added to */
+    OUT = 256,     /* what the ping-pong puts */
+    LANDED = 4096, /* where a get's data goes */
     STREAM_IN = 65536,
     STREAM_OUT = 1 << 20,
     PIECE = 65536,
@@ -177,8 +177,7 @@ static void raw_connect(void)
 static void raw_post(enum ibv_wr_opcode opcode, size_t from, size_t to, uint32_t length,
                      unsigned int flags)
 {
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)memory + from, .length = length, .lkey = raw.mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)memory + from, .length = length, .lkey = raw.mr->lkey};
     struct ibv_send_wr *bad, wr = {.sg_list = &sge,
                                    .num_sge = 1,
                                    .send_flags = flags,
@@ -563,9 +562,9 @@ int main(int argc, char **argv)
         if (argc < 3 || strstr(rows[i].what, argv[2]))
             compare(&rows[i], (int)blocks);
     party_barrier(); /* the last block may be one-sided */
-    party_check(utofu_free_vbg(gates[party.rank],
-                               circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank)),
-                "utofu_free_vbg");
+    party_check(
+        utofu_free_vbg(gates[party.rank], circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank)),
+        "utofu_free_vbg");
     party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
     party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
     party_close();

@@ -3,7 +3,9 @@
  * All processes add up a double each, again and again, over a barrier circuit, and get the same
  * sum, bit for bit, whatever the shape of the circuit: butterfly, tree or ring.
  *
+ *     cc -o barrier_sum barrier_sum.c circuit.c meet.c $(pkg-config --cflags --libs utofu) -lm
  *     utofurun -n 5 ./barrier_sum butterfly
+ *     mpirun -n 5 ./barrier_sum butterfly
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,34 +15,11 @@
 #include "circuit.h"
 #include "meet.h"
 
-enum { STAG = 1, ROUNDS = 1000 };
+enum { ROUNDS = 1000 };
 
-/* The ids of all gates. Every process writes its own into everybody's table. */
+/* The ids of all gates, a row for each process. */
 static utofu_vbg_id_t (*table)[CIRCUIT_MAX_GATES];
 static utofu_vbg_id_t *mine;
-
-static void tell_ids(utofu_vcq_hdl_t vcq, size_t count)
-{
-    const size_t row = sizeof(table[0]), size = MAX_PROCESSES * row;
-    int rank = my_rank(), n = num_processes();
-    utofu_vcq_id_t vcq_ids[MAX_PROCESSES];
-    utofu_stadd_t from, to;
-
-    CALL(utofu_reg_mem_with_stag(vcq, table, size, STAG, 0, &from));
-    meet(vcq, vcq_ids);
-    for (int peer = 0; peer < n; peer++) {
-        if (peer == rank)
-            continue;
-        CALL(utofu_query_stadd(vcq_ids[peer], STAG, &to));
-        CALL(utofu_put(vcq, vcq_ids[peer], from + (size_t)rank * row, to + (size_t)rank * row,
-                       count * sizeof(utofu_vbg_id_t), 0,
-                       UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
-                       NULL));
-        wait_notice(vcq); /* it is there */
-    }
-    meet(vcq, vcq_ids);
-    CALL(utofu_dereg_mem(vcq, from, 0));
-}
 
 static double sum(double value)
 {
@@ -89,7 +68,7 @@ int main(int argc, char **argv)
     table = aligned_memory(MAX_PROCESSES * sizeof(table[0]));
     mine = table[rank];
     CALL(utofu_alloc_vbg((utofu_tni_id_t)(rank % 6), count, 0, mine));
-    tell_ids(vcq, count);
+    share_rows(vcq, table, sizeof(table[0]));
     circuit_wire((enum circuit_shape)shape, n, rank, table[0], settings);
     CALL(utofu_set_vbg(settings, count));
     meet(vcq, vcq_ids); /* all have set their gates */
@@ -111,5 +90,6 @@ int main(int argc, char **argv)
     meet(vcq, vcq_ids); /* nobody is on the way any more */
     CALL(utofu_free_vbg(mine, count));
     close_vcq(vcq);
+    free(table);
     return 0;
 }

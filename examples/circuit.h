@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Wires barrier circuits for any number of processes. Each process allocates circuit_gates() gates
- * with one call of utofu_alloc_vbg(), on any TNI; tells the ids to all others; has circuit_wire()
+ * with one call of utofu_alloc_vbg(), on any TNI; sends the ids to all others; has circuit_wire()
  * write its settings; and gives them to utofu_set_vbg().
  *
  *   butterfly  In step s everybody exchanges with the process whose rank differs in bit s: about

@@ -5,7 +5,9 @@
  * halo) that they keep for it. A column is no piece of memory but a word every ROW bytes: a strided
  * put. The descriptors are always the same, so they are prepared once and posted in every step.
  *
+ *     cc -o halo_exchange halo_exchange.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 4 ./halo_exchange
+ *     mpirun -n 4 ./halo_exchange
  */
 #include <stdio.h>
 #include <stdlib.h>

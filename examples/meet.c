@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To talk to a VCQ one has to know its id, and to write to memory one has to know its STADD. Both
- * can be told by other means, such as MPI (pingpong_mpi.c). Here uTofu alone is enough: the id of a
+ * To reach a VCQ one has to know its id, and to write to memory one has to know its STADD. Both
+ * can be sent by other means, such as MPI (pingpong_mpi.c). Here uTofu alone is enough: the id of a
  * VCQ that was made with a chosen component id follows from where it lives, and the STADD of memory
  * under a chosen STag follows from the id. Rank 0 is the first process of the first node, so
- * everybody knows where to find it: all tell it their ids, and it tells all of them the whole list.
+ * everybody knows where to find it: all send it their ids, and it sends all of them the whole list.
  */
 #include "meet.h"
 
@@ -12,42 +12,84 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { TNI = 0, COMPONENT = 0, STAG = 255 };
+enum { TNI = 0, COMPONENT = 0, STAG = 255, ROWS_STAG = 254 };
 
 void check_call(int rc, const char *what)
 {
+    char text[1024] = "";
+
     if (rc != UTOFU_SUCCESS) {
-        fprintf(stderr, "rank %d: %s returned %d\n", my_rank(), what, rc);
+        utofu_get_last_error(text); /* the name of the code, its number, and what was wrong */
+        fprintf(stderr, "rank %d: %s: %s\n", my_rank(), what, text);
         exit(1);
     }
 }
 
-static int number_from(const char *name)
-{
-    const char *text = getenv(name);
+/* The library asks the launcher; uTofu has no function that would tell the program. These are what
+ * launchers set: utofurun, MPICH's mpiexec and srun --mpi=pmi2, Open MPI's mpirun, srun --mpi=pmix.
+ * Without any of them this is the only process. */
+static const struct {
+    const char *rank, *size;
+} launchers[] = {
+    {"UTOFU_RANK", "UTOFU_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+};
 
-    if (text == NULL) {
-        fprintf(stderr, "%s is not set: start this program with utofurun -n 2 PROGRAM\n", name);
-        exit(1);
+static void find_launcher(int *rank, int *size)
+{
+    *rank = 0;
+    *size = 1;
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        const char *r = getenv(launchers[i].rank), *s = getenv(launchers[i].size);
+
+        if (r != NULL && s != NULL) {
+            *rank = atoi(r);
+            *size = atoi(s);
+            return;
+        }
     }
-    return atoi(text);
 }
 
 int my_rank(void)
 {
-    return number_from("UTOFU_RANK");
+    int rank, size;
+
+    find_launcher(&rank, &size);
+    return rank;
 }
 
 int num_processes(void)
 {
-    return number_from("UTOFU_SIZE");
+    int rank, size;
+
+    find_launcher(&rank, &size);
+    return size;
+}
+
+void need_processes(int least, int most)
+{
+    int n = num_processes();
+
+    if (n >= least && n <= most)
+        return;
+    if (my_rank() != 0)
+        exit(0); /* a launcher ends the job at the first failure, and rank 0 is to be heard */
+    fprintf(stderr, "this program takes %d", least);
+    if (most > least)
+        fprintf(stderr, " to %d", most);
+    fprintf(stderr, " processes, not %d: start it with utofurun -n %d, or mpirun -n %d\n", n, least,
+            least);
+    exit(2);
 }
 
 void *aligned_memory(size_t size)
 {
-    size_t whole = (size + 255) / 256 * 256;
-    void *memory = aligned_alloc(256, whole);
+    size_t align = size < 4096 ? 256 : 4096, whole = (size + align - 1) / align * align;
+    void *memory = aligned_alloc(align, whole);
 
     if (memory == NULL) {
         perror("aligned_alloc");
@@ -91,7 +133,7 @@ static int wait_own(utofu_vcq_hdl_t vcq)
     }
 }
 
-/* What a process tells rank 0, and rank 0 tells all. The last word is the last to be written. */
+/* What a process sends to rank 0, and rank 0 to all. The last word is the last to be written. */
 struct list {
     struct {
         uint64_t id, round;
@@ -110,7 +152,7 @@ static uint64_t read_word(const uint64_t *word)
 
 /* Rank 0 may not have made its VCQ or registered its list yet. That is no misfortune: the put fails
  * alone, and is tried again. */
-static void tell_rank_0(utofu_vcq_hdl_t vcq)
+static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 {
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
     utofu_vcq_id_t rank_0;
@@ -118,6 +160,13 @@ static void tell_rank_0(utofu_vcq_hdl_t vcq)
     int rc;
 
     CALL(utofu_construct_vcq_id(first_node, TNI, 0, COMPONENT, &rank_0));
+    if (rank_0 == list->process[my_rank()].id) {
+        fprintf(stderr,
+                "rank %d: the library does not see the %d processes that the launcher started "
+                "(with srun, use --mpi=pmix or --mpi=pmi2)\n",
+                my_rank(), num_processes());
+        exit(1);
+    }
     CALL(utofu_query_stadd(rank_0, STAG, &rank_0_list));
     do {
         CALL(utofu_put_piggyback(vcq, rank_0, &list->process[my_rank()],
@@ -129,11 +178,24 @@ static void tell_rank_0(utofu_vcq_hdl_t vcq)
     check_call(rc, "put to rank 0");
 }
 
-static void tell_everybody(utofu_vcq_hdl_t vcq)
+/* At the first meeting a process that does not come is a mistake in how the program was started. */
+static void wait_for(int rank)
+{
+    time_t start = time(NULL);
+
+    while (read_word(&list->process[rank].round) < round_number) {
+        sched_yield();
+        if (round_number == 1 && time(NULL) - start > 60) {
+            fprintf(stderr, "rank 0: rank %d has not come in 60 seconds\n", rank);
+            exit(1);
+        }
+    }
+}
+
+static void send_to_all(utofu_vcq_hdl_t vcq)
 {
     for (int rank = 0; rank < num_processes(); rank++)
-        while (read_word(&list->process[rank].round) < round_number)
-            sched_yield();
+        wait_for(rank);
     list->round = round_number;
     for (int rank = 1; rank < num_processes(); rank++) {
         utofu_stadd_t their_list;
@@ -151,10 +213,7 @@ utofu_vcq_hdl_t open_vcq(void)
     size_t size = (sizeof(*list) + 255) / 256 * 256;
     utofu_vcq_hdl_t vcq;
 
-    if (num_processes() > MAX_PROCESSES) {
-        fprintf(stderr, "at most %d processes, please\n", MAX_PROCESSES);
-        exit(1);
-    }
+    need_processes(1, MAX_PROCESSES);
     list = aligned_memory(size);
     CALL(utofu_create_vcq_with_cmp_id(TNI, COMPONENT, 0, &vcq));
     CALL(utofu_query_vcq_id(vcq, &list->process[my_rank()].id));
@@ -166,13 +225,34 @@ void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t ids[MAX_PROCESSES])
 {
     list->process[my_rank()].round = ++round_number;
     if (my_rank() == 0)
-        tell_everybody(vcq);
+        send_to_all(vcq);
     else
-        tell_rank_0(vcq);
+        send_to_rank_0(vcq);
     while (read_word(&list->round) < round_number) /* the last word comes last */
         sched_yield();
     for (int rank = 0; rank < num_processes(); rank++)
         ids[rank] = list->process[rank].id;
+}
+
+void share_rows(utofu_vcq_hdl_t vcq, void *table, size_t row_size)
+{
+    size_t at = row_size * (size_t)my_rank();
+    size_t size = (row_size * (size_t)num_processes() + 255) / 256 * 256;
+    utofu_vcq_id_t ids[MAX_PROCESSES];
+    utofu_stadd_t mine, theirs;
+
+    CALL(utofu_reg_mem_with_stag(vcq, table, size, ROWS_STAG, 0, &mine));
+    meet(vcq, ids);
+    for (int rank = 0; rank < num_processes(); rank++) {
+        if (rank == my_rank())
+            continue;
+        CALL(utofu_query_stadd(ids[rank], ROWS_STAG, &theirs));
+        CALL(utofu_put(vcq, ids[rank], mine + at, theirs + at, row_size, 0,
+                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
+        check_call(wait_own(vcq), "put of a row"); /* it is there */
+    }
+    meet(vcq, ids);
+    CALL(utofu_dereg_mem(vcq, mine, 0));
 }
 
 void close_vcq(utofu_vcq_hdl_t vcq)

@@ -4,7 +4,9 @@
  * message. With STRONG_ORDER it is written after all others, so when it has changed the whole
  * message is there.
  *
+ *     cc -o pingpong_memory pingpong_memory.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 2 ./pingpong_memory
+ *     mpirun -n 2 ./pingpong_memory
  */
 #include <sched.h>
 #include <stdio.h>
@@ -50,6 +52,7 @@ int main(void)
 {
     utofu_vcq_id_t ids[MAX_PROCESSES];
 
+    need_processes(2, 2);
     out = aligned_memory(2 * 8 * WORDS);
     in = out + WORDS;
     vcq = open_vcq();

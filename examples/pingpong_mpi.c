@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ping-pong between two processes of an MPI program: MPI tells the VCQ ids and STADDs, uTofu moves
- * the data.
+ * Ping-pong between two processes of an MPI program: MPI carries the VCQ ids and STADDs, uTofu
+ * moves the data.
  *
+ *     mpicc -o pingpong_mpi pingpong_mpi.c $(pkg-config --cflags --libs utofu)
  *     mpirun -n 2 ./pingpong_mpi
  */
 #include <mpi.h>
@@ -20,9 +21,12 @@ static utofu_vcq_hdl_t vcq;
 
 static void check(int rc, const char *what)
 {
+    char text[1024] = "";
+
     if (rc == UTOFU_SUCCESS)
         return;
-    fprintf(stderr, "rank %d: %s returned %d\n", rank, what, rc);
+    utofu_get_last_error(text); /* the name of the code, its number, and what was wrong */
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -50,8 +54,11 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2) {
-        fprintf(stderr, "this program takes two processes\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        if (rank == 0)
+            fprintf(stderr, "this program takes 2 processes, not %d: start it with mpirun -n 2\n",
+                    size);
+        MPI_Finalize();
+        return 2;
     }
     check(utofu_create_vcq(0, 0, &vcq), "utofu_create_vcq");
     check(utofu_query_vcq_id(vcq, &mine.vcq_id), "utofu_query_vcq_id");

@@ -3,7 +3,9 @@
  * Ping-pong between two processes: each puts a word into the other's memory; the other learns of it
  * from a remote MRQ notice.
  *
+ *     cc -o pingpong_notice pingpong_notice.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 2 ./pingpong_notice
+ *     mpirun -n 2 ./pingpong_notice
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,7 @@ int main(void)
 {
     utofu_vcq_id_t ids[MAX_PROCESSES];
 
+    need_processes(2, 2);
     buffer = aligned_memory(256);
     vcq = open_vcq();
     CALL(utofu_reg_mem_with_stag(vcq, (void *)buffer, 256, STAG, 0, &my_buffer));

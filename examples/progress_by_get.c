@@ -3,7 +3,9 @@
  * Rank 0 computes and counts its steps; the others look at the counter with gets. Rank 0 calls
  * nothing for that: its memory is read without its help.
  *
+ *     cc -o progress_by_get progress_by_get.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 3 ./progress_by_get
+ *     mpirun -n 3 ./progress_by_get
  */
 #include <sched.h>
 #include <stdio.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory under a chosen STag: its STADD is worked out from the VCQ id of its owner, so it need not
- * be told. Every process greets all others; the greeting for rank r from rank s goes to place s of
+ * be told. Every process sends all others a message; that for rank r from rank s goes to place s of
  * the mailbox that r has registered under STag 17.
  *
+ *     cc -o reserved_stag reserved_stag.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 4 ./reserved_stag
+ *     mpirun -n 4 ./reserved_stag
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,12 +44,12 @@ int main(void)
 
         snprintf(text, sizeof(text), "hello %d, this is %d", my_rank(), (int)notice.edata);
         if (strcmp(mailbox + PLACE * notice.edata, text) != 0) {
-            fprintf(stderr, "rank %d: wrong greeting from %d\n", my_rank(), (int)notice.edata);
+            fprintf(stderr, "rank %d: wrong hello from %d\n", my_rank(), (int)notice.edata);
             return 1;
         }
         printf("rank %d got: %s\n", my_rank(), mailbox + PLACE * notice.edata);
     }
-    CALL(utofu_dereg_mem(vcq, mine, 0)); /* all greetings have come */
+    CALL(utofu_dereg_mem(vcq, mine, 0)); /* all messages have come */
     close_vcq(vcq);
     free(mailbox);
     return 0;

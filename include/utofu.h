@@ -8,20 +8,20 @@
  *
  * WORDS. "Local" is the side that starts a communication and "remote" the side whose memory it
  * reads or writes. A VCQ (virtual control queue) is a communication context on a TNI; it has three
- * queues: the TOQ takes descriptors that say what to do, the TCQ tells that something was sent, the
- * MRQ tells that something is complete. A VCQ handle means the VCQ in its own process; a VCQ id
- * means it everywhere. A STADD (steering address) is the address of registered memory on one VCQ;
- * an STag is the part of it that names the region. A VBG (virtual barrier gate) is a building block
- * of a barrier circuit. CQs (control queues) and BGs (barrier gates) are the parts of a TNI that
- * VCQs and VBGs stand on.
+ * queues: the TOQ takes descriptors that say what to do, the TCQ reports that something was sent,
+ * the MRQ that something is complete. A VCQ handle means the VCQ in its own process; a VCQ id means
+ * it everywhere. A STADD (steering address) is the address of registered memory on one VCQ; an STag
+ * is the part of it that names the region. A VBG (virtual barrier gate) is a building block of a
+ * barrier circuit. CQs (control queues) and BGs (barrier gates) are the parts of a TNI that VCQs
+ * and VBGs stand on.
  *
- * ONE-SIDED COMMUNICATION. List the TNIs, create a VCQ, register memory, tell the VCQ id and the
+ * ONE-SIDED COMMUNICATION. List the TNIs, create a VCQ, register memory, send the VCQ id and the
  * STADDs to the peers by other means (or let them work them out: utofu_construct_vcq_id(),
  * utofu_query_stadd()), start puts, gets and ARMWs (atomic read-modify-write), and poll the TCQ and
  * the MRQ. In free mode a descriptor is executed when it is submitted. In session mode
  * (UTOFU_VCQ_FLAG_SESSION_MODE) it waits until puts of others that carry an SPS have arrived.
  *
- * BARRIER COMMUNICATION. List the TNIs, allocate VBGs, tell their ids to the peers, wire them with
+ * BARRIER COMMUNICATION. List the TNIs, allocate VBGs, send their ids to the peers, wire them with
  * utofu_set_vbg(), make sure that all processes have done so, then start and poll barriers and
  * reductions.
  *
@@ -29,9 +29,10 @@
  * is negative, and not everything that is negative is an error. Each comment below lists the codes
  * of its function. Where more than one would apply, which of them is returned is open. Any function
  * may also return UTOFU_ERR_OUT_OF_RESOURCE, UTOFU_ERR_OUT_OF_MEMORY or UTOFU_ERR_FATAL. The start
- * functions look at their arguments only; what goes wrong later is told by utofu_poll_tcq()
+ * functions look at their arguments only; what goes wrong later is reported by utofu_poll_tcq()
  * (UTOFU_ERR_TCQ_*), for errors the local TNI meets in sending, or by utofu_poll_mrq()
- * (UTOFU_ERR_MRQ_*), for all later ones.
+ * (UTOFU_ERR_MRQ_*), for all later ones. utofu_get_last_error() says what was wrong in the call
+ * that failed last.
  *
  * THREADS. "@threads" says which calls may run at the same time:
  *   any      This function and any other one, from any number of threads.
@@ -80,7 +81,7 @@ extern "C" {
 /**
  * UTOFU_VERSION_* - the version of the interface at compile time
  *
- * utofu_query_utofu_version() tells the version at run time.
+ * utofu_query_utofu_version() gives the version at run time.
  * @manual 3.9.3.1
  */
 #define UTOFU_VERSION_MAJOR 1
@@ -93,7 +94,7 @@ extern "C" {
 typedef uint16_t utofu_tni_id_t;   /* a TNI of a node: 0 to the number of TNIs - 1 */
 typedef uint16_t utofu_cq_id_t;    /* a CQ of a TNI: 0 to the number of CQs - 1 */
 typedef uint16_t utofu_bg_id_t;    /* a BG of a TNI: 0 to the number of BGs - 1 */
-typedef uint16_t utofu_cmp_id_t;   /* a component: tells apart the VCQs that share a CQ */
+typedef uint16_t utofu_cmp_id_t;   /* a component: distinguishes the VCQs that share a CQ */
 typedef uintptr_t utofu_vcq_hdl_t; /* a VCQ of this process, in this process */
 typedef uint64_t utofu_vcq_id_t;   /* a VCQ, in the whole network; carries a default path too */
 typedef uint64_t utofu_vbg_id_t;   /* a VBG, in the whole network */
@@ -277,7 +278,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
 int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
 
 /**
- * utofu_query_onesided_caps - tell what a TNI can do in one-sided communication, and its limits
+ * utofu_query_onesided_caps - get what a TNI can do in one-sided communication, and its limits
  *
  * The structure belongs to the library and stays valid until the process ends. The caller neither
  * frees nor changes it.
@@ -293,7 +294,7 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
 int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps);
 
 /**
- * utofu_query_barrier_caps - tell what a TNI can do in barrier communication, and its limits
+ * utofu_query_barrier_caps - get what a TNI can do in barrier communication, and its limits
  *
  * The structure belongs to the library and stays valid until the process ends. The caller neither
  * frees nor changes it.
@@ -364,7 +365,7 @@ int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_h
  * utofu_create_vcq_with_cmp_id - create a VCQ with a chosen component id
  *
  * Works as utofu_create_vcq(), except that the caller chooses the component id: the number that
- * tells apart the VCQs that software components of one process have on one CQ. The caller sees to
+ * distinguishes the VCQs that software components of one process have on one CQ. The caller sees to
  * it that no other component uses this id, now or later. Such a VCQ has an id that every process
  * can work out with utofu_construct_vcq_id(). What is said of utofu_create_vcq() anywhere in this
  * header holds for this function too. utofu_free_vcq() ends the VCQ.
@@ -396,8 +397,8 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
 /**
  * utofu_free_vcq - free a VCQ
  *
- * A VCQ is freed once. Its handle and, once the peers have been told, its id are not used
- * afterwards. Communication that is still under way on the VCQ, and memory that is still registered
+ * A VCQ is freed once. Its handle and, once the peers know of it, its id are not used
+ * afterwards. Communication that is still in flight on the VCQ, and memory that is still registered
  * on it, should be brought to an end first, and no other thread may be using the VCQ.
  *
  * May enter the operating system.
@@ -411,7 +412,7 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
 int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl);
 
 /**
- * utofu_query_vcq_id - tell the id of a VCQ of this process
+ * utofu_query_vcq_id - get the id of a VCQ of this process
  *
  * A handle is good in this process only. The id is good in every process and belongs to this VCQ
  * alone. The id's default path is the A, B, C coordinates of this node.
@@ -471,7 +472,7 @@ int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_
 int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[]);
 
 /**
- * utofu_query_vcq_info - tell where the VCQ of an id lives
+ * utofu_query_vcq_info - get where the VCQ of an id lives
  *
  * Works for the VCQs of this node and of all others. Useful for tuning and for debugging: several
  * processes of one node can see, for example, whether they use different TNIs.
@@ -587,6 +588,52 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs);
  * that themselves, before the first barrier communication. A circuit that is set can be used any
  * number of times.
  *
+ * VALUES. In a reduction a start/end gate sends the value of its process, with its signal and with
+ * its packet. A relay gate combines what its signal and its packet bring, and sends that on, with
+ * both. What the signal and the packet bring to the start/end gate in the end, combined, is the
+ * result there: the process's own value is in it only if it comes back along some path of gates. So
+ * each value has to reach each end gate, and, for SUM, BXOR and BFPSUM, along one path only, or it
+ * counts twice. A gate that lacks an input passes on what the other one brings.
+ *
+ * The signals of a process's gates go around: from the start/end gate through all relay gates and
+ * back. A start/end gate that is the only gate of its process therefore signals itself, with its
+ * own id as src_lcl_vbg_id and dst_lcl_vbg_id: otherwise the result there is what the packet
+ * brings, without its own value. A gate with neither input nor output is a circuit of one process,
+ * whose result is its own value.
+ *
+ * Two processes, one gate each; the result is a + b in both:
+ *
+ *         signal                             signal
+ *        +-----+                             +-----+
+ *        |     v       packet, value a       v     |
+ *        |   +----+ --------------------> +----+   |
+ *        +---| A0 |                       | B0 |---+
+ *            +----+ <-------------------- +----+
+ *                      packet, value b
+ *
+ * Four processes with the values a, b, c, d, a start/end gate S and a relay gate R each. Values go
+ * downwards; upright lines are signals, all others packets:
+ *
+ *     process 0       process 1       process 2       process 3
+ *      S  a            S  b            S  c            S  d
+ *      |  \         /  |               |  \         /  |
+ *      |     \   /     |               |     \   /     |
+ *      |       X       |               |       X       |
+ *      |     /   \     |               |     /   \     |
+ *      |  /         \  |               |  /         \  |
+ *      R  a+b          R  a+b          R  c+d          R  c+d
+ *      |               |               |               |
+ *      |   packets: R of 0 and 2 to S of 2 and 0,      |
+ *      |            R of 1 and 3 to S of 3 and 1       |
+ *      |               |               |               |
+ *      S  a+b+c+d      S  a+b+c+d      S  a+b+c+d      S  a+b+c+d
+ *
+ * The settings of process 0, where S1 is gate S of process 1:
+ *
+ *     vbg_id   src_lcl   src_rmt   dst_lcl   dst_rmt
+ *       S0       R0        R2        R0        R1
+ *       R0       S0        S1        S0        S2
+ *
  * One call sets gates that came from one call of utofu_alloc_vbg(): all of them or some of them.
  * vbg_settings[0] is the start/end gate, the first id that utofu_alloc_vbg() gave; the others may
  * come in any order. If a gate is set again the last setting counts.
@@ -611,7 +658,7 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs);
 int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings);
 
 /**
- * utofu_query_vbg_info - tell where a VBG lives
+ * utofu_query_vbg_info - get where a VBG lives
  *
  * Works for the VBGs of this node and of all others. Meant for debugging.
  *
@@ -634,7 +681,7 @@ int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t
  * Paths
  *
  * One-sided communication takes the path in its flags, if there is one, and else the one in the
- * remote VCQ id. The way back is the same path in reverse.
+ * remote VCQ id. The path back is the same in reverse.
  */
 
 /**
@@ -660,7 +707,7 @@ int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t
 int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_id_t *path_id);
 
 /**
- * utofu_get_path_coords - tell the path coordinates of a path id
+ * utofu_get_path_coords - get the path coordinates of a path id
  *
  * The reverse of utofu_get_path_id().
  *
@@ -826,14 +873,14 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
  * UTOFU_ONESIDED_FLAG_* - how a communication is done
  *
  * TCQ_NOTICE: utofu_poll_tcq() gives an entry when the communication has been sent. Errors are
- * given either way.
+ * given in either case.
  *
  * REMOTE_MRQ_NOTICE: utofu_poll_mrq() on the remote VCQ gives a notice: of a put or an ARMW when
  * the remote memory has been changed, of a get when it has been read.
  *
  * LOCAL_MRQ_NOTICE: utofu_poll_mrq() on the local VCQ gives a notice: of a put or an ARMW when the
  * remote memory has been changed (and what an ARMW found there), of a get when the local memory has
- * been written. Errors are given either way.
+ * been written. Errors are given in either case.
  *
  * STRONG_ORDER: the reads and writes of this communication come after those of the earlier ones of
  * the same local VCQ, remote VCQ and path. Within one put or get the last cache line is read, and
@@ -2203,7 +2250,7 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbda
  * utofu_poll_mrq - take the next notice from the MRQ
  *
  * Gives local notices, of communication that this VCQ started, and remote notices, of communication
- * that others directed at it; utofu_mrq_notice::notice_type tells which. The local notices of one
+ * that others directed at it; utofu_mrq_notice::notice_type says which. The local notices of one
  * remote VCQ and path come in the order of submission; so do the remote notices of one origin VCQ
  * and path. A communication that fails has a local notice with an error, whether a notice was asked
  * for or not.
@@ -2242,7 +2289,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
                    struct utofu_mrq_notice *notice);
 
 /**
- * utofu_query_num_unread_tcq - tell how many descriptors have no TCQ entry read yet
+ * utofu_query_num_unread_tcq - count the descriptors that have no TCQ entry read yet
  *
  * Counts the TOQ descriptors whose TCQ entries the library has not read: roughly the communications
  * that are submitted and not sent. 0 means that the next start function can begin at once. The
@@ -2260,7 +2307,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
 int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count);
 
 /**
- * utofu_query_num_unread_mrq - tell how many MRQ notices are unread
+ * utofu_query_num_unread_mrq - count the unread MRQ notices
  *
  * Counts the notices that have arrived and that utofu_poll_mrq() has not given out. As with
  * utofu_query_num_unread_tcq(), the count is of the CQ.
@@ -2299,7 +2346,7 @@ enum utofu_reduce_op {
 /**
  * utofu_barrier - start a barrier on a circuit
  *
- * Returns at once; utofu_poll_barrier() tells when all processes of the circuit have arrived. One
+ * Returns at once; utofu_poll_barrier() reports when all processes of the circuit have arrived. One
  * circuit does one barrier communication at a time; several circuits work independently.
  *
  * @param vbg_id [in] The start/end gate of the circuit in this process: the first id that
@@ -2308,7 +2355,7 @@ enum utofu_reduce_op {
  *     processes of the circuit.
  * @flags none
  * @return UTOFU_SUCCESS: The barrier is started.
- * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is under way. Poll it to its end
+ * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is running. Poll it to its end
  *     first.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
  *     utofu_set_vbg() has set in this process.
@@ -2322,7 +2369,7 @@ int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
  * utofu_reduce_uint64 - start a reduction of uint64_t values on a circuit
  *
  * A barrier that also combines the values of all processes, element by element. Returns at once;
- * utofu_poll_reduce_uint64() tells when it is done and gives the result. data may be changed when
+ * utofu_poll_reduce_uint64() reports when it is done and gives the result. data may be changed when
  * the call returns. Every process of the circuit calls this function, with the same op, num_data
  * and flags; otherwise the poll functions return UTOFU_ERR_BARRIER_MISMATCH.
  *
@@ -2341,7 +2388,7 @@ int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
  *     processes of the circuit.
  * @flags none
  * @return UTOFU_SUCCESS: The reduction is started.
- * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is under way. Poll it to its end
+ * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is running. Poll it to its end
  *     first.
  * @return UTOFU_ERR_INVALID_POINTER: data is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
@@ -2360,14 +2407,14 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
  * utofu_reduce_double - start a reduction of double values on a circuit
  *
  * A barrier that also combines the values of all processes, element by element. Returns at once;
- * utofu_poll_reduce_double() tells when it is done and gives the result. data may be changed when
+ * utofu_poll_reduce_double() reports when it is done and gives the result. data may be changed when
  * the call returns. Every process of the circuit calls this function, with the same op, num_data
  * and flags; otherwise the poll functions return UTOFU_ERR_BARRIER_MISMATCH.
  *
- * Every process gets the same result, bit for bit, whatever the shape of the circuit: the exact sum,
- * rounded once to nearest even. It is NaN (0x7ff8000000000000) if a value is NaN or both infinities
- * occur, an infinity if one occurs or the rounded sum overflows, and -0 only if all values are -0.
- * Subnormal values count in full. No floating-point exception flag is raised.
+ * Every process gets the same result, bit for bit, whatever the shape of the circuit: the exact
+ * sum, rounded once to nearest even. It is NaN (0x7ff8000000000000) if a value is NaN or both
+ * infinities occur, an infinity if one occurs or the rounded sum overflows, and -0 only if all
+ * values are -0. Subnormal values count in full. No floating-point exception flag is raised.
  *
  * @param vbg_id   [in] The start/end gate of the circuit in this process: the first id that
  *     utofu_alloc_vbg() gave.
@@ -2379,7 +2426,7 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
  *     processes of the circuit.
  * @flags none
  * @return UTOFU_SUCCESS: The reduction is started.
- * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is under way. Poll it to its end
+ * @return UTOFU_ERR_BUSY: A barrier communication of this circuit is running. Poll it to its end
  *     first.
  * @return UTOFU_ERR_INVALID_POINTER: data is NULL.
  * @return UTOFU_ERR_INVALID_VBG_ID: vbg_id is not the start/end gate of a circuit that
@@ -2486,9 +2533,9 @@ int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, dou
  */
 
 /**
- * utofu_query_tofu_version - tell the version of the Tofu interconnect
+ * utofu_query_tofu_version - get the version of the Tofu interconnect
  *
- * The number is the one uTofu gives to the kind of interconnect, for a program to tell kinds apart.
+ * The number is the one uTofu gives to the kind of interconnect, for a program to distinguish them.
  * This library presents itself as version 3.0 (6.1.1), whose limits it offers. A pointer that is
  * NULL is skipped.
  *
@@ -2501,7 +2548,7 @@ int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, dou
 void utofu_query_tofu_version(int *major_ver, int *minor_ver);
 
 /**
- * utofu_query_utofu_version - tell the version of the uTofu interface at run time
+ * utofu_query_utofu_version - get the version of the uTofu interface at run time
  *
  * To be compared with UTOFU_VERSION_MAJOR and UTOFU_VERSION_MINOR, the version at compile time. A
  * pointer that is NULL is skipped.
@@ -2515,7 +2562,7 @@ void utofu_query_tofu_version(int *major_ver, int *minor_ver);
 void utofu_query_utofu_version(int *major_ver, int *minor_ver);
 
 /**
- * utofu_query_my_coords - tell the coordinates of this node
+ * utofu_query_my_coords - get the coordinates of this node
  *
  * All processes of a node get the same coordinates.
  *
@@ -2531,8 +2578,21 @@ int utofu_query_my_coords(uint8_t coords[]);
  * utofu_get_last_error - give a text on the last error in this thread
  *
  * Writes a text of one line, ended by a zero byte, on the last uTofu call of this thread that
- * returned an error; an empty text where there was none. The parameter is declared const for the
- * sake of programs that declare it so; the memory is written all the same.
+ * failed. It begins with the name and the number of the code that was returned:
+ *   "UTOFU_ERR_MRQ_RMT_LENGTH (-199): put of 64 bytes with EDATA 7 from VCQ 0000000000701d09 to VCQ
+ *   0000000002708bfc (rank 1, node 0,0,0,0,0,0, TNI 0, CQ 4, component 7): remote STADD
+ *   0x10000000005ff8: 8 bytes are left from there to the end of its region"
+ *
+ * Every call that fails sets the text, the poll functions included: of a communication it says
+ * which one it was, whose memory was wrong, and which limit was broken, or why the peer cannot be
+ * reached. A call that succeeds leaves the text as it is, and so do UTOFU_ERR_NOT_FOUND and
+ * UTOFU_ERR_NOT_COMPLETED, which are answers and no errors. A warning or an error that the library
+ * logs in a call of this thread, such as what a barrier waits for, replaces the text. Where no call
+ * of this thread has failed, it is the last such line of another thread, or else empty.
+ *
+ * Asking costs some microseconds; that a poll or a start function fails costs next to nothing, as
+ * the text is made when it is asked for. The parameter is declared const for the sake of programs
+ * that declare it so; the memory is written all the same.
  *
  * @param buf [out] Memory for the text: 1,024 bytes. NULL does nothing.
  * @return none: The function has no result and cannot fail.

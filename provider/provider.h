@@ -31,16 +31,16 @@
 #include <stdint.h>
 
 enum {
-    PROV_ADDR_MAX = 120,  /* bytes of a process's address */
-    PROV_HELLO_MAX = 32,  /* bytes of the greeting that travels with a connection */
-    PROV_MSG_MAX = 1024,  /* every provider carries messages of at least this many bytes */
-    PROV_COPY_MAX = 64,   /* every provider copies at least this much for PROV_COPY */
+    PROV_ADDR_MAX = 120, /* bytes of a process's address */
+    PROV_HELLO_MAX = 32, /* bytes of the hello that travels with a connection */
+    PROV_MSG_MAX = 1024, /* every provider carries messages of at least this many bytes */
+    PROV_COPY_MAX = 64,  /* every provider copies at least this much for PROV_COPY */
 };
 
 struct prov_ep;
 struct prov_conn;
 struct prov_ops;
-struct prov_view;
+struct prov_mapping;
 
 struct prov {
     const struct prov_ops *ops;
@@ -87,8 +87,9 @@ enum prov_flags {
     PROV_COPY = 16,     /* write: the source is not registered, at most PROV_COPY_MAX bytes */
     PROV_NOTIFY = 32,   /* write: deliver `imm` to the peer behind the data */
     PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless this returns PROV_SRC_FREE */
-    PROV_STREAK = 128,  /* write: where several of these that were posted one right after the other
-                         * end with PROV_OK, the last one's streak() may stand for all of them */
+    PROV_UNSIGNALLED =
+        128, /* write: where several of these that were posted one right after the other
+              * end with PROV_OK, the last one's unsignalled_done() may stand for all of them */
 };
 
 /* What posting returns: a set of these bits, or a negative errno. */
@@ -123,10 +124,10 @@ enum prov_atomic_op { PROV_ATOMIC_FADD = 1, PROV_ATOMIC_CSWAP = 2 };
 
 struct prov_atomic {
     enum prov_atomic_op op;
-    uint64_t rmt;            /* 8-byte aligned address in the target process */
-    uint64_t operand;        /* FADD: what to add; CSWAP: the new value */
-    uint64_t compare;        /* CSWAP */
-    uint64_t *result;        /* old value lands here (registered memory) */
+    uint64_t rmt;     /* 8-byte aligned address in the target process */
+    uint64_t operand; /* FADD: what to add; CSWAP: the new value */
+    uint64_t compare; /* CSWAP */
+    uint64_t *result; /* old value lands here (registered memory) */
     uint32_t lkey, rkey;
     uint32_t flags;
     uint64_t cookie;
@@ -136,17 +137,17 @@ struct prov_atomic {
 struct prov_callbacks {
     /* An operation ended. */
     void (*done)(void *ctx, uint64_t cookie, enum prov_status status);
-    /* An operation with PROV_STREAK ended with PROV_OK, and so did those with that flag that were
-     * posted right before it, as far as they were not reported yet. */
-    void (*streak)(void *ctx, uint64_t cookie);
+    /* An operation with PROV_UNSIGNALLED ended with PROV_OK, and so did those with that flag that
+     * were posted right before it, as far as they were not reported yet. */
+    void (*unsignalled_done)(void *ctx, uint64_t cookie);
     /* A message arrived; `data` is 8-byte aligned and valid during the call. */
     void (*message)(void *ctx, const void *data, size_t size);
     /* A write with PROV_NOTIFY arrived. */
     void (*notify)(void *ctx, uint32_t imm);
-    /* A peer asks for a connection. The core answers with accept() or reject(), now or from a
-     * later call under the endpoint's lock. */
-    void (*request)(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
-                    size_t hello_size);
+    /* A peer asks the provider `prov` for a connection. The core answers with accept() or reject(),
+     * now or from a later call under the endpoint's lock. */
+    void (*request)(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
+                    const void *hello, size_t hello_size);
     /* A connection that this side asked for, or accepted, is up. `hello` is the peer's (for an
      * accepted one the same bytes as in request()). */
     void (*up)(void *ctx, const void *hello, size_t hello_size);
@@ -157,11 +158,11 @@ struct prov_callbacks {
 };
 
 struct prov_ep_attr {
-    unsigned int tni;        /* which port it lives on */
-    uint64_t id;             /* names it among all endpoints of the job */
+    unsigned int tni; /* which port it lives on */
+    uint64_t id;      /* names it among all endpoints of the job */
     void *owner;
     const struct prov_callbacks *callbacks;
-    unsigned int depth;      /* most operations that the owner will have outstanding */
+    unsigned int depth; /* most operations that the owner will have outstanding */
 };
 
 struct prov_config {
@@ -170,34 +171,35 @@ struct prov_config {
     void (*wake)(void *owner);
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is dead after this */
+    bool reports_slowness; /* this process, of those on its host, warns of what makes all slow */
 };
 
 struct prov_caps {
-    uint32_t max_inline;     /* writes up to this size return PROV_SRC_FREE */
-    bool reads_source;       /* inside write(), by plain loads, so that the core may do so before;
-                              * their lkey does not matter */
-    uint32_t max_message;    /* at least PROV_MSG_MAX */
-    uint64_t max_xfer;       /* largest write or read */
-    uint32_t atomic_ops;     /* bit (1 << enum prov_atomic_op) */
-    bool atomics_coherent;   /* with the target CPU's own atomic instructions */
-    char device[64];         /* for people: device and port of this TNI */
+    uint32_t max_inline;   /* writes up to this size return PROV_SRC_FREE */
+    bool reads_source;     /* inside write(), by plain loads, so that the core may do so before;
+                            * their lkey does not matter */
+    uint32_t max_message;  /* at least PROV_MSG_MAX */
+    uint64_t max_xfer;     /* largest write or read */
+    uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
+    bool atomics_coherent; /* with the target CPU's own atomic instructions */
+    char device[64];       /* for people: device and port of this TNI */
 };
 
 /* A port of a network adapter, used or not: for people. Unknown numbers are 0, texts empty. */
 struct prov_port {
     char device[64];
     unsigned int port;
-    char link[16];     /* "Ethernet", "InfiniBand" */
-    char state[16];    /* "active", "down"... */
-    char netdev[16];   /* the network device below it */
-    int gid_index;     /* -1: none */
+    char link[16];   /* "Ethernet", "InfiniBand" */
+    char state[16];  /* "active", "down"... */
+    char netdev[16]; /* the network device below it */
+    int gid_index;   /* -1: none */
     char gid[48];
-    char address[48];  /* where this process listened */
+    char address[48];      /* where this process listened */
     uint32_t mtu, max_mtu; /* bytes */
-    char atomics[8];   /* "none", "hca": coherent among devices, "glob": with CPUs too */
+    char atomics[8];       /* "none", "hca": coherent among devices, "glob": with CPUs too */
     uint32_t max_inline;   /* bytes; of a port in use */
-    uint32_t tnis;     /* in use: bit n for TNI n. 0: not in use */
-    char why_not[160]; /* not in use: the reason */
+    uint32_t tnis;         /* in use: bit n for TNI n. 0: not in use */
+    char why_not[160];     /* not in use: the reason */
 };
 
 struct prov_ops {
@@ -210,14 +212,17 @@ struct prov_ops {
     void (*close)(struct prov *prov);
     /* The bytes that peers need to reach this process; returns how many (<= PROV_ADDR_MAX). */
     size_t (*address)(struct prov *prov, void *buf);
+    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d; NULL: has none to do
+     * with IP. */
+    void (*ip)(struct prov *prov, uint8_t ip[16]);
     void (*caps)(struct prov *prov, unsigned int tni, struct prov_caps *caps);
     /* TNIs with the same number share memory registrations. */
     unsigned int (*device)(struct prov *prov, unsigned int tni);
 
     /* -ENOMEM names RLIMIT_MEMLOCK in its error line where that is the reason; -EFAULT: the memory
      * is not there, or not writable as `access` asks. */
-    int (*reg)(struct prov *prov, unsigned int device, void *addr, size_t size,
-               unsigned int access, struct prov_mr **mr);
+    int (*reg)(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
+               struct prov_mr **mr);
     void (*dereg)(struct prov *prov, struct prov_mr *mr);
 
     int (*ep_open)(struct prov *prov, const struct prov_ep_attr *attr, struct prov_ep **ep);
@@ -229,12 +234,14 @@ struct prov_ops {
     /* Starts whatever PROV_MORE held back. */
     void (*ep_flush)(struct prov_ep *ep);
     /* From now on a solicited message, a connection event, an error, or receive space running low
-     * makes progress() call wake(). Returns true if something is there already (then poll again). */
+     * makes progress() call wake(), also on connections that a later ep_poll() accepts. Returns
+     * true if something is there already (then poll again). */
     bool (*ep_arm)(struct prov_ep *ep);
     /* Wake-ups are not wanted for now: the owner polls. May be a hint. */
     void (*ep_disarm)(struct prov_ep *ep);
 
-    /* Asks for a connection; returns at once. up() or down() follows. */
+    /* Asks for a connection; returns at once. up() or down() follows. -EPROTO, without an error
+     * line: this is no address of such a provider. */
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                    uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                    struct prov_conn **conn);
@@ -256,7 +263,7 @@ struct prov_ops {
     void *(*direct)(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
     /* What of the peer's memory can be reached without a call, now or later: see view.h. Stays
      * where it is as long as the connection. The entry may be NULL. */
-    const struct prov_view *(*view)(struct prov_conn *conn);
+    const struct prov_mapping *(*view)(struct prov_conn *conn);
 
     /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
      * readable or the time that the last call asked for has passed. Returns milliseconds until it
@@ -269,8 +276,5 @@ struct prov_ops {
     void (*survey)(const struct prov_config *config, void *ctx,
                    void (*tell)(void *ctx, const struct prov_port *port));
 };
-
-extern const struct prov_ops shm_provider;
-extern const struct prov_ops verbs_provider;
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * utofu-info [options]
+ * utofu-info --explain CODE...
  *
  * Shows what the library finds here: transports, devices, the job, limits, variables. In a job the
  * first process speaks, or all do. What is wrong with the command line is one line and status 2.
@@ -14,12 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/build_id.h"
 #include "util/log.h"
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2, OUT_BYTES = 1 << 16, OTHERS_WAIT_S = 1 };
 
+enum { MAX_CODES = 128 };
+
 static struct {
     bool environment, check, all, json;
+    const struct ut_code *codes[MAX_CODES]; /* to explain */
+    size_t num_codes;
 } opt;
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const char *fmt, ...)
@@ -37,32 +43,66 @@ static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const ch
 static void print_help(void)
 {
     printf("Usage: utofu-info [options]\n"
-           "Shows what the uTofu library finds here: the job, the provider and why it was chosen,\n"
-           "RDMA ports, CQs, capabilities of the TNIs. Started with utofurun, mpirun, mpiexec or\n"
-           "srun it shows what a process of that job finds; the first one speaks.\n\n"
-           "  -e, --environment  every environment variable with its value, default and meaning\n"
-           "  -c, --check        look for what would keep a job from running here and tell the\n"
-           "                     remedies; every process looks, the first of each node tells\n"
-           "                     all, the others what failed\n"
+           "Shows what the uTofu library finds here: the job, the provider and why it was\n"
+           "chosen, RDMA ports, CQs, capabilities of the TNIs. Started with utofurun,\n"
+           "mpirun, mpiexec or srun it shows what a process of that job finds; the first\n"
+           "one speaks.\n\n"
+           "  -e, --environment  every environment variable: its value, default and meaning\n"
+           "  -c, --check        check for what would keep a job from running here, with\n"
+           "                     remedies; every process checks, the first of each node\n"
+           "                     prints all, the others what failed\n"
            "  -a, --all          every process speaks\n"
+           "      --explain CODE...  what return codes mean and what to do about them:\n"
+           "                     numbers, names with or without UTOFU_ERR_, or all\n"
            "      --json         one line of JSON\n"
            "  -h, --help         print this text\n"
            "  -V, --version      print the version\n\n"
-           "The checks take a machine without a usable RDMA port for broken, unless the job they\n"
-           "run in stays on one host, or UTOFU_PROVIDER=shm says that jobs do. What is only a\n"
-           "loss of speed is a note.\n\n"
+           "A check fails where the job that it runs in cannot work: without a usable RDMA\n"
+           "port one over several hosts, or with UTOFU_PROVIDER=verbs or\n"
+           "UTOFU_VERBS_DEVICES. So UTOFU_PROVIDER=verbs utofu-info --check says whether a\n"
+           "host is fit for RDMA. What costs speed is a note that says how much.\n\n"
            "Exit status: 0, 1 when the library does not start or a check failed, 2 for wrong\n"
            "usage.\n");
 }
 
+static void add_code(const struct ut_code *code)
+{
+    if (opt.num_codes == MAX_CODES)
+        usage_error("it explains %d codes at once, not more", MAX_CODES);
+    opt.codes[opt.num_codes++] = code;
+}
+
+static void read_code(const char *text)
+{
+    const struct ut_code *code = ut_code_find(text);
+
+    if (strcmp(text, "all") == 0) {
+        for (size_t i = 0; i < ut_num_codes; i++)
+            add_code(&ut_codes[i]);
+    } else if (code) {
+        add_code(code);
+    } else {
+        usage_error("there is no return code '%s': " INFO_NAME " --explain all shows them", text);
+    }
+}
+
+/* The codes behind --explain; negative numbers look like options. */
+static void read_codes(int argc, char **argv)
+{
+    read_code(optarg);
+    while (optind < argc && strncmp(argv[optind], "--", 2) != 0)
+        read_code(argv[optind++]);
+}
+
 static void read_options(int argc, char **argv)
 {
-    enum { JSON = 256 };
+    enum { JSON = 256, EXPLAIN };
     static const struct option longs[] = {
         {"environment", no_argument, NULL, 'e'},
         {"check", no_argument, NULL, 'c'},
         {"all", no_argument, NULL, 'a'},
         {"json", no_argument, NULL, JSON},
+        {"explain", required_argument, NULL, EXPLAIN},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -84,11 +124,16 @@ static void read_options(int argc, char **argv)
         case JSON:
             opt.json = true;
             break;
+        case EXPLAIN:
+            read_codes(argc, argv);
+            break;
+        case ':':
+            usage_error("%s wants a return code, such as -193, MRQ_PEER or all", argv[optind - 1]);
         case 'h':
             print_help();
             exit(0);
         case 'V':
-            printf(INFO_NAME " (utofu-verbs) %s\n", UT_VERSION);
+            printf(INFO_NAME " (utofu-verbs) %s\n", ut_build_id);
             exit(0);
         default:
             if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
@@ -103,6 +148,8 @@ static void read_options(int argc, char **argv)
         usage_error("it takes no arguments, and there is '%s'", argv[optind]);
     if (opt.environment && opt.check)
         usage_error("-e and --check do not go together");
+    if (opt.num_codes && (opt.environment || opt.check || opt.all))
+        usage_error("--explain does not go together with -e, --check and --all");
 #ifndef UT_HAVE_JANSSON
     if (opt.json)
         usage_error("it was built without jansson, so it has no --json");
@@ -121,6 +168,12 @@ static int show_environment(void)
 
     EITHER(info_json_environment(), info_print_environment());
     return rc ? STATUS_FAILED : 0;
+}
+
+static int explain(void)
+{
+    EITHER(info_json_codes(opt.codes, opt.num_codes), info_print_codes(opt.codes, opt.num_codes));
+    return 0;
 }
 
 static int show(const struct info *info)
@@ -160,8 +213,12 @@ int main(int argc, char **argv)
         return show_environment();
     if (opt.check && ut_process_environment() == 0 && !ut_env_is_set(UT_ENV_LOG_LEVEL))
         ut_log_threshold = UT_LOG_NONE; /* the checks tell */
-    info_gather(&info);
-    rc = opt.check ? check(&info) : show(&info);
+    if (opt.num_codes) {
+        rc = explain();
+    } else {
+        info_gather(&info);
+        rc = opt.check ? check(&info) : show(&info);
+    }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror(INFO_NAME);
         return STATUS_FAILED;

@@ -18,17 +18,17 @@
 
 const struct perf_op perf_ops[] = {
     {.name = "put-lat",
-     .help = "put, told by the remote notice: half a round trip",
+     .help = "put, notified by the remote notice: half a round trip",
      .origin = perf_put_notice_origin,
      .target = perf_put_notice_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "ping-pong",
      .help = "the same there and back: a whole round trip",
      .origin = perf_ping_origin,
      .target = perf_put_notice_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 8},
     {.name = "put-mem-lat",
@@ -36,25 +36,27 @@ const struct perf_op perf_ops[] = {
      .origin = perf_put_memory_origin,
      .target = perf_put_memory_target,
      .min_size = 1,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "put-local-lat",
      .help = "put until its local notice",
+     .check = PERF_PUT,
      .origin = perf_put_local_origin,
      .target = perf_passive_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "get-lat",
      .help = "get until its local notice",
+     .check = PERF_GET,
      .origin = perf_get_origin,
      .target = perf_passive_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "piggyback-lat",
-     .help = "put of data in the descriptor, remote notice: half a round trip",
+     .help = "put of data in the descriptor, remote notice: half of it",
      .origin = perf_piggyback_origin,
      .target = perf_piggyback_target,
      .max_size = PERF_MAX_PIGGYBACK,
@@ -62,45 +64,51 @@ const struct perf_op perf_ops[] = {
      .default_to = PERF_MAX_PIGGYBACK},
     {.name = "armw-lat",
      .help = "8-byte atomic add until its local notice",
+     .check = PERF_ADD,
      .origin = perf_armw_origin,
      .target = perf_passive_target,
      .fixed = true,
      .default_to = 8},
     {.name = "connect",
-     .help = "first put of a new VCQ until its local notice: connection set-up",
+     .help = "first put of a new VCQ until its local notice",
+     .check = PERF_WORD,
      .origin = perf_connect_origin,
      .target = perf_passive_target,
      .fixed = true,
      .default_to = 8,
      .most_iterations = 500},
     {.name = "put-bw",
-     .help = "windows of puts, each with a TCQ entry, the last with a local notice",
+     .help = "windows of puts with TCQ entries, the last with a notice",
      .windowed = true,
+     .check = PERF_PUT,
      .origin = perf_window_origin,
      .target = perf_passive_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 4 * MI},
     {.name = "put-bibw",
      .help = "the same from both sides at once",
      .windowed = true,
      .both_measure = true,
+     .check = PERF_PUT,
      .origin = perf_window_both,
      .target = perf_window_both,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 4 * MI},
     {.name = "put-rate",
      .help = "put-bw for small sizes: messages in a second",
      .windowed = true,
+     .check = PERF_PUT,
      .origin = perf_window_origin,
      .target = perf_passive_target,
-     .max_size = PERF_MAX_PUT,
+     .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 8},
     {.name = "stride",
      .help = "puts of --blocks blocks in one call, each with a local notice",
      .windowed = true,
+     .check = PERF_STRIDE,
      .origin = perf_stride_origin,
      .target = perf_passive_target,
      .max_size = 64 * KI,
@@ -184,16 +192,27 @@ static uint64_t clamp(uint64_t n, uint64_t min, uint64_t max)
     return n < min ? min : n > max ? max : n;
 }
 
+/* No more than a GiB in a window, unless somebody asked for it. */
+static uint64_t window_of(size_t size)
+{
+    uint64_t fit = size ? PERF_MAX_MESSAGE / size : PERF_MAX_WINDOW;
+
+    return perf_options.has_window ? perf_options.window : clamp(fit, 1, perf_options.window);
+}
+
 static struct perf_run plan(const struct perf_op *op, size_t size)
 {
-    struct perf_run run = {.op = op, .size = size, .iterations = perf_options.iterations};
-    uint64_t bytes = size ? size : 1;
+    struct perf_run run = {
+        .op = op, .size = size, .iterations = perf_options.iterations, .window = window_of(size)};
+    uint64_t bytes = size ? size : 1, least = size > PERF_MAX_PUT ? 5 : op->windowed ? 20 : 200;
 
     if (op->windowed)
-        bytes *= op->origin == perf_stride_origin ? perf_options.blocks : perf_options.window;
-    if (run.iterations == 0) /* a second or so at a few GB/s and a microsecond each */
-        run.iterations = op->windowed ? clamp((1024 * MI) / bytes, 20, 5000)
-                                      : clamp((2048 * MI) / bytes, 200, 20000);
+        bytes *= op->origin == perf_stride_origin ? perf_options.blocks : run.window;
+    if (perf_options.duration) /* the rounds behind it are as long as this one tells */
+        run.iterations = op->windowed || size > MI ? 2 : 20;
+    else if (run.iterations == 0) /* a second or so at a few GB/s and a microsecond each */
+        run.iterations = op->windowed ? clamp((1024 * MI) / bytes, least, 5000)
+                                      : clamp((2048 * MI) / bytes, least, 20000);
     if (perf_options.iterations == 0 && op->most_iterations)
         run.iterations = clamp(run.iterations, 1, op->most_iterations);
     run.warmup =
@@ -208,18 +227,22 @@ static void measure(struct perf_worker *w)
     w->num_samples = w->messages = w->bytes = 0;
     w->seconds = 0;
     pthread_barrier_wait(&gate);
+    w->first_cpu = sched_getcpu();
     if (op->kind == PERF_ALL)
         op->run(w);
     else if (w->origin)
         op->origin(w);
     else
         op->target(w);
+    w->last_cpu = sched_getcpu();
 }
 
 /* The threads that are made later inherit it. */
 static void go_to_cpu(unsigned int thread)
 {
-    uint64_t cpu = perf_options.cpus[(party.rank + thread) % perf_options.num_cpus];
+    /* of two without a launcher each has its own list */
+    unsigned int first = perf_options.listen || perf_options.connect ? 0 : party.rank;
+    uint64_t cpu = perf_options.cpus[(first + thread) % perf_options.num_cpus];
     cpu_set_t set;
 
     CPU_ZERO(&set);
@@ -236,7 +259,7 @@ static void *thread_main(void *worker)
     return NULL;
 }
 
-static void run_row(const struct perf_run *run, struct perf_worker *workers, unsigned int n)
+static void run_round(const struct perf_run *run, struct perf_worker *workers, unsigned int n)
 {
     pthread_t threads[PERF_MAX_THREADS];
 
@@ -256,9 +279,52 @@ static void run_row(const struct perf_run *run, struct perf_worker *workers, uns
         pthread_join(threads[t], NULL);
     pthread_barrier_destroy(&gate);
     party_barrier();
-    perf_report_row(run, workers, n);
+    perf_report_round(workers, n);
     for (unsigned int t = 0; t < n; t++)
         free(workers[t].samples);
+}
+
+/* With --duration: how many iterations come next, as rank 0 decides; 0 when the time is over. */
+static uint64_t next_iterations(const struct perf_run *run, double begin, double round_begin)
+{
+    enum { ROUND_US = 250000, MOST = 1 << 20 };
+    uint64_t next = 0, *all;
+
+    if (!perf_options.duration)
+        return 0;
+    all = malloc(party.size * sizeof(*all));
+    if (!all)
+        party_fail(1, "no memory");
+    double now = perf_now(), left = (double)perf_options.duration * 1e6 - (now - begin);
+    if (left > 0) {
+        double each = (now - round_begin) / (double)(run->iterations + run->warmup);
+        double wanted = (left < ROUND_US ? left : ROUND_US) / each;
+        next = wanted < 1 ? 1 : wanted > MOST ? MOST : (uint64_t)wanted;
+        if (run->op->most_iterations)
+            next = clamp(next, 1, run->op->most_iterations);
+    }
+    party_gather(&next, sizeof(next), all, false);
+    next = all[0];
+    free(all);
+    return next;
+}
+
+static void run_row(struct perf_run run, struct perf_worker *workers, unsigned int n)
+{
+    static uint64_t serial;
+    double begin = perf_now(), round_begin = begin;
+
+    perf_report_start(workers, n);
+    for (;;) {
+        run.serial = ++serial;
+        run_round(&run, workers, n);
+        run.iterations = next_iterations(&run, begin, round_begin);
+        if (run.iterations == 0)
+            break;
+        run.warmup = 0;
+        round_begin = perf_now();
+    }
+    perf_report_row(&run, workers, n);
 }
 
 static void run_operation(const struct perf_op *op, struct perf_worker *pair_workers,
@@ -274,9 +340,9 @@ static void run_operation(const struct perf_op *op, struct perf_worker *pair_wor
         struct perf_run run = plan(op, sizes[s]);
         perf_report_progress(&run, ++*row, rows);
         if (op->kind == PERF_ALL)
-            run_row(&run, &single, 1);
+            run_row(run, &single, 1);
         else
-            run_row(&run, pair_workers, (unsigned int)perf_options.threads);
+            run_row(run, pair_workers, (unsigned int)perf_options.threads);
     }
     party_barrier();
     if (op->tear_down)
@@ -294,6 +360,8 @@ static bool any_pairs(void)
 /* All processes have to measure the same. */
 static void compare_options(void)
 {
+    if (perf_options.listen || perf_options.connect)
+        return; /* they have one and the same */
     uint64_t mine = perf_options_hash(), *all = malloc(party.size * sizeof(*all));
     uint32_t other = 0;
 
@@ -327,11 +395,13 @@ int main(int argc, char **argv)
         return perf_plot(perf_options.plot, perf_options.files, perf_options.num_files);
     if (perf_options.peers)
         return perf_peers();
+    perf_meet();
     if (perf_options.num_cpus) {
         party_find(PERF_NAME, 2, perf_options.timeout);
         go_to_cpu(0);
     }
     party_open(PERF_NAME, 2, perf_options.timeout);
+    perf_meet_options();
     compare_options();
     if (any_pairs()) {
         if (party.size % 2)

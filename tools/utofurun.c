@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofurun -n N [--nodes K] program args...
+ * utofurun -n N [--nodes K] [--bind HOW] program args...
  *
  * Starts N processes of one machine as one job, without any MPI. One loop over epoll-able things:
  * a signalfd, the rendezvous server and, with --tag-output, the output of the processes.
  */
-#include "job/job_ops.h"
-#include "job/job_root.h"
-#include "job/job_server.h"
+#include "bootstrap/ops.h"
+#include "bootstrap/root.h"
+#include "bootstrap/server.h"
+#include "run/cores.h"
+#include "run/guard.h"
+#include "run/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +23,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "job/job_layout.h"
+#include "bootstrap/layout.h"
+#include "util/clock.h"
 
 enum {
     STATUS_USAGE = 2,
@@ -39,9 +45,15 @@ enum {
     LINE_MAX_BYTES = 16384, /* a longer line is passed on in pieces */
 };
 
+/* What the loop waits for. */
+enum { POLL_SIGNALS, POLL_SERVER, POLL_SINKS, POLL_STREAMS = POLL_SINKS + 2 };
+
 /* An output of a process that is passed on line by line. */
 struct stream {
-    int fd, to;
+    int fd;
+    struct run_sink *to;
+    bool ended;  /* nothing more is read from it */
+    size_t left; /* bytes that are still to be read */
     size_t used;
     char line[LINE_MAX_BYTES];
 };
@@ -51,8 +63,11 @@ struct process {
     struct stream *out, *err;
 };
 
+enum binding { BIND_WHERE_ENOUGH, BIND_CORE, BIND_NONE };
+
 struct options {
     uint32_t size, nodes, timeout_s;
+    enum binding binding;
     bool tag_output;
     char **command;
 };
@@ -61,46 +76,59 @@ static struct options opt = {.nodes = 1};
 static struct process *processes;
 static struct ut_job_layout layout;
 static struct ut_job_server *server;
-static struct pollfd *polls; /* [0] signals, [1] server, then two per process */
-static pid_t group;          /* process group of the job */
+static struct pollfd *polls; /* from POLL_STREAMS on two per process */
+static nfds_t num_polls;
+static struct run_sink sinks[2], *sink_out = &sinks[0], *sink_err = &sinks[1];
+static pid_t group; /* process group of the job */
 static uint32_t running;
 static int worst;
 static bool terminal;   /* the job takes our place as the terminal's foreground group */
 static bool ending;     /* the rest is being killed */
+static bool over;       /* all processes have ended: nobody is left to pass a signal on to */
+static bool gave_up;    /* nor is their output waited for */
 static int forwarded;   /* the last signal that was passed on and may end processes */
 static int64_t kill_at; /* SIGKILL then; 0: not asked for */
 static sigset_t old_mask;
 static struct rlimit old_files;
+static struct run_core *cores; /* rank i runs on cores[i]; NULL: the processes are not bound */
 
 static const int watched[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH};
 
-static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    fprintf(stderr, "utofurun: ");
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, "\n");
-    va_end(ap);
-}
-
 static void print_help(void)
 {
-    printf(
-        "Usage: utofurun -n N [options] program [arguments]\n"
-        "Starts N processes on this machine as one uTofu job, without MPI.\n\n"
-        "  -n, --np N         number of processes\n"
-        "      --nodes K      play K nodes: ranks are dealt out to them in blocks (default 1)\n"
-        "      --timeout S    end the job after S seconds, with status 124\n"
-        "      --tag-output   start every line of output with the rank: \"[3] \"\n"
-        "  -h, --help         print this text\n"
-        "  -V, --version      print the version\n\n"
-        "Standard input goes to rank 0. Signals are passed on. When a process fails, the others\n"
-        "are ended and utofurun says which one it was.\n\n"
-        "Exit status: the worst of the processes' (128 + number for a signal), 2 for wrong usage,\n"
-        "124 after --timeout, 127 if the program cannot be run.\n");
+    printf("Usage: utofurun -n N [options] program [arguments]\n"
+           "Starts N processes on this machine as one uTofu job, without MPI.\n\n"
+           "  -n, -np, --np N    number of processes\n"
+           "      --bind HOW     core: each process on a core of its own, with all its\n"
+           "                     hyperthreads; none: where the system puts it. Default:\n"
+           "                     core, if there are two processes or more and a core for\n"
+           "                     each that no other job of utofurun has; else none\n"
+           "      --nodes K      simulate K nodes: ranks are put on them in blocks\n"
+           "                     (default 1)\n"
+           "      --timeout S    end the job after S seconds, with status 124\n"
+           "      --tag-output   start every line of output with the rank: \"[3] \"\n"
+           "  -h, --help         print this text\n"
+           "  -V, --version      print the version\n\n"
+           "Standard input goes to rank 0. Signals are passed on. When a process fails, the\n"
+           "others are ended and utofurun says which one it was. When utofurun itself is\n"
+           "killed, even by SIGKILL, so is the job, with all that it started in its process\n"
+           "group. Nobody waits for a reader that takes no output: signals and --timeout\n"
+           "work all the same, and what is not read 3 seconds after a failure is lost.\n\n"
+           "Threads of a process stay on its core, the library's own among them: --bind none\n"
+           "is for programs that compute with several threads. Only cores count that\n"
+           "utofurun itself may use (taskset, cpuset of a container).\n\n"
+           "Variables set for the processes:\n"
+           "  UTOFU_RANK         rank of the process, from 0\n"
+           "  UTOFU_SIZE         number of processes, N\n"
+           "  UTOFU_NODE         number of its node: 0, or what --nodes makes of it\n"
+           "  UTOFU_LOCAL_RANK   its place among the processes of that node, from 0\n"
+           "  UTOFU_LOCAL_SIZE   number of processes of that node\n"
+           "  UTOFU_ROOT         unix socket where the processes meet, served by utofurun:\n"
+           "                     unix:@utofurun.PID.NUMBER,nodes=K\n"
+           "  UTOFU_JOB_KEY      random key of the job, without which nobody is let in\n\n"
+           "Exit status: the worst of the processes' (128 + number for a signal), 2 for\n"
+           "wrong usage, 124 after --timeout, 127 if the program cannot be run.\n");
 }
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const char *fmt, ...)
@@ -126,11 +154,34 @@ static uint32_t read_number(const char *option, const char *text, uint32_t max)
     return (uint32_t)n;
 }
 
+static enum binding read_binding(const char *text)
+{
+    if (strcmp(text, "core") != 0 && strcmp(text, "none") != 0)
+        usage_error("--bind takes core or none, not '%s'", text);
+    return strcmp(text, "core") == 0 ? BIND_CORE : BIND_NONE;
+}
+
+/* As mpirun has it: -np N is --np N. Without this, it would be -n with the value "p". */
+static void rename_np(int argc, char **argv)
+{
+    static char long_form[] = "--np";
+
+    for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "-np") == 0)
+            argv[i] = long_form;
+        if (strcmp(argv[i], "-n") == 0 ||
+            (strncmp(argv[i], "--", 2) == 0 && !strchr(argv[i], '=') &&
+             strcmp(argv[i], "--tag-output") != 0))
+            i++; /* its value */
+    }
+}
+
 static void read_options(int argc, char **argv)
 {
-    enum { NODES = 256, TIMEOUT, TAG_OUTPUT };
+    enum { NODES = 256, TIMEOUT, TAG_OUTPUT, BIND };
     static const struct option longs[] = {
         {"np", required_argument, NULL, 'n'},
+        {"bind", required_argument, NULL, BIND},
         {"nodes", required_argument, NULL, NODES},
         {"timeout", required_argument, NULL, TIMEOUT},
         {"tag-output", no_argument, NULL, TAG_OUTPUT},
@@ -141,10 +192,14 @@ static void read_options(int argc, char **argv)
     int o;
 
     opterr = 0;
+    rename_np(argc, argv);
     while ((o = getopt_long(argc, argv, "+:n:hV", longs, NULL)) != -1) {
         switch (o) {
         case 'n':
             opt.size = read_number("-n", optarg, SIZE_MAX_LOCAL);
+            break;
+        case BIND:
+            opt.binding = read_binding(optarg);
             break;
         case NODES:
             opt.nodes = read_number("--nodes", optarg, SIZE_MAX_LOCAL);
@@ -176,15 +231,46 @@ static void read_options(int argc, char **argv)
         usage_error("the program is missing");
 }
 
+/* ---- our own output ---- */
+
+/* Two descriptors of one pipe get one buffer: lines must not mix. */
+static void open_sinks(void)
+{
+    struct stat out, err;
+
+    run_sink_open(sink_out, STDOUT_FILENO);
+    if (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+        out.st_dev == err.st_dev && out.st_ino == err.st_ino && !S_ISREG(out.st_mode))
+        sink_err = sink_out;
+    else
+        run_sink_open(sink_err, STDERR_FILENO);
+}
+
+/* Does not wait for the reader of our standard error: signals and --timeout must go on working. */
+static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
+{
+    char text[1024] = "utofurun: ";
+    size_t n = strlen(text);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof(text) - n - 1, fmt, ap);
+    va_end(ap);
+    strcat(text, "\n");
+    run_sink_add(sink_err, text, strlen(text));
+    run_sink_flush(sink_err);
+}
+
 /* ---- before the processes start ---- */
 
-/* Opens the rendezvous and puts it into the environment. The name is not guessable; whoever
- * guesses it all the same is turned away unless it is the same user. */
+/* Opens the rendezvous and puts it into the environment, with a key. The name is not guessable;
+ * whoever guesses it all the same is turned away unless it is the same user, and has the key. */
 static int open_root(void)
 {
     struct ut_job_root root;
     unsigned char random[8];
-    char text[96];
+    char text[96], key_text[UT_KEY_TEXT];
+    struct ut_key key;
     int rc;
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
@@ -195,8 +281,13 @@ static int open_root(void)
     snprintf(text + n, sizeof(text) - (size_t)n, ",nodes=%u", opt.nodes);
     rc = ut_job_root_parse(&root, text);
     if (rc == 0)
-        rc = ut_job_server_create(&server, &root, opt.size);
-    if (rc == 0 && setenv("UTOFU_ROOT", text, 1) != 0)
+        rc = ut_key_make(key_text);
+    if (rc == 0)
+        rc = ut_key_parse(key_text, &key);
+    if (rc == 0)
+        rc = ut_job_server_create(&server, &root, opt.size, &key);
+    if (rc == 0 &&
+        (setenv("UTOFU_ROOT", text, 1) != 0 || setenv("UTOFU_JOB_KEY", key_text, 1) != 0))
         rc = -ENOMEM;
     return rc;
 }
@@ -211,6 +302,30 @@ static void raise_file_limit(void)
     more = old_files;
     more.rlim_cur = more.rlim_max;
     setrlimit(RLIMIT_NOFILE, &more);
+}
+
+/* Chooses a core for each process, or none: bound, processes that wait for each other never take
+ * turns on one core, and never move. More processes than cores take turns anyway; a process alone
+ * waits for nobody. */
+static void choose_cores(void)
+{
+    union run_cpus allowed;
+
+    if (opt.binding == BIND_NONE || (opt.binding == BIND_WHERE_ENOUGH && opt.size < 2))
+        return;
+    int rc = run_cpus_allowed(&allowed);
+    if (rc == 0)
+        rc = run_cores_find("/sys/devices/system/cpu", &allowed, &cores);
+    if (opt.binding == BIND_CORE && rc < 0)
+        usage_error("--bind core: cannot find the cores: %s", strerror(-rc));
+    if (opt.binding == BIND_CORE && (uint32_t)rc < opt.size)
+        usage_error("--bind core: %u processes, and %d core%s that may be used; use --bind none",
+                    opt.size, rc, rc == 1 ? "" : "s");
+    if (rc >= (int)opt.size &&
+        (run_cores_reserve(cores, (uint32_t)rc, opt.size) || opt.binding == BIND_CORE))
+        return;
+    free(cores);
+    cores = NULL;
 }
 
 static int open_signals(void)
@@ -282,6 +397,8 @@ run_program(uint32_t rank, pid_t parent, int out, int err, int report)
     if (getppid() != parent)
         _exit(STATUS_SIGNAL + SIGKILL);
     set_environment(rank);
+    if (cores && sched_setaffinity(0, sizeof(cores[rank].cpus), &cores[rank].cpus.set) != 0)
+        fprintf(stderr, "utofurun: rank %u is not bound to a core: %s\n", rank, strerror(errno));
     redirect(rank, out, err);
     setrlimit(RLIMIT_NOFILE, &old_files);
     signal(SIGPIPE, SIG_DFL);
@@ -293,7 +410,7 @@ run_program(uint32_t rank, pid_t parent, int out, int err, int report)
     _exit(STATUS_NOT_FOUND);
 }
 
-static struct stream *open_stream(int to, int pipe_fds[2])
+static struct stream *open_stream(struct run_sink *to, int pipe_fds[2])
 {
     struct stream *s;
 
@@ -307,6 +424,8 @@ static struct stream *open_stream(int to, int pipe_fds[2])
     }
     s->fd = pipe_fds[0];
     s->to = to;
+    s->ended = false;
+    s->left = SIZE_MAX;
     s->used = 0;
     fcntl(s->fd, F_SETFL, O_NONBLOCK);
     return s;
@@ -318,8 +437,8 @@ static int start_process(uint32_t rank, int report)
     pid_t parent = getpid();
     int out[2], err[2], rc = 0;
 
-    p->out = open_stream(STDOUT_FILENO, out);
-    p->err = open_stream(STDERR_FILENO, err);
+    p->out = open_stream(sink_out, out);
+    p->err = open_stream(sink_err, err);
     p->pid = fork();
     if (p->pid == 0)
         run_program(rank, parent, out[1], err[1], report);
@@ -327,8 +446,10 @@ static int start_process(uint32_t rank, int report)
         rc = -errno;
         p->pid = 0;
     } else {
-        if (group == 0)
+        if (group == 0) {
             group = p->pid;
+            run_guard_set_group(group);
+        }
         /* here and in the child: whoever comes first */
         setpgid(p->pid, group);
         running++;
@@ -337,8 +458,6 @@ static int start_process(uint32_t rank, int report)
         close(out[1]);
     if (err[1] >= 0)
         close(err[1]);
-    polls[2 + 2 * rank] = (struct pollfd){.fd = p->out ? out[0] : -1, .events = POLLIN};
-    polls[3 + 2 * rank] = (struct pollfd){.fd = p->err ? err[0] : -1, .events = POLLIN};
     return rc;
 }
 
@@ -346,10 +465,10 @@ static int start_process(uint32_t rank, int report)
 
 static void end_job(void)
 {
-    if (ending || group == 0)
+    if (ending || over || group == 0)
         return;
     ending = true;
-    kill_at = ut_job_now_ms() + GRACE_MS;
+    kill_at = ut_clock_ms() + GRACE_MS;
     kill(-group, SIGTERM);
     kill(-group, SIGCONT); /* a stopped process would not see it */
 }
@@ -423,8 +542,23 @@ static void reap(void)
     }
 }
 
+/* Nobody is left but us, and our reader. */
+static void handle_last_signal(int sig)
+{
+    if (sig == SIGTSTP) {
+        raise(SIGSTOP);
+    } else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT) {
+        note_status(STATUS_SIGNAL + sig);
+        gave_up = true;
+    }
+}
+
 static void handle_signal(int sig)
 {
+    if (over) {
+        handle_last_signal(sig);
+        return;
+    }
     switch (sig) {
     case SIGCHLD:
         reap();
@@ -453,90 +587,118 @@ static void read_signals(int fd)
 
 /* ---- tagged output ---- */
 
-static void write_all(int fd, const char *p, size_t n)
+static void flush_sink(struct run_sink *sink)
 {
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0) {
-            /* nobody reads what the job says: the usual end of a writer */
-            note_status(STATUS_SIGNAL + SIGPIPE);
-            end_job();
-            return;
-        }
-        p += k;
-        n -= (size_t)k;
-    }
+    int rc = run_sink_flush(sink);
+
+    if (rc == 0 || !opt.tag_output)
+        return;
+    /* nobody reads what the job says: the usual end of a writer */
+    note_status(rc == -EPIPE ? STATUS_SIGNAL + SIGPIPE : 1);
+    if (rc != -EPIPE)
+        say("cannot write the output of the job: %s; ending it", strerror(-rc));
+    end_job();
 }
 
-/* Writes the first n bytes of the line buffer as one tagged line. */
-static void write_line(struct stream *s, uint32_t rank, size_t n, bool whole)
+static void write_line(const struct stream *s, uint32_t rank, const char *line, size_t n)
 {
     char text[LINE_MAX_BYTES + 32];
-    int tag = snprintf(text, sizeof(text), "[%u] ", rank);
+    size_t tag = (size_t)snprintf(text, sizeof(text), "[%u] ", rank);
 
-    memcpy(text + tag, s->line, n);
-    if (!whole)
-        text[(size_t)tag + n++] = '\n';
-    write_all(s->to, text, (size_t)tag + n);
+    memcpy(text + tag, line, n);
+    n += tag;
+    if (text[n - 1] != '\n')
+        text[n++] = '\n';
+    run_sink_add(s->to, text, n);
+    flush_sink(s->to);
 }
 
-static void pass_lines(struct stream *s, uint32_t rank, bool all)
+/* One line after the other until the reader takes no more: each is one write, if it can be. */
+static void pass_lines(struct stream *s, uint32_t rank)
 {
-    char *newline;
+    size_t at = 0;
 
-    while ((newline = memchr(s->line, '\n', s->used)) != NULL) {
-        size_t n = (size_t)(newline - s->line) + 1;
-        write_line(s, rank, n, true);
-        s->used -= n;
-        memmove(s->line, s->line + n, s->used);
+    while (at < s->used && s->to->used == 0) {
+        const char *line = s->line + at, *newline = memchr(line, '\n', s->used - at);
+        size_t n = newline ? (size_t)(newline - line) + 1 : s->used - at;
+        if (!newline && !s->ended && n < sizeof(s->line))
+            break;
+        write_line(s, rank, line, n);
+        at += n;
     }
-    if (s->used > 0 && (all || s->used == sizeof(s->line))) {
-        write_line(s, rank, s->used, false);
-        s->used = 0;
+    s->used -= at;
+    memmove(s->line, s->line + at, s->used);
+}
+
+/* A single read: a process that writes without end must not keep us from our signals. */
+static void read_stream(struct stream *s)
+{
+    size_t n = sizeof(s->line) - s->used;
+    ssize_t got;
+
+    n = n < s->left ? n : s->left;
+    got = n > 0 ? read(s->fd, s->line + s->used, n) : 0;
+    if (got > 0) {
+        s->used += (size_t)got;
+        s->left -= over ? (size_t)got : 0;
+    } else if (got == 0 || over || (errno != EAGAIN && errno != EINTR)) {
+        s->ended = true;
     }
 }
 
-/* Passes on what is there; at the end of the stream also an unfinished line. */
-static void read_stream(struct stream **stream, struct pollfd *p, uint32_t rank)
+/* While the reader takes nothing, the processes have to wait as if they wrote to it themselves. */
+static void pass_on(struct stream **stream, uint32_t rank, bool readable)
 {
     struct stream *s = *stream;
-    ssize_t n;
 
-    while ((n = read(s->fd, s->line + s->used, sizeof(s->line) - s->used)) > 0) {
-        s->used += (size_t)n;
-        pass_lines(s, rank, false);
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (!s || s->to->used > 0)
         return;
-    pass_lines(s, rank, true);
-    close(s->fd);
-    free(s);
-    *stream = NULL;
-    p->fd = -1;
-}
-
-static void read_streams(bool every)
-{
-    for (uint32_t r = 0; r < opt.size; r++) {
-        struct pollfd *p = &polls[2 + 2 * r];
-        if (processes[r].out && (every || p[0].revents))
-            read_stream(&processes[r].out, &p[0], r);
-        if (processes[r].err && (every || p[1].revents))
-            read_stream(&processes[r].err, &p[1], r);
+    pass_lines(s, rank); /* makes place, unless the reader stops here */
+    if (readable && !s->ended && s->to->used == 0) {
+        read_stream(s);
+        pass_lines(s, rank);
+    }
+    if (s->ended && s->used == 0) {
+        close(s->fd);
+        free(s);
+        *stream = NULL;
     }
 }
 
-/* A process that a program left behind may hold the pipes open: do not wait for it. */
-static void finish_streams(void)
+static void pass_output(void)
 {
-    read_streams(true);
-    for (uint32_t r = 0; r < opt.size; r++) {
-        if (processes[r].out)
-            pass_lines(processes[r].out, r, true);
-        if (processes[r].err)
-            pass_lines(processes[r].err, r, true);
+    flush_sink(sink_out);
+    if (sink_err != sink_out)
+        flush_sink(sink_err);
+    for (uint32_t r = 0; opt.tag_output && r < opt.size; r++) {
+        const struct pollfd *p = &polls[POLL_STREAMS + 2 * r];
+        pass_on(&processes[r].out, r, over || p[0].revents);
+        pass_on(&processes[r].err, r, over || p[1].revents);
+    }
+}
+
+static bool has_output(void)
+{
+    bool some = sink_out->used > 0 || sink_err->used > 0;
+
+    for (uint32_t r = 0; opt.tag_output && r < opt.size && !some; r++)
+        some = processes[r].out || processes[r].err;
+    return some;
+}
+
+static struct pollfd poll_stream(const struct stream *s)
+{
+    return (struct pollfd){.fd = s && !s->ended && s->to->used == 0 ? s->fd : -1, .events = POLLIN};
+}
+
+static void set_polls(void)
+{
+    for (int i = 0; i < 2; i++)
+        polls[POLL_SINKS + i] =
+            (struct pollfd){.fd = sinks[i].used > 0 ? sinks[i].fd : -1, .events = POLLOUT};
+    for (uint32_t r = 0; opt.tag_output && r < opt.size; r++) {
+        polls[POLL_STREAMS + 2 * r] = poll_stream(processes[r].out);
+        polls[POLL_STREAMS + 2 * r + 1] = poll_stream(processes[r].err);
     }
 }
 
@@ -583,7 +745,7 @@ static int next_timeout(int64_t limit)
 
 static void check_times(int64_t *limit)
 {
-    int64_t now = ut_job_now_ms();
+    int64_t now = ut_clock_ms();
 
     if (*limit && now >= *limit && !ending) {
         say("the job has not ended within %u seconds; ending it", opt.timeout_s);
@@ -596,38 +758,80 @@ static void check_times(int64_t *limit)
     }
 }
 
-static void run_job(void)
+static void step(int64_t limit)
 {
-    int64_t limit = opt.timeout_s ? ut_job_now_ms() + (int64_t)opt.timeout_s * 1000 : 0;
-    nfds_t num_polls = opt.tag_output ? 2 + 2 * (nfds_t)opt.size : 2;
+    set_polls();
+    if (poll(polls, num_polls, next_timeout(ending ? 0 : limit)) > 0) {
+        read_signals(polls[POLL_SIGNALS].fd);
+        if (polls[POLL_SERVER].revents)
+            ut_job_server_step(server, 0);
+    }
+    pass_output();
+}
 
+static void run_job(int64_t *limit)
+{
     reap();
     while (running > 0) {
-        if (poll(polls, num_polls, next_timeout(ending ? 0 : limit)) > 0) {
-            read_signals(polls[0].fd);
-            if (polls[1].revents)
-                ut_job_server_step(server, 0);
-            if (opt.tag_output)
-                read_streams(false);
-        }
-        check_times(&limit);
+        step(*limit);
+        check_times(limit);
     }
     /* nothing of a failed job stays behind, such as children of the processes */
     if (ending)
         kill(-group, SIGKILL);
+    run_guard_end();
     if (terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
+/* A process that a program left behind may hold the pipes open, and write: what is in them now is
+ * all that we pass on. */
+static void stop_reading_at_end(struct stream *s)
+{
+    int n = 0;
+
+    if (s)
+        s->left = ioctl(s->fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/* Waits for the reader of the output as a writer does; not for long when the job has failed. */
+static void finish_output(int64_t limit)
+{
+    bool failed = ending;
+
+    over = true;
+    ending = false;
+    kill_at = 0;
+    if (failed)
+        limit = ut_clock_ms() + GRACE_MS;
+    for (uint32_t r = 0; r < opt.size; r++) {
+        stop_reading_at_end(processes[r].out);
+        stop_reading_at_end(processes[r].err);
+    }
+    pass_output();
+    while (has_output() && !gave_up) {
+        step(limit);
+        if (limit && (int64_t)ut_clock_ms() >= limit && has_output()) {
+            say("nobody has read the end of the output; it is lost");
+            note_status(failed ? 0 : STATUS_TIMEOUT);
+            gave_up = true;
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    int64_t limit;
     int rc;
 
     read_options(argc, argv);
+    choose_cores();
     raise_file_limit();
-    ut_job_layout_deal(&layout, opt.size, opt.nodes);
+    ut_job_layout_alloc(&layout, opt.size, opt.nodes);
     processes = calloc(opt.size, sizeof(*processes));
-    polls = calloc(2 + 2 * (size_t)opt.size, sizeof(*polls));
+    num_polls = POLL_STREAMS + (opt.tag_output ? 2 * (nfds_t)opt.size : 0);
+    polls = calloc(num_polls, sizeof(*polls));
+    open_sinks();
     if (!processes || !polls) {
         say("out of memory");
         return 1;
@@ -637,19 +841,23 @@ int main(int argc, char **argv)
         say("cannot open the rendezvous socket: %s", strerror(-rc));
         return 1;
     }
-    polls[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = ut_job_server_fd(server), .events = POLLIN};
+    polls[POLL_SIGNALS] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
+    polls[POLL_SERVER] = (struct pollfd){.fd = ut_job_server_fd(server), .events = POLLIN};
     signal(SIGPIPE, SIG_IGN);
-    rc = start_job();
+    limit = opt.timeout_s ? ut_clock_ms() + (int64_t)opt.timeout_s * 1000 : 0;
+    rc = run_guard_start();
+    if (rc == 0)
+        rc = start_job();
     if (rc != 0) {
         say("cannot start %u processes: %s", opt.size, strerror(-rc));
         note_status(1);
         end_job();
     }
-    run_job();
-    finish_streams();
+    run_job(&limit);
+    finish_output(limit);
     ut_job_server_destroy(server);
     free(processes);
     free(polls);
+    free(cores);
     return worst;
 }

@@ -12,6 +12,7 @@
 
 #include "map.h"
 #include "sp.h"
+#include "util/assert.h"
 #include "util/log.h"
 
 static inline struct sp_conn *conn_of(struct prov_conn *conn)
@@ -50,6 +51,7 @@ static bool enter(struct sp_ep *ep, struct sp_conn *conn)
         return false;
     while (ep->conns[ep->next_conn & (ep->max_conns - 1)])
         ep->next_conn++;
+    UT_ASSERT(ep->num_conns < ep->max_conns);
     uint32_t index = ep->next_conn++ & (ep->max_conns - 1);
     uint32_t generation = ++ep->prov->places[ep->index].conn_generation;
     ep->conns[index] = conn;
@@ -64,6 +66,7 @@ static void leave(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
+    UT_ASSERT(ep->num_conns > 0 && sp_conn_by_name(ep, conn->name) == conn);
     ep->conns[conn->name & (SP_MAX_CONNS - 1)] = NULL;
     ep->num_conns--;
 }
@@ -113,6 +116,7 @@ void sp_conn_free(struct sp_conn *conn)
     sp_stream_free(conn);
     sp_map_free(conn);
     sp_peer_put(conn->peer);
+    UT_ASSERT(conn->active_index == 0 && conn->ep->num_live > conn->ep->num_active);
     conn->ep->num_live--;
     free(conn);
 }
@@ -177,6 +181,7 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
     if (conn->closed) {
         discard(conn);
     } else if (ctl == SP_CTL_ACCEPT) {
+        UT_ASSERT(conn->state == SP_CONN_ACCEPTING);
         conn->state = SP_CONN_UP;
         conn->up_due = true;
         sp_ep_activate(conn);
@@ -220,27 +225,13 @@ static void send_control(struct sp_conn *conn, enum sp_ctl ctl)
  * Up and down
  */
 
-void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
-{
-    if (conn->state == SP_CONN_DOWN)
-        return;
-    /* the owner that has not answered yet has no context for down(): it learns it then */
-    conn->down_due = conn->state != SP_CONN_ASKED;
-    conn->state = SP_CONN_DOWN;
-    conn->view.size = 0;
-    conn->reason = (uint8_t)reason;
-    if (conn->ctl != SP_CTL_ERROR)
-        conn->ctl = SP_CTL_NONE;
-    if (conn->down_due)
-        sp_ep_activate(conn);
-}
-
 int sp_conn_tell(struct sp_conn *conn)
 {
     const struct prov_callbacks *cb = conn->ep->callbacks;
     int count = 0;
 
     if (conn->up_due && !conn->down_due) {
+        UT_ASSERT(!conn->closed && conn->state == SP_CONN_UP);
         conn->up_due = false;
         cb->up(conn->ctx, conn->rmt_hello, conn->rmt_hello_size);
         count++;
@@ -254,6 +245,13 @@ int sp_conn_tell(struct sp_conn *conn)
         }
     }
     return count;
+}
+
+int sp_conn_settle(struct sp_conn *conn)
+{
+    if (conn->ctl != SP_CTL_NONE)
+        sp_conn_send_control(conn);
+    return sp_conn_tell(conn);
 }
 
 static int tell_down(struct sp_conn *conn, enum prov_reason reason)
@@ -285,6 +283,7 @@ static bool find_endpoint(struct sp_conn *conn)
 
 static void ask(struct sp_conn *conn)
 {
+    UT_ASSERT(conn->state == SP_CONN_WAITING && conn->ctl == SP_CTL_NONE);
     if (find_endpoint(conn)) {
         conn->state = SP_CONN_ASKING;
         send_control(conn, SP_CTL_REQUEST);
@@ -317,8 +316,8 @@ static int check_address(const struct sp_prov *prov, const void *bytes, size_t s
     if (size == sizeof(*addr))
         memcpy(addr, bytes, sizeof(*addr));
     if (addr->version != SP_VERSION) {
-        ut_error(SP_LOG, "the peer's address is not one of this version of the library");
-        return -EINVAL;
+        ut_debug(SP_LOG, "the peer's address is not one of this version of the library");
+        return -EPROTO;
     }
     if (addr->host != prov->addr.host) {
         ut_error(SP_LOG,
@@ -366,7 +365,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     if (sp_peer_is(peer, SP_PEER_UP))
         ask(conn);
     else if (sp_peer_is(peer, SP_PEER_DEAD))
-        sp_conn_go_down(conn, PROV_REASON_PEER_DEAD);
+        sp_conn_go_down(conn, (enum prov_reason)peer->reason);
     return 0;
 }
 
@@ -384,6 +383,39 @@ static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
     return peer;
 }
 
+/* Control for a connection that is none on this side. False: the peer's ring is full. */
+static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
+                           enum sp_ctl ctl)
+{
+    struct sp_ring *ring = &peer->seg->rings[rmt_index];
+    uint64_t pos;
+    struct sp_slot *slot = sp_ring_claim(ring, peer->claimer_there, &pos);
+
+    if (slot) {
+        slot->kind = (uint8_t)ctl;
+        slot->flags = 0;
+        slot->conn = rmt_name;
+        slot->size = 0;
+        sp_ring_publish_fenced(ring, slot, pos, peer->claimer_there);
+    }
+    if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
+        sp_ring_bell(peer, ring);
+    return slot != NULL;
+}
+
+/* No memory for the connection that a peer asks for: it hears so, and asks again later. Returns -1
+ * where it cannot be told yet: the slot stays where it is. */
+static int refuse_request(struct sp_peer *peer, const struct sp_slot *slot)
+{
+    bool told = answer_without(peer, slot->extra, slot->conn, SP_CTL_REJECT);
+
+    if (told)
+        ut_error(SP_LOG,
+                 "no memory for a connection that process %ld asks for: it has to ask again",
+                 (long)peer->pid);
+    return told ? 0 : -1;
+}
+
 static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_prov *prov = ep->prov;
@@ -396,11 +428,10 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     if (!peer)
         return 0; /* dead meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
+    int rc = !conn && peer->seg ? refuse_request(peer, slot) : 0;
     sp_peer_put(peer); /* the connection has its own reference */
-    if (!conn) {
-        ut_error(SP_LOG, "no memory for another connection");
-        return 0;
-    }
+    if (!conn)
+        return rc;
     const struct sp_dir_entry *entry = &peer->seg->table.dir[slot->extra];
     conn->state = SP_CONN_ASKED;
     conn->rmt_id = slot->request.id;
@@ -415,8 +446,8 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
         discard(conn); /* who asked is gone */
         return 0;
     }
-    ep->callbacks->request(ep->owner, (struct prov_conn *)conn, conn->rmt_id, conn->rmt_hello,
-                           conn->rmt_hello_size);
+    ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
+                           conn->rmt_hello, conn->rmt_hello_size);
     return 1;
 }
 
@@ -424,6 +455,7 @@ int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
 {
     struct sp_conn *conn = conn_of(base);
 
+    UT_ASSERT(!conn->closed && (conn->state == SP_CONN_ASKED || conn->state == SP_CONN_DOWN));
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
     conn->ctx = ctx;
@@ -444,33 +476,33 @@ void sp_reject(struct prov_conn *conn)
     sp_conn_close(conn);
 }
 
-/* Our answer came too late for the one who asked: it must not wait for a connection that is none.
- */
-static void close_stranger(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+/* The answer came too late, nobody here asks any more: the other one must not wait for a connection
+ * that is none. Returns 0, or -1: it cannot be told yet, and there is no memory to keep it. */
+static int close_stranger(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;
 
     if (!peer)
-        return;
+        return 0;
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, false) : NULL;
+    bool told = conn || !peer->seg || answer_without(peer, slot->extra, slot->imm, SP_CTL_CLOSE);
     sp_peer_put(peer);
     if (!conn)
-        return;
+        return told ? 0 : -1;
     conn->ring = &peer->seg->rings[slot->extra];
     conn->rmt_index = slot->extra;
     conn->rmt_state = __atomic_load_n(&peer->seg->table.dir[slot->extra].state, __ATOMIC_SEQ_CST);
     conn->rmt_name = slot->imm;
     send_control(conn, SP_CTL_CLOSE);
+    return 0;
 }
 
 static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
 
-    if (!conn) {
-        close_stranger(ep, slot, claimer);
-        return 0;
-    }
+    if (!conn)
+        return close_stranger(ep, slot, claimer);
     if (conn->state != SP_CONN_ASKING || slot->size > PROV_HELLO_MAX)
         return 0;
     conn->rmt_name = slot->imm;
@@ -514,6 +546,7 @@ void sp_conn_close(struct prov_conn *base)
     struct sp_conn *conn = conn_of(base);
     uint8_t state = conn->state;
 
+    UT_ASSERT(!conn->closed);
     leave(conn);
     conn->closed = true;
     conn->state = SP_CONN_DOWN;
@@ -531,7 +564,7 @@ int sp_conn_attend(struct sp_conn *conn)
     if (conn->state == SP_CONN_DOWN)
         return 0;
     if (sp_peer_is(conn->peer, SP_PEER_DEAD)) {
-        sp_conn_go_down(conn, PROV_REASON_PEER_DEAD);
+        sp_conn_go_down(conn, (enum prov_reason)conn->peer->reason);
     } else if (conn->state == SP_CONN_WAITING) {
         if (!sp_peer_is(conn->peer, SP_PEER_UP))
             return 0;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "lines.h"
-#include "view.h"
+#include "mapped.h"
 
 enum { LINE = SP_LINE, WORD = 8 };
 

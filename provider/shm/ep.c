@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sp.h"
+#include "util/assert.h"
 #include "util/log.h"
 
 enum { POLL_BUDGET = 64 };
@@ -47,6 +48,7 @@ static void enter(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
     look_at_head(ep);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST);
+    UT_ASSERT(!prov->eps[place] && !(entry->state & 1));
     prov->eps[place] = ep;
     __atomic_store_n(&entry->id, ep->id, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->state, entry->state + 1, __ATOMIC_RELEASE); /* odd: open */
@@ -85,6 +87,7 @@ static void leave(struct sp_prov *prov, struct sp_ep *ep)
     struct sp_seg_table *table = &prov->seg->table;
 
     pthread_mutex_lock(&prov->lock);
+    UT_ASSERT(prov->eps[ep->index] == ep && (table->dir[ep->index].state & 1));
     __atomic_add_fetch(&table->dir[ep->index].state, 1, __ATOMIC_SEQ_CST); /* even: closed */
     __atomic_add_fetch(&table->header.closings, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
@@ -122,6 +125,7 @@ void sp_ep_close(struct prov_ep *base)
             sp_conn_free(ep->conns[i]);
     }
     bury(ep);
+    UT_ASSERT(ep->num_live == 0);
     free(ep->active);
     free(ep->conns);
     free(ep);
@@ -130,38 +134,6 @@ void sp_ep_close(struct prov_ep *base)
 /*
  * Connections that have something to do
  */
-
-/* A peer's ring is full or an answer is due: nobody rings for that. */
-static void wake_in_a_moment(struct sp_ep *ep)
-{
-    __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
-    sp_timer(ep->prov);
-}
-
-void sp_ep_activate(struct sp_conn *conn)
-{
-    struct sp_ep *ep = conn->ep;
-
-    if (conn->active_index != 0)
-        return;
-    ep->active[ep->num_active++] = conn;
-    conn->active_index = ep->num_active;
-    /* its owner sleeps, and the program may not call again */
-    if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
-        wake_in_a_moment(ep);
-}
-
-void sp_ep_deactivate(struct sp_conn *conn)
-{
-    struct sp_ep *ep = conn->ep;
-
-    if (conn->active_index == 0)
-        return;
-    struct sp_conn *last = ep->active[--ep->num_active];
-    ep->active[conn->active_index - 1] = last;
-    last->active_index = conn->active_index;
-    conn->active_index = 0;
-}
 
 static int step_active(struct sp_ep *ep)
 {
@@ -179,6 +151,8 @@ static int step_active(struct sp_ep *ep)
         count += sp_conn_tell(conn);
         if (!conn->closed && conn->stream)
             count += sp_stream_step(conn);
+        if (conn->down_due)
+            count += sp_conn_settle(conn);
         if (!conn->closed && conn->ctl == SP_CTL_NONE && !conn->up_due && !conn->down_due &&
             sp_stream_idle(conn))
             sp_ep_deactivate(conn);
@@ -224,6 +198,22 @@ static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notic
     return count + 1;
 }
 
+/* Part of a write, a read or an answer to one, which could not be done without this process. */
+static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
+{
+    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+    int count = 0;
+
+    if (!conn)
+        return 0;
+    if (conn->up_due)
+        count = sp_conn_tell(conn);
+    if (conn->closed || conn->state != SP_CONN_UP)
+        return count;
+    count += sp_stream_take(conn, slot, sp_ring_payload(ep->ring, ep->head));
+    return conn->down_due ? count + sp_conn_settle(conn) : count;
+}
+
 /* Returns the number of callbacks, or -1: the slot must wait. */
 static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
@@ -234,10 +224,8 @@ static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t stat
         return take_message(ep, slot, true);
     case SP_KIND_WRITE:
     case SP_KIND_READ:
-    case SP_KIND_DATA: {
-        struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
-        return conn ? sp_stream_take(conn, slot, sp_ring_payload(ep->ring, ep->head)) : 0;
-    }
+    case SP_KIND_DATA:
+        return take_operation(ep, slot);
     default:
         return sp_conn_take_control(ep, slot, sp_state_claimer(state));
     }
@@ -293,6 +281,8 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
 {
     int count = 0;
 
+    UT_ASSERT(!ep->in_poll && !ep->graveyard);
+    UT_ASSERT(ep->next_slot == sp_ring_slot(ep->ring, ep->head));
     ep->in_poll = true;
     if (ep->num_active > 0)
         count += step_active(ep);
@@ -350,7 +340,7 @@ bool sp_ep_arm(struct prov_ep *base)
         return true;
     }
     if (ep->num_active > 0)
-        wake_in_a_moment(ep);
+        sp_ep_wake_in_a_moment(ep);
     return false;
 }
 

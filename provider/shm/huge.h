@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages, so that memory that had them has them while it is adopted, and when it is given back:
- * copying small pages one by one takes several times as long as the memory itself. A frame is where
- * one may be. Uses system calls only.
+ * Huge pages, so that memory that had them has them while it is remapped, and when it is given
+ * back: copying small pages one by one takes several times as long as the memory itself. A frame is
+ * where one may be. Uses system calls only.
  */
 #ifndef SP_HUGE_H
 #define SP_HUGE_H

@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 2,
+    SP_VERSION = 4,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -145,8 +145,8 @@ struct sp_address {
 };
 _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 
-/* Datagrams between processes. HELLO and WELCOME carry the descriptors of the
- * segment and of the memory that may be mapped, if there is any. */
+/* Datagrams between processes. HELLO and WELCOME name the descriptors of the segment and of the
+ * memory that may be mapped, if there is any; after WANT they carry them. */
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
@@ -154,6 +154,8 @@ enum sp_dgram_type {
     SP_DGRAM_YIELD,   /* we connect to you already: wait for that */
     SP_DGRAM_BELL,    /* an endpoint of yours has its `rung` set */
     SP_DGRAM_CLOSED,  /* an endpoint was closed: look at the directory */
+    SP_DGRAM_WANT,    /* the descriptors cannot be opened by their numbers: send them along */
+    SP_DGRAM_BUSY,    /* no descriptor or no memory for you now: try again later */
 };
 
 struct sp_dgram {
@@ -164,7 +166,9 @@ struct sp_dgram {
     uint32_t pid;
     uint32_t claimer; /* how the receiver signs its claims in the sender's rings */
     uint64_t probe_addr;
-    uint64_t probe;
+    uint64_t probe;    /* what stands there, and in the segment */
+    int32_t seg_fd;    /* of the sender */
+    int32_t mapped_fd; /* the same; -1: none */
 };
 
 #endif

@@ -198,12 +198,13 @@ static void show(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *ru
         return;
     lo = run->lo > lo ? run->lo : lo;
     hi = run->hi < hi ? run->hi : hi;
-    conn->view = (struct prov_view){.key = rkey,
-                                    .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
-                                    .valid = run->word,
-                                    .base = lo,
-                                    .size = hi - lo,
-                                    .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
+    conn->view =
+        (struct prov_mapping){.key = rkey,
+                              .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
+                              .valid = run->word,
+                              .base = lo,
+                              .size = hi - lo,
+                              .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
 }
 
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other side of mapped registration: reaching a peer's adopted memory through mappings of its
+ * The other side of mapped registration: reaching a peer's remapped memory through mappings of its
  * memfd. Each connection has its own mappings, so that no lock is needed; they are made where they
  * are first used, and the one not used for longest goes when there are too many bytes of them.
  */

@@ -3,7 +3,7 @@
  * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
  * that has looked at the table and is about to copy; a program must not do that anyway.
  *
- * What peers may write to is adopted (adopt.c) when it is registered: whole pages that no other
+ * What peers may write to is remapped (remap.c) when it is registered: whole pages that no other
  * region touches yet, and given back when no region touches them any more. So a device's view of a
  * registered page never changes, and neither does what the table says of a region.
  */
@@ -15,8 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "hold.h"
+#include "pageref.h"
 #include "sp.h"
+#include "util/assert.h"
 #include "util/log.h"
 
 #ifndef MADV_POPULATE_READ
@@ -72,6 +73,8 @@ static struct sp_mr *take_place(struct sp_prov *prov)
 {
     struct sp_mr *mr;
 
+    UT_ASSERT_LOCKED(&prov->mr_lock);
+    UT_ASSERT(prov->num_free_mrs <= prov->num_mrs && prov->num_mrs <= SP_MAX_MRS);
     if (prov->num_mrs < SP_MAX_MRS && prov->num_free_mrs < MIN_QUEUE) {
         mr = calloc(1, sizeof(*mr));
         if (mr)
@@ -103,20 +106,20 @@ static uint64_t page_above(uint64_t at)
 }
 
 struct whole {
-    struct sp_adopt *adopt;
+    struct sp_remap *remap;
     struct sp_vma_maps maps;
     uint64_t lo, hi; /* what of the region is whole pages */
-    uint64_t adopted;
+    uint64_t remapped;
 };
 
-static bool adopt_part(void *arg, uint64_t lo, uint64_t hi)
+static bool remap_part(void *arg, uint64_t lo, uint64_t hi)
 {
     struct whole *w = arg;
 
     lo = lo > w->lo ? lo : w->lo;
     hi = hi < w->hi ? hi : w->hi;
-    uint64_t size = lo < hi ? sp_adopt_range(w->adopt, &w->maps, lo, hi) : 0;
-    w->adopted += size;
+    uint64_t size = lo < hi ? sp_remap_range(w->remap, &w->maps, lo, hi) : 0;
+    w->remapped += size;
     return size > 0;
 }
 
@@ -124,7 +127,7 @@ static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
 {
     struct whole *w = arg;
 
-    return sp_adopt_give_back(w->adopt, &w->maps, lo, hi) == 0;
+    return sp_remap_give_back(w->remap, &w->maps, lo, hi) == 0;
 }
 
 /* Returns the entry's run. */
@@ -133,26 +136,27 @@ static uint64_t hold_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr
 {
     const unsigned int both = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t end = addr + size, lo = page_above(addr), hi = page_below(end);
-    bool wanted = (access & both) == both && lo < hi && sp_adopt_wants(&prov->adopt);
+    bool wanted = (access & both) == both && lo < hi && sp_remap_wants(&prov->remap);
     struct whole w;
 
-    w.adopt = &prov->adopt;
+    w.remap = &prov->remap;
     w.lo = lo;
     w.hi = hi;
-    w.adopted = 0;
+    w.remapped = 0;
     sp_vma_init(&w.maps);
     mr->lo = page_below(addr);
     mr->hi = page_above(end);
-    bool held = prov->holds && sp_hold(prov->holds, mr->lo, mr->hi, wanted ? adopt_part : NULL, &w);
+    bool held = prov->pagerefs &&
+                sp_pageref(prov->pagerefs, mr->lo, mr->hi, wanted ? remap_part : NULL, &w);
     sp_vma_close(&w.maps);
     if (!held)
         mr->lo = mr->hi = 0;
     if (!held || !wanted)
         return 0;
-    if (w.adopted < hi - lo) /* some of it is another region's, or stays as it was */
-        sp_adopt_find_run(&prov->adopt, &lo, &hi);
-    return (lo - addr / SP_ADOPT_UNIT * SP_ADOPT_UNIT) / SP_ADOPT_UNIT << 32 |
-           (hi - lo) / SP_ADOPT_UNIT;
+    if (w.remapped < hi - lo) /* some of it is another region's, or stays as it was */
+        sp_remap_find_run(&prov->remap, &lo, &hi);
+    return (lo - addr / SP_REMAP_UNIT * SP_REMAP_UNIT) / SP_REMAP_UNIT << 32 |
+           (hi - lo) / SP_REMAP_UNIT;
 }
 
 static void release_pages(struct sp_prov *prov, const struct sp_mr *mr)
@@ -161,9 +165,9 @@ static void release_pages(struct sp_prov *prov, const struct sp_mr *mr)
 
     if (mr->lo >= mr->hi)
         return;
-    w.adopt = &prov->adopt;
+    w.remap = &prov->remap;
     sp_vma_init(&w.maps);
-    sp_release(prov->holds, mr->lo, mr->hi, give_part_back, &w);
+    sp_release(prov->pagerefs, mr->lo, mr->hi, give_part_back, &w);
     sp_vma_close(&w.maps);
 }
 
@@ -206,6 +210,7 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     struct sp_mr *mr = (struct sp_mr *)mr_base;
 
     pthread_mutex_lock(&prov->mr_lock);
+    UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word != 0);
     __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
                      __ATOMIC_SEQ_CST);
     release_pages(prov, mr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The provider within a process: opening and closing it, the background thread's part, fork. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -12,13 +13,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "hold.h"
+#include "pageref.h"
+#include "providers.h"
 #include "sp.h"
-#include "util/clock.h"
 #include "util/env.h"
+#include "util/host.h"
 #include "util/log.h"
 
-enum { MAX_EVENTS = 64, TICK_NS = 1000000 };
+enum { MAX_EVENTS = 64 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
@@ -47,7 +49,8 @@ static void after_fork(void)
 
 static void close_descriptors(struct sp_prov *prov)
 {
-    int *fds[] = {&prov->listen_fd, &prov->epoll_fd, &prov->kick_fd, &prov->timer_fd};
+    int *fds[] = {&prov->listen_fd, &prov->epoll_fd, &prov->kick_fd, &prov->timer_fd,
+                  &prov->spare_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (*fds[i] >= 0)
@@ -60,7 +63,7 @@ static void in_child(void)
 {
     for (struct sp_prov *p = all; p; p = p->next) {
         p->forked = true;
-        sp_adopt_close(&p->adopt); /* what it knows is of the parent's memory */
+        sp_remap_close(&p->remap); /* what it knows is of the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
@@ -93,11 +96,12 @@ static int make_descriptors(struct sp_prov *prov)
     prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     prov->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (prov->epoll_fd < 0 || prov->kick_fd < 0 || prov->timer_fd < 0 ||
+    prov->spare_fd = fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0);
+    if (prov->epoll_fd < 0 || prov->kick_fd < 0 || prov->timer_fd < 0 || prov->spare_fd < 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->kick_fd, &kick) != 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {
         int rc = -errno;
-        ut_error(SP_LOG, "cannot make descriptors: %s", strerror(-rc));
+        ut_error(SP_LOG, "cannot make descriptors: %s%s", strerror(-rc), ut_descriptor_advice(-rc));
         return rc;
     }
     return 0;
@@ -113,9 +117,13 @@ static int make_address(struct sp_prov *prov)
     }
     prov->addr = (struct sp_address){
         .version = SP_VERSION, .pid = (uint32_t)getpid(), .key = random[0], .name = random[1]};
-    int rc = sp_host_identity(&prov->addr.host);
+    prov->jitter = random[0] ^ random[1];
+    struct ut_host host;
+    int rc = ut_host_read(&host);
     if (rc != 0)
-        ut_error(SP_LOG, "cannot tell this host from others: no boot_id below /proc");
+        ut_error(SP_LOG, "cannot tell this host from others: " UT_HOST_BOOT_ID ": %s%s",
+                 strerror(-rc), ut_descriptor_advice(-rc));
+    prov->addr.host = host.hash;
     return rc;
 }
 
@@ -137,9 +145,9 @@ static void open_mapping(struct sp_prov *prov)
 {
     prov->use_map = ut_env_num(UT_ENV_SHM_MAP);
     prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
-    sp_adopt_open(&prov->adopt);
-    if (prov->adopt.fd >= 0)
-        prov->holds = sp_holds_new();
+    sp_remap_open(&prov->remap, prov->config.reports_slowness);
+    if (prov->remap.fd >= 0)
+        prov->pagerefs = sp_pagerefs_new();
 }
 
 static int sp_open(const struct prov_config *config, struct prov **out)
@@ -154,7 +162,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
     prov->config = *config;
     prov->use_cma = ut_env_num(UT_ENV_SHM_CMA);
     prov->last_free_mr = &prov->first_free_mr;
-    prov->listen_fd = prov->epoll_fd = prov->kick_fd = prov->timer_fd = -1;
+    prov->listen_fd = prov->epoll_fd = prov->kick_fd = prov->timer_fd = prov->spare_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_init(&prov->mr_lock, NULL);
     if ((rc = make_address(prov)) != 0)
@@ -166,7 +174,8 @@ static int sp_open(const struct prov_config *config, struct prov **out)
     open_mapping(prov);
 #ifdef PR_SET_PTRACER
     /* Yama's scope 1 allows cross-memory attach to descendants alone, unless one asks for it */
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (prov->use_cma)
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
     init_self(prov);
     pthread_once(&once, set_fork_handlers);
@@ -200,6 +209,7 @@ static void sp_close(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
 
     forget(prov);
+    sp_peer_bury(prov);
     while (prov->peers) {
         struct sp_peer *peer = prov->peers;
         prov->peers = peer->next;
@@ -210,8 +220,8 @@ static void sp_close(struct prov *base)
         prov->first_free_mr = mr->next_free;
         free(mr);
     }
-    sp_adopt_close(&prov->adopt);
-    sp_holds_free(prov->holds);
+    sp_remap_close(&prov->remap);
+    sp_pagerefs_free(prov->pagerefs);
     close_descriptors(prov);
     sp_segment_destroy(prov);
     pthread_mutex_destroy(&prov->lock);
@@ -233,7 +243,7 @@ static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     *caps = (struct prov_caps){
         .max_inline = PROV_MSG_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
-             sp_prov_of(base)->adopt.fd >= 0 ? ", mapped" : "",
+             sp_prov_of(base)->remap.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
 }
 
@@ -248,34 +258,6 @@ static unsigned int sp_device(struct prov *prov, unsigned int tni)
  * The background thread
  */
 
-void sp_attention(struct sp_prov *prov)
-{
-    for (uint32_t i = 0; i < prov->num_eps; i++) {
-        struct sp_ep *ep = prov->eps[i];
-        if (!ep)
-            continue;
-        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_exchange_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST))
-            __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
-    }
-}
-
-void sp_kick(struct sp_prov *prov)
-{
-    uint64_t one = 1;
-
-    if (write(prov->kick_fd, &one, sizeof(one)) < 0)
-        return; /* full: it is readable */
-}
-
-void sp_timer(struct sp_prov *prov)
-{
-    struct itimerspec soon = {.it_value = {.tv_nsec = TICK_NS}};
-
-    if (__atomic_exchange_n(&prov->timer_on, 1, __ATOMIC_SEQ_CST) == 0)
-        timerfd_settime(prov->timer_fd, 0, &soon, NULL);
-}
-
 static void drain(int fd)
 {
     uint64_t count;
@@ -286,21 +268,8 @@ static void drain(int fd)
 
 static void tick(struct sp_prov *prov)
 {
-    uint64_t now = ut_now_ms();
-    struct sp_peer *next;
-
     drain(prov->timer_fd);
     __atomic_store_n(&prov->timer_on, 0, __ATOMIC_SEQ_CST);
-    sp_resume_listening(prov);
-    for (struct sp_peer *peer = prov->peers; peer; peer = next) {
-        next = peer->next;
-        if (peer->state != SP_PEER_RETRY)
-            continue;
-        if (now >= peer->retry_ms)
-            sp_greet(peer);
-        else
-            sp_timer(prov);
-    }
     for (uint32_t i = 0; i < prov->num_eps; i++) {
         struct sp_ep *ep = prov->eps[i];
         if (ep && __atomic_exchange_n(&ep->blocked, 0, __ATOMIC_SEQ_CST))
@@ -333,6 +302,8 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
     return n;
 }
 
+/* What dies in a batch of events is there until its end: a later event may name it. So is what died
+ * between the fetching of the events and the lock. */
 static int sp_progress(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);
@@ -343,11 +314,13 @@ static int sp_progress(struct prov *base)
     pthread_mutex_lock(&prov->lock);
     for (int i = 0; i < n; i++)
         look_at(prov, events[i].data.ptr);
+    int wait_ms = sp_retry(prov);
+    sp_peer_bury(prov);
     unsigned int num_owners = collect_rung(prov, owners);
     pthread_mutex_unlock(&prov->lock);
     for (unsigned int i = 0; i < num_owners; i++)
         prov->config.wake(owners[i]);
-    return -1;
+    return wait_ms;
 }
 
 static int sp_fd(struct prov *prov)

@@ -48,23 +48,28 @@ void sp_segment_destroy(struct sp_prov *prov)
     close(prov->seg_fd);
 }
 
-struct sp_segment *sp_segment_map(int fd)
+int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out)
 {
     struct stat st;
     struct sp_segment *seg = NULL;
-    int seals = fcntl(fd, F_GET_SEALS);
+    int seals = fcntl(fd, F_GET_SEALS), rc = 0;
 
     /* sealed, so that the peer cannot take the pages away under our feet */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
-        st.st_size != sizeof(struct sp_segment))
+        st.st_size != sizeof(struct sp_segment)) {
         ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");
-    else if (!(seg = map(fd)))
-        ut_error(SP_LOG, "cannot map a peer's segment of %zu bytes (sparse): %s",
-                 sizeof(struct sp_segment), strerror(errno));
-    else
+        rc = -EPROTO;
+    } else if (!(seg = map(fd))) {
+        rc = -errno;
+    } else if (seg->table.header.probe != probe) {
+        sp_segment_unmap(seg);
+        rc = -ESRCH;
+    } else {
         mprotect(&seg->table, sizeof(seg->table), PROT_READ);
+        *out = seg;
+    }
     close(fd);
-    return seg;
+    return rc;
 }
 
 void sp_segment_unmap(struct sp_segment *seg)

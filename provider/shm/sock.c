@@ -7,13 +7,22 @@
  *
  * Afterwards it carries the bell. When both connect at once, the process with the smaller key says
  * YIELD to the other's HELLO and its own counts.
+ *
+ * Segments are named, not sent: the other one opens /proc/PID/fd/N. Descriptors that are under way
+ * on sockets are limited for all processes of a user together, by RLIMIT_NOFILE, which a job of
+ * some 64 processes exceeds. Only who cannot open them (a process that is not dumpable) says WANT,
+ * and gets the same datagram again with the descriptors in it.
+ *
+ * Whoever lacks something, descriptors or memory, says BUSY and hangs up. Then both forget the
+ * attempt, and who wants the connection tries again, later and later. If that does not help for as
+ * long as a peer may be silent, it gives up, and says that it was for want of resources: the other
+ * one's death shows in a refused connection or a hang-up alone.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <fcntl.h>
@@ -23,44 +32,17 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-enum { BACKLOG = 4096, RETRY_MS = 10 };
+enum {
+    BACKLOG = 4096,
+    YIELD_MS = 10, /* the other one's own attempt should be here by then */
+    FIRST_BACKOFF_MS = 2,
+    LAST_BACKOFF_MS = 500,
+    TURNED_AWAY_AT_ONCE = 64,
+};
 
 /*
  * Who and where
  */
-
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    for (const uint8_t *p = data; size > 0; p++, size--)
-        hash = (hash ^ *p) * 0x100000001b3ull;
-    return hash;
-}
-
-int sp_host_identity(uint64_t *host)
-{
-    static const char *const namespaces[] = {"/proc/self/ns/pid", "/proc/self/ns/net"};
-    char boot[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot));
-    uint64_t hash = 0xcbf29ce484222325ull;
-
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return -ENOENT;
-    hash = mix(hash, boot, (size_t)n);
-    for (int i = 0; i < 2; i++) {
-        struct stat st;
-        uint64_t id[2] = {0, 0};
-        if (stat(namespaces[i], &st) == 0) {
-            id[0] = st.st_dev;
-            id[1] = st.st_ino;
-        }
-        hash = mix(hash, id, sizeof(id));
-    }
-    *host = hash;
-    return 0;
-}
 
 static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *sun)
 {
@@ -118,9 +100,16 @@ int sp_listen(struct sp_prov *prov)
 
 enum { SEGMENT, MAPPED, NUM_FDS };
 
-static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_segment)
+/* What a datagram carried: descriptors or -1. `cut`: there were more than this process could take.
+ */
+struct carried {
+    int fds[NUM_FDS];
+    bool cut;
+};
+
+static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_fds)
 {
-    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->adopt.fd};
+    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->remap.fd};
     size_t fds_size = (fds[MAPPED] >= 0 ? NUM_FDS : 1) * sizeof(int);
     struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
     union {
@@ -129,7 +118,7 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
     } control;
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (with_segment) {
+    if (with_fds) {
         memset(&control, 0, sizeof(control));
         msg.msg_control = control.buf;
         msg.msg_controllen = CMSG_SPACE(fds_size);
@@ -142,31 +131,41 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
-/* Bytes received, 0 at a hang-up, -EAGAIN. Descriptors that came along are in fds[]. */
-static ssize_t receive_dgram(int fd, struct sp_dgram *d, int fds[NUM_FDS])
+/* Bytes received, 0 at a hang-up, -EAGAIN. */
+static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried)
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
     union {
         struct cmsghdr align;
         char buf[CMSG_SPACE(NUM_FDS * sizeof(int))];
     } control;
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.buf,
-                         .msg_controllen = sizeof(control.buf)};
+    struct msghdr msg;
     ssize_t n;
 
-    for (int i = 0; i < NUM_FDS; i++)
-        fds[i] = -1;
+    *carried = (struct carried){.fds = {-1, -1}};
     do { /* a reset is reported once, before what is left to read */
+        msg = (struct msghdr){.msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = control.buf,
+                              .msg_controllen = sizeof(control.buf)};
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n < 0)
         return errno == EAGAIN ? -EAGAIN : 0;
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    if (n > 0 && c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(carried->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    carried->cut = msg.msg_flags & MSG_CTRUNC;
     return n;
+}
+
+static void close_carried(struct carried *carried)
+{
+    for (int i = 0; i < NUM_FDS; i++) {
+        if (carried->fds[i] >= 0)
+            close(carried->fds[i]);
+        carried->fds[i] = -1;
+    }
 }
 
 static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
@@ -179,110 +178,290 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .pid = prov->addr.pid,
                              .claimer = peer->claimer_here,
                              .probe_addr = (uintptr_t)&prov->seg->table.header.probe,
-                             .probe = prov->seg->table.header.probe};
+                             .probe = prov->seg->table.header.probe,
+                             .seg_fd = prov->seg_fd,
+                             .mapped_fd = prov->remap.fd};
+}
+
+static int greet_on(struct sp_peer *peer)
+{
+    struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
+
+    d.target_key = peer->addr.key;
+    return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
+}
+
+static int welcome(struct sp_peer *peer)
+{
+    struct sp_dgram d = make_dgram(peer, SP_DGRAM_WELCOME);
+
+    return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
+}
+
+static void say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
+{
+    struct sp_dgram d = {.type = type, .version = SP_VERSION};
+
+    (void)send_dgram(prov, fd, &d, false);
 }
 
 /* Should the socket be full, the other side has something to read, and looks at what is in shared
  * memory then: `rung`, `closings`. */
 void sp_tell(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    struct sp_dgram d = {.type = type, .version = SP_VERSION};
-
     if (peer->fd >= 0)
-        (void)send_dgram(peer->prov, peer->fd, &d, false);
+        say(peer->prov, peer->fd, type);
+}
+
+/*
+ * Trying again
+ */
+
+/* Something that this process or this machine is short of, and may have later. */
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
+           error == ENOSPC || error == ETOOMANYREFS;
+}
+
+static void log_shortage(struct sp_prov *prov, int error)
+{
+    if (!prov->shortage_logged)
+        ut_error(SP_LOG, "cannot connect to another process for now: %s%s", strerror(error),
+                 ut_descriptor_advice(error));
+    prov->shortage_logged = true;
+}
+
+/* Out of the epoll set by hand: a child that was just forked may hold the socket open. */
+static void drop_socket(struct sp_peer *peer)
+{
+    if (peer->fd >= 0) {
+        epoll_ctl(peer->prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
+        close(peer->fd);
+    }
+    peer->fd = -1;
+    peer->want_sent = false;
+}
+
+static void look_again(struct sp_prov *prov, uint64_t at_ms)
+{
+    if (prov->retry_ms == 0 || at_ms < prov->retry_ms)
+        prov->retry_ms = at_ms;
+}
+
+static void greet_later(struct sp_peer *peer, uint64_t ms)
+{
+    drop_socket(peer);
+    __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
+    peer->retry_ms = ut_now_ms() + ms;
+    look_again(peer->prov, peer->retry_ms);
+}
+
+/* Twice as long each time, and not all at the same moment. */
+static uint32_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
+{
+    uint32_t ms = *backoff_ms ? *backoff_ms * 2 : FIRST_BACKOFF_MS;
+
+    *backoff_ms = ms < LAST_BACKOFF_MS ? ms : LAST_BACKOFF_MS;
+    prov->jitter = prov->jitter * 6364136223846793005ull + 1442695040888963407ull;
+    return *backoff_ms / 2 + (uint32_t)(prov->jitter >> 33) % *backoff_ms;
+}
+
+static void forget_segment(struct sp_peer *peer)
+{
+    sp_segment_unmap(peer->seg);
+    peer->seg = NULL;
+    if (peer->map_fd >= 0)
+        close(peer->map_fd);
+    peer->map_fd = -1;
+}
+
+/* The attempt failed for want of something: here, or (error 0) there. Only who has connections that
+ * wait for the peer tries again. */
+static void fall_short(struct sp_peer *peer, int error)
+{
+    struct sp_prov *prov = peer->prov;
+    uint64_t now = ut_now_ms();
+
+    if (error != 0)
+        log_shortage(prov, error);
+    forget_segment(peer);
+    if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) == 1) {
+        sp_peer_die(peer, PROV_REASON_LOCAL);
+        return;
+    }
+    if (peer->short_since_ms == 0)
+        peer->short_since_ms = now;
+    if (now - peer->short_since_ms < prov->config.peer_timeout_ms) {
+        greet_later(peer, back_off(prov, &peer->backoff_ms));
+        return;
+    }
+    if (error != 0)
+        ut_error(SP_LOG, "gave up connecting to process %u after %u ms: %s%s", peer->addr.pid,
+                 prov->config.peer_timeout_ms, strerror(error), ut_descriptor_advice(error));
+    else
+        ut_error(SP_LOG,
+                 "gave up connecting to process %u after %u ms: it has no descriptor or no memory "
+                 "left for another peer; raise its limit of open files (ulimit -n)",
+                 peer->addr.pid, prov->config.peer_timeout_ms);
+    sp_peer_die(peer, PROV_REASON_LOCAL);
 }
 
 /*
  * Connecting
  */
 
-static void drop_socket(struct sp_peer *peer)
+static int try_to_greet(struct sp_peer *peer)
 {
-    if (peer->fd >= 0)
-        close(peer->fd);
-    peer->fd = -1;
-}
-
-static void greet_later(struct sp_peer *peer)
-{
-    drop_socket(peer);
-    __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
-    peer->retry_ms = ut_now_ms() + RETRY_MS;
-    sp_timer(peer->prov);
-}
-
-void sp_greet(struct sp_peer *peer)
-{
-    struct sp_prov *prov = peer->prov;
     struct sockaddr_un sun;
     socklen_t len = socket_name(&peer->addr, &sun);
 
     peer->fd = new_socket();
-    if (peer->fd < 0) {
-        ut_error(SP_LOG, "no socket for another peer: %s", strerror(errno));
-        sp_peer_die(peer);
-        return;
-    }
-    if (connect(peer->fd, (struct sockaddr *)&sun, len) != 0) {
-        if (errno == EAGAIN || errno == EINTR)
-            greet_later(peer);
-        else
-            sp_peer_die(peer); /* refused: nobody listens any more */
-        return;
-    }
-    struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
-    d.target_key = peer->addr.key;
-    int rc =
-        check_credentials(peer->fd, &peer->pid) ? send_dgram(prov, peer->fd, &d, true) : -EPERM;
-    if (rc == -EAGAIN || rc == -ETOOMANYREFS || rc == -ENOBUFS) {
-        greet_later(peer);
-    } else if (rc != 0 || watch(prov, peer->fd, peer) != 0) {
-        sp_peer_die(peer);
+    if (peer->fd < 0 || connect(peer->fd, (struct sockaddr *)&sun, len) != 0)
+        return -errno;
+    if (!check_credentials(peer->fd, &peer->pid))
+        return -ECONNREFUSED;
+    int rc = greet_on(peer);
+    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
+        return rc;
+    /* closed already: what it said before that is there to be read */
+    return watch(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
+}
+
+void sp_greet(struct sp_peer *peer)
+{
+    int rc = try_to_greet(peer);
+
+    if (rc == 0) {
+        __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
+    } else if (rc == -EAGAIN || rc == -EINTR) { /* too many are waiting to be accepted */
+        greet_later(peer, back_off(peer->prov, &peer->backoff_ms));
+    } else if (is_shortage(-rc)) {
+        fall_short(peer, -rc);
+    } else if (rc == -ECONNREFUSED) { /* nobody listens any more */
+        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
     } else {
-        __atomic_store_n(&peer->state, SP_PEER_GREETED, __ATOMIC_RELEASE);
+        ut_error(SP_LOG, "cannot connect to process %u: %s", peer->addr.pid, strerror(-rc));
+        sp_peer_die(peer, PROV_REASON_LOCAL);
     }
 }
 
-/* Nobody else can be accepted for now: looking again and again would not help. */
+/* There is nothing to accept another connection with: looking again at once would not help. */
 static void pause_listening(struct sp_prov *prov)
 {
-    if (!prov->told_no_socket)
-        ut_error(SP_LOG,
-                 "cannot accept another peer: %s; is the limit of open files (ulimit -n) "
-                 "too low?",
-                 strerror(errno));
-    prov->told_no_socket = true;
     prov->listen_paused = true;
     epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->listen_fd, NULL);
-    sp_timer(prov);
+    look_again(prov, ut_now_ms() + LAST_BACKOFF_MS / 4);
 }
 
-void sp_resume_listening(struct sp_prov *prov)
+static void resume_listening(struct sp_prov *prov)
 {
-    if (prov->listen_paused) {
-        prov->listen_paused = false;
-        watch(prov, prov->listen_fd, &prov->listen_fd);
+    prov->listen_paused = false;
+    if (watch(prov, prov->listen_fd, &prov->listen_fd) != 0)
+        pause_listening(prov);
+}
+
+int sp_retry(struct sp_prov *prov)
+{
+    struct sp_peer *next;
+    uint64_t now;
+
+    if (prov->retry_ms == 0)
+        return -1;
+    now = ut_now_ms();
+    if (now >= prov->retry_ms) {
+        prov->retry_ms = 0;
+        if (prov->listen_paused)
+            resume_listening(prov);
+        for (struct sp_peer *peer = prov->peers; peer; peer = next) {
+            next = peer->next;
+            if (peer->state != SP_PEER_RETRY)
+                continue;
+            if (now >= peer->retry_ms)
+                sp_greet(peer);
+            else
+                look_again(prov, peer->retry_ms);
+        }
     }
+    if (prov->retry_ms == 0)
+        return -1;
+    return prov->retry_ms > now ? (int)(prov->retry_ms - now) : 0;
+}
+
+/* Returns a descriptor, or -errno. */
+static int accept_one(const struct sp_prov *prov)
+{
+    int fd;
+
+    do {
+        fd = accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+    return fd < 0 ? -errno : fd;
+}
+
+static void take_in(struct sp_prov *prov, int fd)
+{
+    pid_t pid;
+
+    if (!check_credentials(fd, &pid)) {
+        close(fd);
+        return;
+    }
+    struct sp_peer *peer = sp_peer_new(prov);
+    if (peer) {
+        peer->fd = fd;
+        peer->pid = pid;
+        if (watch(prov, fd, peer) == 0)
+            return;
+    }
+    log_shortage(prov, peer ? errno : ENOMEM);
+    say(prov, fd, SP_DGRAM_BUSY);
+    if (peer)
+        sp_peer_die(peer, PROV_REASON_LOCAL);
+    else
+        close(fd);
+}
+
+/* No descriptor is left. Whoever asks gets to know it, by the one that is kept for this. Returns 0
+ * or -errno of accepting. */
+static int turn_away(struct sp_prov *prov)
+{
+    pid_t pid;
+
+    if (prov->spare_fd >= 0)
+        close(prov->spare_fd);
+    int fd = accept_one(prov);
+    if (fd >= 0) {
+        if (check_credentials(fd, &pid))
+            say(prov, fd, SP_DGRAM_BUSY);
+        close(fd);
+    }
+    prov->spare_fd = fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? fd : 0;
 }
 
 void sp_accept_all(struct sp_prov *prov)
 {
-    int fd;
+    int fd, turned_away = 0;
 
-    while ((fd = accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        pid_t pid;
-        struct sp_peer *peer = check_credentials(fd, &pid) ? sp_peer_new(prov) : NULL;
-        if (!peer) {
-            close(fd);
-            continue;
+    while ((fd = accept_one(prov)) != -EAGAIN) {
+        if (fd == -EMFILE || fd == -ENFILE) {
+            log_shortage(prov, -fd);
+            fd = turn_away(prov);
+            if (fd == -EAGAIN)
+                return;
+            if (fd == 0 && ++turned_away < TURNED_AWAY_AT_ONCE)
+                continue;
+            pause_listening(prov);
+            return;
         }
-        peer->fd = fd;
-        peer->pid = pid;
-        if (watch(prov, fd, peer) != 0)
-            sp_peer_die(peer);
+        if (fd < 0) {
+            log_shortage(prov, -fd);
+            pause_listening(prov);
+            return;
+        }
+        take_in(prov, fd);
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-        pause_listening(prov);
 }
 
 /*
@@ -309,49 +488,98 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
                 (long)peer->pid, why);
 }
 
-/* What can be mapped of it, if both sides want that. */
-static void take_mapped(struct sp_peer *peer, int fds[NUM_FDS])
+static int open_theirs(const struct sp_peer *peer, int number)
 {
-    if (fds[MAPPED] >= 0 && peer->prov->use_map && sp_adopt_check_fd(fds[MAPPED])) {
-        peer->map_fd = fds[MAPPED];
-        fds[MAPPED] = -1;
-    }
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)peer->pid, number);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
 }
 
-static bool take_segment(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
+/* Opens what was named and not carried. 0; -EACCES: it has to be carried; other negative errno:
+ * something is lacking here. */
+static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
-    if (fds[SEGMENT] < 0)
-        return false;
-    peer->seg = sp_segment_map(fds[SEGMENT]);
-    fds[SEGMENT] = -1;
-    take_mapped(peer, fds);
+    const int numbers[NUM_FDS] = {[SEGMENT] = d->seg_fd, [MAPPED] = d->mapped_fd};
+
+    if (carried->cut)
+        return -EMFILE;
+    if (carried->fds[SEGMENT] >= 0)
+        return 0;
+    for (int i = 0; i < NUM_FDS; i++) {
+        if (numbers[i] < 0)
+            continue;
+        carried->fds[i] = open_theirs(peer, numbers[i]);
+        if (carried->fds[i] < 0)
+            return is_shortage(-carried->fds[i]) ? carried->fds[i] : -EACCES;
+    }
+    return carried->fds[SEGMENT] >= 0 ? 0 : -EACCES;
+}
+
+/* Takes over what can be mapped of the peer, if both sides want that. */
+static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
+{
+    int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg);
+
+    carried->fds[SEGMENT] = -1;
+    if (rc != 0)
+        return rc;
+    if (carried->fds[MAPPED] >= 0 && peer->prov->use_map &&
+        sp_remap_check_fd(carried->fds[MAPPED])) {
+        peer->map_fd = carried->fds[MAPPED];
+        carried->fds[MAPPED] = -1;
+    }
     peer->claimer_there = d->claimer;
-    if (peer->seg)
-        probe_cma(peer, d);
-    return peer->seg != NULL;
+    probe_cma(peer, d);
+    return 0;
 }
 
 static void come_up(struct sp_peer *peer)
 {
+    peer->backoff_ms = 0;
+    peer->short_since_ms = 0;
     __atomic_store_n(&peer->state, SP_PEER_UP, __ATOMIC_SEQ_CST);
     sp_attention(peer->prov);
 }
 
 /* Our own attempt gives way to the socket on which the other one greeted us. */
-static struct sp_peer *adopt(struct sp_peer *ours, struct sp_peer *incoming)
+static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ours};
 
     drop_socket(ours);
     ours->fd = incoming->fd;
     ours->pid = incoming->pid;
+    ours->want_sent = incoming->want_sent;
     incoming->fd = -1;
     epoll_ctl(ours->prov->epoll_fd, EPOLL_CTL_MOD, ours->fd, &ev);
-    return ours;
+}
+
+/* The handshake cannot go on. */
+static void break_off(struct sp_peer *peer, int rc)
+{
+    if (is_shortage(-rc) || rc == -EAGAIN) {
+        sp_tell(peer, SP_DGRAM_BUSY);
+        fall_short(peer, -rc);
+    } else {
+        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+    }
+}
+
+/* True: the datagram comes again, with the descriptors. */
+static bool ask_for_fds(struct sp_peer *peer, int rc)
+{
+    if (rc != -EACCES || peer->want_sent)
+        return false;
+    peer->want_sent = true;
+    sp_tell(peer, SP_DGRAM_WANT);
+    return true;
 }
 
 /* Returns the peer whose socket this is from now on, or NULL: it is closed. */
-static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
+static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d,
+                                  struct carried *carried)
 {
     struct sp_prov *prov = peer->prov;
 
@@ -360,27 +588,35 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
                 "turned away process %ld, which does not know our key or speaks another "
                 "version",
                 (long)peer->pid);
-        sp_peer_die(peer);
+        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
         return NULL;
     }
     struct sp_peer *known = sp_peer_find(prov, d->key);
+    if (known && known->state != SP_PEER_RETRY &&
+        !(known->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
+        sp_tell(peer, SP_DGRAM_YIELD);
+        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+        return NULL;
+    }
+    int rc = open_named(peer, d, carried);
+    if (ask_for_fds(peer, rc))
+        return peer;
+    if (rc != 0) {
+        break_off(peer, rc);
+        return NULL;
+    }
     if (known) {
-        if (known->state == SP_PEER_RETRY ||
-            (known->state == SP_PEER_GREETED && d->key < prov->addr.key)) {
-            adopt(known, peer);
-        } else {
-            sp_tell(peer, SP_DGRAM_YIELD);
-            known = NULL;
-        }
-        sp_peer_die(peer);
-        if (!known)
-            return NULL;
+        take_socket(known, peer);
+        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
         peer = known;
     }
     peer->addr.key = d->key;
-    struct sp_dgram answer = make_dgram(peer, SP_DGRAM_WELCOME);
-    if (!take_segment(peer, d, fds) || send_dgram(prov, peer->fd, &answer, true) != 0) {
-        sp_peer_die(peer);
+    peer->addr.pid = d->pid;
+    rc = map_theirs(peer, d, carried);
+    if (rc == 0)
+        rc = welcome(peer);
+    if (rc != 0) {
+        break_off(peer, rc);
         return NULL;
     }
     __atomic_store_n(&peer->state, SP_PEER_MAPPED, __ATOMIC_RELEASE);
@@ -388,17 +624,35 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
 }
 
 static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram *d,
-                                    int fds[NUM_FDS])
+                                    struct carried *carried)
 {
     struct sp_dgram answer = make_dgram(peer, SP_DGRAM_CONFIRM);
+    bool good = d->version == SP_VERSION && d->key == peer->addr.key;
+    int rc = good ? open_named(peer, d, carried) : -EPROTO;
 
-    if (d->version != SP_VERSION || d->key != peer->addr.key || !take_segment(peer, d, fds) ||
-        send_dgram(peer->prov, peer->fd, &answer, false) != 0) {
-        sp_peer_die(peer);
+    if (ask_for_fds(peer, rc))
+        return peer;
+    if (rc == 0)
+        rc = map_theirs(peer, d, carried);
+    if (rc == 0)
+        rc = send_dgram(peer->prov, peer->fd, &answer, false);
+    if (rc != 0) {
+        break_off(peer, rc);
         return NULL;
     }
     come_up(peer);
     return peer;
+}
+
+/* Our last datagram again, with the descriptors in it. */
+static struct sp_peer *take_want(struct sp_peer *peer)
+{
+    peer->send_fds = true;
+    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? greet_on(peer) : welcome(peer);
+    if (rc == 0)
+        return peer;
+    break_off(peer, rc);
+    return NULL;
 }
 
 static void look_for_closings(struct sp_peer *peer)
@@ -412,16 +666,16 @@ static void look_for_closings(struct sp_peer *peer)
 }
 
 /* Returns the peer that is to be read on, or NULL. */
-static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, int fds[NUM_FDS])
+static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     switch (d->type) {
     case SP_DGRAM_HELLO:
         if (peer->state == SP_PEER_INCOMING)
-            return take_hello(peer, d, fds);
+            return take_hello(peer, d, carried);
         break;
     case SP_DGRAM_WELCOME:
-        if (peer->state == SP_PEER_GREETED)
-            return take_welcome(peer, d, fds);
+        if (peer->state == SP_PEER_HELLO_SENT)
+            return take_welcome(peer, d, carried);
         break;
     case SP_DGRAM_CONFIRM:
         if (peer->state == SP_PEER_MAPPED) {
@@ -430,8 +684,18 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, int 
         }
         break;
     case SP_DGRAM_YIELD:
-        if (peer->state == SP_PEER_GREETED) {
-            greet_later(peer);
+        if (peer->state == SP_PEER_HELLO_SENT) {
+            greet_later(peer, YIELD_MS);
+            return NULL;
+        }
+        break;
+    case SP_DGRAM_WANT:
+        if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED)
+            return take_want(peer);
+        break;
+    case SP_DGRAM_BUSY:
+        if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED) {
+            fall_short(peer, 0);
             return NULL;
         }
         break;
@@ -443,33 +707,26 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, int 
         break;
     }
     ut_info(SP_LOG, "process %ld does not keep to the protocol", (long)peer->pid);
-    sp_peer_die(peer);
+    sp_peer_die(peer, PROV_REASON_PEER_DEAD);
     return NULL;
 }
 
 void sp_receive(struct sp_peer *peer)
 {
-    while (peer && peer->fd >= 0) {
+    while (peer && peer->fd >= 0 && !sp_peer_is(peer, SP_PEER_DEAD)) {
         struct sp_dgram d = {0};
-        int fds[NUM_FDS];
-        ssize_t n = receive_dgram(peer->fd, &d, fds);
+        struct carried carried;
+        ssize_t n = receive_dgram(peer->fd, &d, &carried);
 
         if (n == -EAGAIN)
             return;
-        if (n == 0) {
-            sp_peer_die(peer);
-            return;
-        }
         if (n == (ssize_t)sizeof(d)) {
-            peer = take(peer, &d, fds);
-        } else {
-            sp_peer_die(peer);
+            peer = take(peer, &d, &carried);
+        } else { /* a hang-up, or nothing of ours */
+            sp_peer_die(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;
         }
-        for (int i = 0; i < NUM_FDS; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]);
-        }
+        close_carried(&carried);
     }
 }
 

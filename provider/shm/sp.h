@@ -3,21 +3,8 @@
  * The objects of the shm provider and what its files do for each other. Uses provider.h, util,
  * libc.
  *
- *   prov.c     a process: open, close, descriptors, progress, fork
- *   segment.c  shared memory: making one's own, mapping a peer's
- *   sock.c     the handshake between two processes, and the bell
- *   peer.c     the table of peer processes
- *   mr.c       memory regions
- *   ep.c       endpoints: directory, polling, arming
- *   conn.c     connections: asking, answering, closing
- *   hold.c     how many registrations touch a page
- *   adopt.c    registered pages become pages of a memfd that peers map, and private again
- *   huge.c     huge pages of what is adopted
- *   vma.c      what is mapped where in this process
- *   map.c      a peer's memfd mapped here
- *   xfer.c     write, read, send where memory of the peer can be reached
- *   stream.c   the same through the rings, and everything that could not be done at once
- *   copy.c     moving bytes so that the last ones land last
+ * docs/architecture.md says what each file does and which use which: scripts/module-graph checks
+ * it.
  *
  * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock that of regions. What
  * belongs to an endpoint or connection is guarded by the owner's lock (see provider.h); the
@@ -29,11 +16,11 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "adopt.h"
+#include "remap.h"
 #include "layout.h"
 #include "provider.h"
 #include "ring.h"
-#include "view.h"
+#include "mapped.h"
 
 #define SP_LOG "shm"
 
@@ -44,27 +31,31 @@ struct sp_mr {
 };
 
 enum sp_peer_state {
-    SP_PEER_INCOMING, /* it connected; its greeting is not here yet */
-    SP_PEER_RETRY,    /* to be connected when the timer says so */
-    SP_PEER_GREETED,  /* we connected and sent our greeting */
-    SP_PEER_MAPPED,   /* we answered its greeting; it may use us already */
+    SP_PEER_INCOMING,   /* it connected; its hello is not here yet */
+    SP_PEER_RETRY,      /* to be connected at retry_ms */
+    SP_PEER_HELLO_SENT, /* we connected and sent our hello */
+    SP_PEER_MAPPED,     /* we answered its hello; it may use us already */
     SP_PEER_UP,
     SP_PEER_DEAD,
 };
 
 struct sp_peer {
-    struct sp_peer *next;
+    struct sp_peer *next; /* in the table, or among the dead ones */
     struct sp_prov *prov;
     uint32_t refs;  /* connections, and the table */
     uint32_t state; /* atomic; changed with prov->lock held */
     uint32_t cma;   /* atomic: 0: its memory cannot be reached, use the rings */
     bool is_self;
+    bool send_fds;  /* it cannot open our descriptors by their numbers */
+    bool want_sent; /* and we not those of the other end of this socket */
+    uint8_t reason; /* enum prov_reason: why it is dead for us; set before the state */
     pid_t pid;
     int fd;
-    int map_fd;             /* its adopted memory; -1: nothing of it can be mapped */
-    uint32_t claimer_here;  /* its signature in our rings */
-    uint32_t claimer_there; /* our signature in its rings */
-    uint64_t retry_ms;
+    int map_fd;                        /* its remapped memory; -1: nothing of it can be mapped */
+    uint32_t claimer_here;             /* its signature in our rings */
+    uint32_t claimer_there;            /* our signature in its rings */
+    uint64_t retry_ms, short_since_ms; /* the latter: something was lacking all the time */
+    uint32_t backoff_ms;
     uint64_t closings_seen;
     struct sp_address addr;
     struct sp_segment *seg;
@@ -75,13 +66,17 @@ struct sp_prov {
     struct sp_prov *next; /* for fork */
     struct prov_config config;
     pthread_mutex_t lock, mr_lock;
-    bool use_cma, forked, listen_paused, told_no_socket;
+    bool use_cma, forked, listen_paused, shortage_logged;
     uint32_t told_no_cma;
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
+    int spare_fd; /* given up for a moment to turn somebody away when there is no other */
     struct sp_segment *seg;
     struct sp_peer self;
     struct sp_peer *peers; /* all but dead ones */
+    struct sp_peer *dead;  /* events of the running batch may still name them */
+    uint64_t retry_ms;     /* when the next attempt to connect or to listen is due; 0: none */
+    uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
@@ -95,8 +90,8 @@ struct sp_prov {
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
     uint64_t mr_serial;
-    struct sp_holds *holds; /* NULL: nothing is adopted */
-    struct sp_adopt adopt;
+    struct sp_pagerefs *pagerefs; /* NULL: nothing is remapped */
+    struct sp_remap remap;
     bool use_map, told_no_map;
     uint64_t mapped_bytes, max_mapped_bytes; /* of peers; the first is atomic */
 };
@@ -150,8 +145,8 @@ struct sp_conn {
     struct sp_ring *ring;     /* of the peer's endpoint */
     struct sp_stream *stream; /* once something could not be done at once */
     struct sp_map *map;       /* once something of the peer was mapped */
-    struct prov_view view;    /* of the peer, as long as nothing went by the stream: map.h */
-    struct prov_view own;     /* the same of our own memory */
+    struct prov_mapping view; /* of the peer, as long as nothing went by the stream: map.h */
+    struct prov_mapping own;  /* the same of our own memory */
     void *ctx;
     uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;
@@ -185,11 +180,12 @@ static inline bool sp_peer_is(const struct sp_peer *peer, enum sp_peer_state sta
 /* segment.c */
 int sp_segment_create(struct sp_prov *prov);
 void sp_segment_destroy(struct sp_prov *prov);
-/* Maps a peer's segment and closes the descriptor. NULL after an error line. */
-struct sp_segment *sp_segment_map(int fd);
+/* Maps a peer's segment, which must hold this probe, and closes the descriptor. -EPROTO after an
+ * error line, -ESRCH: it is another process's, other negative errno: something is lacking here. */
+int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg);
 void sp_segment_unmap(struct sp_segment *seg);
 
-/* prov.c */
+/* wake.c */
 /* Something happened that every endpoint must look at. With prov->lock held. */
 void sp_attention(struct sp_prov *prov);
 /* Makes the background thread look at which owners to wake. */
@@ -201,7 +197,11 @@ void sp_timer(struct sp_prov *prov);
 struct sp_peer *sp_peer_new(struct sp_prov *prov);
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
-void sp_peer_die(struct sp_peer *peer);
+/* Takes it out of the table; its connections go down for this reason. It is there until the next
+ * sp_peer_bury(), whoever lets go of it. */
+void sp_peer_die(struct sp_peer *peer, enum prov_reason reason);
+/* Lets go of the dead ones: when no event that was fetched before they died is left. */
+void sp_peer_bury(struct sp_prov *prov);
 void sp_peer_put(struct sp_peer *peer);
 
 /* sock.c */
@@ -211,9 +211,9 @@ void sp_greet(struct sp_peer *peer);
 /* Something to read, or a hang-up. With prov->lock held. */
 void sp_receive(struct sp_peer *peer);
 void sp_accept_all(struct sp_prov *prov);
-void sp_resume_listening(struct sp_prov *prov);
+/* Tries again what is due; returns milliseconds until something else is, or -1. */
+int sp_retry(struct sp_prov *prov);
 void sp_tell(struct sp_peer *peer, enum sp_dgram_type type);
-int sp_host_identity(uint64_t *host);
 
 /* Wakes the owner of the peer's endpoint, which said that it sleeps. */
 void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring);
@@ -230,8 +230,14 @@ int sp_ep_poll(struct prov_ep *ep);
 void sp_ep_flush(struct prov_ep *ep);
 bool sp_ep_arm(struct prov_ep *ep);
 void sp_ep_disarm(struct prov_ep *ep);
+
+/* state.c */
+/* A peer's ring is full or an answer is due: nobody rings for that. */
+void sp_ep_wake_in_a_moment(struct sp_ep *ep);
 void sp_ep_activate(struct sp_conn *conn);
 void sp_ep_deactivate(struct sp_conn *conn);
+/* Its owner is told by the endpoint: sp_conn_tell(). */
+void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason);
 
 /* conn.c */
 int sp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
@@ -251,7 +257,8 @@ void sp_conn_send_control(struct sp_conn *conn);
 int sp_conn_attend(struct sp_conn *conn);
 /* Tells up() or down() if due. */
 int sp_conn_tell(struct sp_conn *conn);
-void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason);
+/* The same on both sides, after an operation of the peer failed. */
+int sp_conn_settle(struct sp_conn *conn);
 
 /* xfer.c */
 int sp_write(struct prov_conn *conn, const struct prov_xfer *xfer);
@@ -260,7 +267,7 @@ int sp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
             uint64_t cookie);
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void *sp_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
-const struct prov_view *sp_view(struct prov_conn *conn);
+const struct prov_mapping *sp_view(struct prov_conn *conn);
 
 /* stream.c */
 /* These ask about conn->stream, which must be there. */
@@ -279,6 +286,7 @@ int sp_stream_step(struct sp_conn *conn);
 bool sp_stream_idle(const struct sp_conn *conn);
 /* Reports everything that is outstanding. */
 int sp_stream_flush(struct sp_conn *conn);
+/* Of a connection that is up; where it goes down, sp_conn_settle() is due. So after a step. */
 int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
 void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot);
 void sp_stream_free(struct sp_conn *conn);

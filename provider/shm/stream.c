@@ -14,6 +14,7 @@
 #include "copy.h"
 #include "mr.h"
 #include "sp.h"
+#include "util/assert.h"
 #include "util/log.h"
 
 enum { MAX_OPS = 256, MAX_READS = 16 }; /* powers of two */
@@ -92,6 +93,7 @@ int sp_stream_reserve(struct sp_conn *conn)
 static struct op *push(struct sp_conn *conn, enum op_kind kind, const struct prov_xfer *x)
 {
     struct sp_stream *s = conn->stream;
+    UT_ASSERT(s->last - s->first < MAX_OPS && s->sent - s->first <= s->last - s->first);
     struct op *op = op_at(s, s->last++);
 
     *op = (struct op){.kind = (uint8_t)kind,
@@ -254,6 +256,7 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
     send_ops(conn);
     if (s->sent == s->last) {
         s->reads_out++;
+        UT_ASSERT(s->reads_out <= MAX_READS);
         return 0;
     }
     s->last--;
@@ -265,15 +268,14 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
  * Executing, as the target
  */
 
-/* An operation of the peer cannot be executed: that ends the connection on both sides. */
-static int fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
+/* An operation of the peer cannot be executed: that ends the connection on both sides, as the
+ * endpoint tells both: sp_conn_settle(). */
+static void fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
 {
     conn->error_seq = seq;
     conn->error_status = status;
     conn->ctl = SP_CTL_ERROR;
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
-    sp_conn_send_control(conn);
-    return sp_conn_tell(conn);
 }
 
 /* Tells the origin how far we are, unless its place has been given to another connection. */
@@ -296,10 +298,14 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
     uint32_t n = slot->size;
     uint64_t addr = slot->chunk.addr;
 
-    if (n > SP_PAYLOAD || (n > SP_INLINE_CHUNK && !(slot->flags & SP_SLOT_BIG)))
-        return fail(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
-    if (n > 0 && !sp_mr_allows(mrs, slot->extra, addr, n, PROV_ACCESS_WRITE))
-        return fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
+    if (n > SP_PAYLOAD || (n > SP_INLINE_CHUNK && !(slot->flags & SP_SLOT_BIG))) {
+        fail(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
+        return 0;
+    }
+    if (n > 0 && !sp_mr_allows(mrs, slot->extra, addr, n, PROV_ACCESS_WRITE)) {
+        fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
+        return 0;
+    }
     sp_copy_ordered((void *)(uintptr_t)addr,
                     slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     if (!(slot->flags & SP_SLOT_LAST))
@@ -311,19 +317,22 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
     return 1;
 }
 
-static int answer_reads(struct sp_conn *conn)
+static void answer_reads(struct sp_conn *conn)
 {
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     struct sp_stream *s = conn->stream;
 
+    UT_ASSERT(s->last_answer - s->first_answer <= MAX_READS);
     while (s->first_answer != s->last_answer) {
         struct answer *a = &s->answers[s->first_answer & (MAX_READS - 1)];
         uint64_t pos;
-        if (a->length > 0 && !sp_mr_allows(mrs, a->rkey, a->rmt, a->length, PROV_ACCESS_READ))
-            return fail(conn, a->seq, PROV_RMT_ACCESS);
+        if (a->length > 0 && !sp_mr_allows(mrs, a->rkey, a->rmt, a->length, PROV_ACCESS_READ)) {
+            fail(conn, a->seq, PROV_RMT_ACCESS);
+            return;
+        }
         struct sp_slot *slot = claim(conn, &pos);
         if (!slot)
-            return 0;
+            return;
         slot->kind = SP_KIND_DATA;
         slot->extra = a->seq;
         slot->chunk.addr = a->moved;
@@ -333,30 +342,31 @@ static int answer_reads(struct sp_conn *conn)
             s->first_answer++;
         publish(conn, slot, pos, a->moved == a->length);
     }
-    return 0;
 }
 
-static int take_read(struct sp_conn *conn, const struct sp_slot *slot)
+static void take_read(struct sp_conn *conn, const struct sp_slot *slot)
 {
     struct sp_stream *s = stream_of(conn);
 
     count_executed(conn);
-    if (!s || s->last_answer - s->first_answer == MAX_READS)
-        return fail(conn, (uint32_t)conn->executed, PROV_FAILED);
+    if (!s || s->last_answer - s->first_answer == MAX_READS) {
+        fail(conn, (uint32_t)conn->executed, PROV_FAILED);
+        return;
+    }
     s->answers[s->last_answer++ & (MAX_READS - 1)] =
         (struct answer){.rmt = slot->read.addr,
                         .rkey = slot->extra,
                         .length = slot->read.length,
                         .seq = (uint32_t)conn->executed};
     sp_ep_activate(conn);
-    return answer_reads(conn);
+    answer_reads(conn);
 }
 
 /*
  * Completing, as the origin
  */
 
-static int take_data(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+static void take_data(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
 {
     struct sp_stream *s = conn->stream;
     struct op *op = NULL;
@@ -367,7 +377,7 @@ static int take_data(struct sp_conn *conn, const struct sp_slot *slot, const uin
             op = op_at(s, i);
     }
     if (!op || slot->chunk.addr != op->moved || n > op->length - op->moved || n > SP_PAYLOAD)
-        return 0;
+        return;
     if (n > 0 && !sp_mr_allows(conn->ep->prov->seg->table.mrs, op->lkey, (uintptr_t)op->lcl,
                                op->length, PROV_ACCESS_WRITE))
         op->status = PROV_LCL_ACCESS; /* deregistered meanwhile */
@@ -376,10 +386,10 @@ static int take_data(struct sp_conn *conn, const struct sp_slot *slot, const uin
                         slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     op->moved += n;
     if (slot->flags & SP_SLOT_LAST) {
+        UT_ASSERT(s->reads_out > 0);
         op->kind = OP_DONE;
         s->reads_out--;
     }
-    return 0;
 }
 
 static uint32_t executed_by_peer(const struct sp_conn *conn)
@@ -399,6 +409,7 @@ static int report(struct sp_conn *conn)
     struct sp_stream *s = conn->stream;
     int count = 0;
 
+    UT_ASSERT(s->sent - s->first <= s->last - s->first && s->last - s->first <= MAX_OPS);
     while (!conn->closed && s->first != s->sent && is_executed(conn, op_at(s, s->first))) {
         const struct op *op = op_at(s, s->first++);
         conn->ep->callbacks->done(conn->ctx, op->cookie, (enum prov_status)op->status);
@@ -409,15 +420,11 @@ static int report(struct sp_conn *conn)
 
 int sp_stream_step(struct sp_conn *conn)
 {
-    int count = 0;
-
     if (conn->state == SP_CONN_UP)
         send_ops(conn);
     if (conn->state == SP_CONN_UP)
-        count += answer_reads(conn);
-    if (!conn->closed && conn->state == SP_CONN_UP)
-        count += report(conn);
-    return count;
+        answer_reads(conn);
+    return conn->state == SP_CONN_UP ? report(conn) : 0;
 }
 
 int sp_stream_flush(struct sp_conn *conn)
@@ -447,18 +454,13 @@ int sp_stream_flush(struct sp_conn *conn)
 
 int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
 {
-    int count = conn->up_due ? sp_conn_tell(conn) : 0;
-
-    if (conn->closed || conn->state != SP_CONN_UP)
-        return count;
-    switch (slot->kind) {
-    case SP_KIND_WRITE:
-        return count + take_write(conn, slot, payload);
-    case SP_KIND_READ:
-        return count + take_read(conn, slot);
-    default:
-        return count + take_data(conn, slot, payload);
-    }
+    if (slot->kind == SP_KIND_WRITE)
+        return take_write(conn, slot, payload);
+    if (slot->kind == SP_KIND_READ)
+        take_read(conn, slot);
+    else
+        take_data(conn, slot, payload);
+    return 0;
 }
 
 void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot)

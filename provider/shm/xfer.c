@@ -38,11 +38,11 @@ static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
-    struct prov_view own = {.key = x->lkey,
-                            .word = &e->word,
-                            .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
-                            .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
-                            .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+    struct prov_mapping own = {.key = x->lkey,
+                               .word = &e->word,
+                               .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                               .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
+                               .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
 
     if (x->length == 0)
         return true;
@@ -290,7 +290,7 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
     return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
-const struct prov_view *sp_view(struct prov_conn *base)
+const struct prov_mapping *sp_view(struct prov_conn *base)
 {
     return &conn_of(base)->view;
 }

@@ -8,30 +8,36 @@
  *            or BACKOFF -> QUEUED, or OVER
  *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
  */
-#include "vp.h"
+#include "cm.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+
+#include "address.h"
+#include "conn_types.h"
+#include "device.h"
+#include "ep_types.h"
+#include "probe.h"
+#include "qp.h"
+#include "rdmacm.h"
+#include "reap.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
 
 enum {
-    ADDRESS_VERSION = 1,
     BACKOFF_FIRST_MS = 20,
     BACKOFF_MOST_MS = 500,
     ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
     LEAST_ATTEMPTS = 3,        /* this process may have been the one that stood still */
-    BUSY_PATIENCE = 8,         /* peer timeouts that a busy peer is given: it is alive */
-    /* of IB CM rejections (enum ib_cm_rej_reason), by the kernel of the peer */
-    REJ_NO_QP = 1,
-    REJ_NO_RESOURCES = 3,
-    REJ_TIMEOUT = 4,
-    REJ_INVALID_SERVICE_ID = 8,
-    REJ_STALE_CONN = 10,
-    REJ_CONSUMER = 28,
+    BUSY_TIMEOUTS = 8,         /* peer timeouts that a busy peer is given: it is alive */
+    REFUSALS_AT_ONCE = 256,    /* requests of anybody that are answered one after the other, */
+    REFUSALS_PER_MS = 2,       /* and how many later on */
+    QUIET_MS = 10,
 };
-
-static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
 
 /* The accepting side's private data: its hello. */
 struct hello_rep {
@@ -49,66 +55,6 @@ struct event {
     uint8_t data[256];
 };
 
-/*** addresses ***/
-
-struct __attribute__((packed)) port_entry {
-    uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
-    uint16_t port;  /* network order */
-};
-struct __attribute__((packed)) address {
-    uint8_t version;
-    uint8_t num_ports;
-    uint8_t key[VP_KEY_BYTES];
-    struct port_entry ports[VP_MAX_PORTS];
-};
-_Static_assert(sizeof(struct address) <= PROV_ADDR_MAX, "the address must fit");
-
-static void to_entry(const union vp_sockaddr *addr, struct port_entry *entry)
-{
-    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-    if (addr->sa.sa_family == AF_INET) {
-        memcpy(entry->ip, v4_mapped, sizeof(v4_mapped));
-        memcpy(entry->ip + 12, &addr->in.sin_addr, 4);
-        entry->port = addr->in.sin_port;
-    } else {
-        memcpy(entry->ip, &addr->in6.sin6_addr, 16);
-        entry->port = addr->in6.sin6_port;
-    }
-}
-
-/* `from`: the port that will talk to it; a link-local address means something on its link only. */
-static void from_entry(const struct port_entry *entry, const struct vp_port *from,
-                       union vp_sockaddr *addr)
-{
-    memset(addr, 0, sizeof(*addr));
-    memcpy(&addr->in6.sin6_addr, entry->ip, 16);
-    if (IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr)) {
-        memset(addr, 0, sizeof(*addr));
-        addr->in.sin_family = AF_INET;
-        memcpy(&addr->in.sin_addr, entry->ip + 12, 4);
-        addr->in.sin_port = entry->port;
-        return;
-    }
-    addr->in6.sin6_family = AF_INET6;
-    addr->in6.sin6_port = entry->port;
-    if (IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) && from->addr.sa.sa_family == AF_INET6)
-        addr->in6.sin6_scope_id = from->addr.in6.sin6_scope_id;
-}
-
-size_t vp_address(struct prov *base, void *buf)
-{
-    struct vp_prov *prov = vp_prov(base);
-    struct address address = {.version = ADDRESS_VERSION, .num_ports = (uint8_t)prov->num_ports};
-
-    memcpy(address.key, prov->key, sizeof(address.key));
-    for (unsigned int i = 0; i < prov->num_ports; i++)
-        to_entry(&prov->ports[i].addr, &address.ports[i]);
-    size_t size = offsetof(struct address, ports) + prov->num_ports * sizeof(struct port_entry);
-    memcpy(buf, &address, size);
-    return size;
-}
-
 /*** what the core calls ***/
 
 int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigned int peer_tni,
@@ -117,28 +63,20 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 {
     struct vp_ep *ep = vp_ep(base);
     struct vp_prov *prov = ep->prov;
-    struct address address = {0};
+    struct vp_address address;
 
-    if (addr_size > sizeof(address) || hello_size > PROV_HELLO_MAX)
+    if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
-    memcpy(&address, addr, addr_size);
-    if (address.version != ADDRESS_VERSION || !address.num_ports ||
-        address.num_ports > VP_MAX_PORTS ||
-        addr_size <
-            offsetof(struct address, ports) + address.num_ports * sizeof(struct port_entry)) {
-        ut_error(VP_CAT, "a peer's address is garbled (%zu bytes, version %u)", addr_size,
-                 address.version);
-        return -EINVAL;
-    }
+    int rc = vp_address_read(addr, addr_size, &address);
+    if (rc)
+        return rc;
     struct vp_conn *conn = vp_conn_new(ep, true);
     if (!conn)
         return -ENOMEM;
     conn->ctx = ctx;
-    from_entry(&address.ports[peer_tni % address.num_ports], ep->port, &conn->peer);
-    struct port_entry mine;
-    to_entry(&ep->port->addr, &mine);
+    vp_address_of_tni(&address, peer_tni, ep->port, &conn->peer);
     conn->req.kind = (uint8_t)(VP_REQ_CONNECT | hello_size);
-    conn->req.port = mine.port;
+    conn->req.port = vp_ip_port(&ep->port->addr);
     conn->req.target_id = peer_id;
     conn->req.origin_id = ep->id;
     memcpy(conn->req.key, address.key, VP_KEY_BYTES);
@@ -181,71 +119,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     return 0;
 }
 
-void vp_reject(struct prov_conn *conn)
-{
-    vp_conn_close(conn);
-}
-
-/*** ids ***/
-
-static void refuse(struct rdma_cm_id *id, enum vp_refusal refusal)
-{
-    struct vp_reject_msg msg = {.refusal = (uint8_t)refusal};
-
-    memcpy(msg.magic, reject_magic, sizeof(reject_magic));
-    rdma_reject(id, &msg, sizeof(msg));
-}
-
-/* Ends the handshake or the connection on the wire. */
-void vp_cm_drop_id(struct vp_conn *conn)
-{
-    if (!conn->id.cm)
-        return;
-    if (conn->phase == VP_UP)
-        rdma_disconnect(conn->id.cm); /* fails if the peer was first */
-    else if (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING)
-        refuse(conn->id.cm, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT : VP_REFUSED_BY_CORE);
-    rdma_destroy_id(conn->id.cm);
-    conn->id.cm = NULL;
-}
-
-enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
-{
-    struct vp_reject_msg msg;
-
-    if (event->status == REJ_INVALID_SERVICE_ID || event->status == -ECONNREFUSED)
-        return VP_REFUSED_DEAD;
-    if (event->param.conn.private_data_len >= sizeof(msg)) {
-        memcpy(&msg, event->param.conn.private_data, sizeof(msg));
-        if (memcmp(msg.magic, reject_magic, sizeof(reject_magic)) == 0)
-            return (enum vp_refusal)msg.refusal;
-    }
-    return VP_REFUSED_BUSY;
-}
-
-/* Starts a handshake from the port to the peer. */
-int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
-                  const union vp_sockaddr *peer)
-{
-    union vp_sockaddr from = port->addr, to = *peer;
-    int timeout_ms = (int)prov->config.peer_timeout_ms / 2;
-
-    if (from.sa.sa_family == AF_INET)
-        from.in.sin_port = 0;
-    else
-        from.in6.sin6_port = 0;
-    if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
-        return -errno;
-    return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
-}
-
 /*** the steps; each runs in progress(), with the connection busy and the lock free ***/
-
-void vp_deadline_locked(struct vp_prov *prov, uint64_t deadline)
-{
-    if (!prov->next_deadline || deadline < prov->next_deadline)
-        prov->next_deadline = deadline;
-}
 
 /* The connection waits for the peer or a time. */
 static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
@@ -253,6 +127,7 @@ static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadli
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
+    UT_ASSERT(conn->busy);
     if (!conn->abandoned && conn->phase != VP_UP) {
         conn->phase = phase;
         conn->hs_deadline = deadline;
@@ -262,21 +137,14 @@ static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadli
     pthread_mutex_unlock(&prov->lock);
 }
 
-static void uncount_locked(struct vp_conn *conn)
-{
-    if (conn->counted)
-        conn->ep->prov->connecting--;
-    conn->counted = false;
-}
-
 static void over(struct vp_conn *conn, enum prov_reason reason)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    uncount_locked(conn);
+    vp_handshake_uncount_locked(conn);
     vp_list_remove(&conn->hs_link);
-    if (!conn->abandoned && conn->phase != VP_UP) { /* up after all: see adopt() */
+    if (!conn->abandoned && conn->phase != VP_UP) { /* up after all: see find_early() in poll.c */
         conn->phase = VP_OVER;
         conn->hs_reason = (uint8_t)reason;
         vp_post_event_locked(conn, VP_EV_OVER);
@@ -284,7 +152,7 @@ static void over(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_unlock(&prov->lock);
 }
 
-static unsigned int first_patience(const struct vp_prov *prov)
+static unsigned int first_timeout(const struct vp_prov *prov)
 {
     return prov->config.peer_timeout_ms / 4;
 }
@@ -292,11 +160,11 @@ static unsigned int first_patience(const struct vp_prov *prov)
 /* Storms: as many handshakes in flight as get through well within the time of an attempt. */
 static void adapt_window_locked(struct vp_prov *prov, uint64_t started)
 {
-    uint64_t took = vp_now_ms() - started;
+    uint64_t took = ut_clock_ms() - started;
 
-    if (took < first_patience(prov) / 4 && prov->window < prov->tuning.max_connecting)
+    if (took < first_timeout(prov) / 4 && prov->window < prov->tuning.max_connecting)
         prov->window++;
-    else if (took > first_patience(prov) / 2 && prov->window > VP_FIRST_WINDOW)
+    else if (took > first_timeout(prov) / 2 && prov->window > VP_FIRST_WINDOW)
         prov->window--;
 }
 
@@ -305,7 +173,7 @@ static void is_up(struct vp_conn *conn)
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    uncount_locked(conn);
+    vp_handshake_uncount_locked(conn);
     vp_list_remove(&conn->hs_link);
     if (!conn->abandoned && conn->phase != VP_UP) {
         conn->phase = VP_UP;
@@ -328,7 +196,7 @@ static enum prov_reason silence(const struct vp_conn *conn)
 static void retry(struct vp_conn *conn, bool silent)
 {
     struct vp_prov *prov = conn->ep->prov;
-    uint64_t now = vp_now_ms(), patience = prov->config.peer_timeout_ms;
+    uint64_t now = ut_clock_ms(), timeout = prov->config.peer_timeout_ms;
     uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS
                        << (conn->req.attempt < 5 ? conn->req.attempt : 5);
 
@@ -343,8 +211,8 @@ static void retry(struct vp_conn *conn, bool silent)
     if (!silent)
         conn->hs_sign = now;
     if (conn->req.attempt >= LEAST_ATTEMPTS &&
-        (now + backoff >= conn->hs_sign + patience ||
-         now + backoff >= conn->hs_first + BUSY_PATIENCE * patience)) {
+        (now + backoff >= conn->hs_sign + timeout ||
+         now + backoff >= conn->hs_first + BUSY_TIMEOUTS * timeout)) {
         enum prov_reason reason = silence(conn);
         ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
                 (unsigned long long)(now - conn->hs_first),
@@ -355,7 +223,7 @@ static void retry(struct vp_conn *conn, bool silent)
     ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->req.attempt,
              (unsigned long long)backoff);
     pthread_mutex_lock(&prov->lock);
-    uncount_locked(conn);
+    vp_handshake_uncount_locked(conn);
     if (prov->window > VP_FIRST_WINDOW)
         prov->window--;
     pthread_mutex_unlock(&prov->lock);
@@ -367,7 +235,7 @@ static void step_start(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
     struct vp_port *port = conn->ep->port;
-    uint64_t now = vp_now_ms();
+    uint64_t now = ut_clock_ms();
 
     if (conn->req.attempt < UINT8_MAX)
         conn->req.attempt++;
@@ -414,13 +282,13 @@ static void step_route(struct vp_conn *conn)
         over(conn, PROV_REASON_LOCAL);
         return;
     }
-    set_phase(conn, VP_ROUTING, vp_now_ms() + conn->ep->prov->config.peer_timeout_ms);
+    set_phase(conn, VP_ROUTING, ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms);
     if (rdma_resolve_route(id, (int)conn->ep->prov->config.peer_timeout_ms / 2))
         retry(conn, true);
 }
 
 /* The first attempt gets a quarter of the peer's time, later ones three eighths: a lost packet is
- * worth another attempt, a slow peer more patience. */
+ * worth another attempt, a slow peer more time. */
 static void step_request(struct vp_conn *conn)
 {
     unsigned int timeout = conn->ep->prov->config.peer_timeout_ms;
@@ -436,8 +304,8 @@ static void step_request(struct vp_conn *conn)
         .qp_num = conn->qp->qp_num,
     };
 
-    timeout = conn->req.attempt == 1 ? first_patience(conn->ep->prov) : timeout / 8 * 3;
-    set_phase(conn, VP_CONNECTING, vp_now_ms() + timeout);
+    timeout = conn->req.attempt == 1 ? first_timeout(conn->ep->prov) : timeout / 8 * 3;
+    set_phase(conn, VP_CONNECTING, ut_clock_ms() + timeout);
     if (rdma_connect(conn->id.cm, &param)) {
         ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
         retry(conn, true);
@@ -497,13 +365,13 @@ static void step_accept(struct vp_conn *conn)
     if (!rc)
         rc = vp_conn_ready_qp(conn);
     if (rc) {
-        refuse(conn->id.cm, VP_REFUSED_BUSY);
+        vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
         over(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
         return;
     }
     if (timeout < ACCEPTED_LEAST_MS)
         timeout = ACCEPTED_LEAST_MS;
-    set_phase(conn, VP_ACCEPTED, vp_now_ms() + timeout);
+    set_phase(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
     if (rdma_accept(conn->id.cm, &param)) {
         ut_info(VP_CAT, "accepting a connection: %s", strerror(errno));
@@ -520,7 +388,7 @@ static void not_busy(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     conn->busy = false;
     if (conn->abandoned) {
-        uncount_locked(conn);
+        vp_handshake_uncount_locked(conn);
         vp_list_append(&prov->reaping, &conn->hs_link);
     }
     pthread_cond_broadcast(&prov->changed);
@@ -615,47 +483,6 @@ void vp_cm_timers(struct vp_prov *prov, uint64_t now)
     }
 }
 
-/* The owner does not want it any more: it is destroyed as soon as no step runs. */
-void vp_cm_abandon_locked(struct vp_conn *conn)
-{
-    struct vp_prov *prov = conn->ep->prov;
-
-    if (conn->abandoned)
-        return;
-    conn->abandoned = true;
-    vp_probe_forget_locked(prov, conn);
-    vp_list_remove(&conn->ev_link);
-    vp_list_remove(&conn->hs_link);
-    vp_list_append(&conn->ep->dying, &conn->ep_link);
-    if (conn->busy)
-        return;
-    if (vp_list_empty(&prov->reaping) || conn->counted)
-        vp_kick(prov); /* to destroy it, or because another one may ask its peer now */
-    uncount_locked(conn);
-    vp_list_append(&prov->reaping, &conn->hs_link);
-}
-
-/* Destroys what was abandoned: all, or of one endpoint. */
-void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
-{
-    for (;;) {
-        struct vp_conn *conn = NULL;
-        pthread_mutex_lock(&prov->lock);
-        for (struct vp_list *l = prov->reaping.next; l != &prov->reaping; l = l->next) {
-            conn = vp_container_of(l, struct vp_conn, hs_link);
-            if (!ep || conn->ep == ep)
-                break;
-            conn = NULL;
-        }
-        if (conn)
-            vp_list_remove(&conn->hs_link);
-        pthread_mutex_unlock(&prov->lock);
-        if (!conn)
-            return;
-        vp_conn_destroy(conn);
-    }
-}
-
 /*** events ***/
 
 /* The origin may have asked before: what came of that leads nowhere. False: this is an earlier
@@ -703,16 +530,46 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
         conn->rsp_resources = event->raw.param.conn.responder_resources;
         conn->init_depth = event->raw.param.conn.initiator_depth;
         memcpy(&conn->peer, rdma_get_peer_addr(id), sizeof(conn->peer));
-        if (conn->peer.sa.sa_family == AF_INET)
-            conn->peer.in.sin_port = req->port;
-        else
-            conn->peer.in6.sin6_port = req->port;
+        vp_set_ip_port(&conn->peer, req->port);
         id->context = &conn->id;
         vp_list_append(&ep->conns, &conn->ep_link);
         vp_post_event_locked(conn, VP_EV_REQUEST);
     }
     pthread_mutex_unlock(&prov->lock);
     return conn;
+}
+
+/*
+ * Probes and strangers, who may be anybody, are answered at a limited rate. What comes beyond it is
+ * left in the channel for a moment: the kernel keeps as many requests as the listener's backlog,
+ * and refuses the others without this process, which is a sign of life all the same. So a flood
+ * costs this process little, and delays its own handshakes by less than a second.
+ */
+static void count_refusal(struct vp_prov *prov)
+{
+    uint64_t now = ut_clock_ms(), gained = (now - prov->refused_at) * REFUSALS_PER_MS;
+
+    prov->refused_at = now;
+    if (gained > REFUSALS_AT_ONCE - prov->refusals_left)
+        gained = REFUSALS_AT_ONCE - prov->refusals_left;
+    prov->refusals_left += (unsigned int)gained;
+    if (prov->refusals_left > 1) {
+        prov->refusals_left--;
+        return;
+    }
+    prov->refusals_left = 0;
+    prov->quiet_until = now + QUIET_MS;
+    epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
+    ut_info(VP_CAT, "more requests from strangers than are answered: quiet for %d ms", QUIET_MS);
+}
+
+void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
+{
+    if (!prov->quiet_until || now < prov->quiet_until)
+        return;
+    prov->quiet_until = 0;
+    if (vp_watch(prov, prov->channel->fd, VP_WATCH_CM)) /* no memory: later */
+        prov->quiet_until = now + QUIET_MS;
 }
 
 static void handle_request(struct vp_prov *prov, const struct event *event)
@@ -734,8 +591,10 @@ static void handle_request(struct vp_prov *prov, const struct event *event)
     } else if (new_passive(prov, event, &req, &refusal)) {
         return;
     }
-    refuse(event->raw.id, refusal);
+    vp_cm_refuse(event->raw.id, refusal);
     rdma_destroy_id(event->raw.id);
+    if (refusal == VP_REFUSED_ALIVE || refusal == VP_REFUSED_STRANGER)
+        count_refusal(prov);
 }
 
 static void lost(struct vp_conn *conn, unsigned int event)
@@ -875,7 +734,7 @@ void vp_cm_events(struct vp_prov *prov)
     struct event event = {.ignore = false};
     struct vp_conn *conn;
 
-    while (next_event(prov, &event, &conn)) {
+    while (!prov->quiet_until && next_event(prov, &event, &conn)) {
         if (event.ignore) {
             event.ignore = false;
         } else if (conn) {

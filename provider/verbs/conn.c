@@ -1,133 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a connection from its queue pair to its end: creation, failure, draining, closing.
- * All but the first functions run under the endpoint's lock. A connection that goes away drains to
- * its last completion first; then progress() destroys it.
+ * The life of a connection from the end of its handshake to its own end: up, failing, draining,
+ * closed. All under the endpoint's lock. A connection that goes away drains to its last completion
+ * first; then progress() destroys it.
  */
-#include "vp.h"
+#include "conn.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* The device owes every completion after an error at once; this is for devices that died. */
-enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LEAVE_MS = 1000 };
+#include "device.h"
+#include "fail.h"
+#include "post.h"
+#include "probe.h"
+#include "qp.h"
+#include "queues.h"
+#include "reap.h"
+#include "reports.h"
+#include "table.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
 
-struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
-{
-    struct vp_conn *conn = calloc(1, sizeof(*conn));
-
-    if (!conn)
-        return NULL;
-    conn->ep = ep;
-    conn->active = active;
-    conn->signal_due = ep->signal_every;
-    conn->phase = active ? VP_QUEUED : VP_REQUESTED;
-    conn->id.kind = VP_ID_CONN;
-    vp_list_init(&conn->tend_link);
-    vp_list_init(&conn->hs_link);
-    vp_list_init(&conn->ev_link);
-    vp_list_init(&conn->ep_link);
-    return conn;
-}
-
-static int ring_alloc(struct vp_conn *conn)
-{
-    uint32_t size = 1;
-
-    while (size < conn->ep->sq_depth)
-        size *= 2;
-    conn->ops = calloc(size, sizeof(*conn->ops));
-    if (!conn->ops)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < size; i++) {
-        conn->ops[i].conn = conn;
-        conn->ops[i].slot = i;
-    }
-    conn->sq_mask = size - 1;
-    return 0;
-}
-
-int vp_conn_create_qp(struct vp_conn *conn)
-{
-    struct vp_ep *ep = conn->ep;
-    struct vp_device *dev = ep->port->dev;
-    struct ibv_qp_init_attr_ex attr = {
-        .qp_context = conn,
-        .send_cq = ep->send_cq,
-        .recv_cq = ep->recv_cq,
-        .srq = ep->srq,
-        .cap = {.max_send_wr = ep->sq_depth, .max_send_sge = 1, .max_inline_data = ep->max_inline},
-        .qp_type = IBV_QPT_RC,
-        .pd = dev->pd,
-        .comp_mask = IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                          IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
-                          IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
-    };
-
-    int rc = ring_alloc(conn);
-    if (rc)
-        return rc;
-    struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
-    if (!qp) {
-        rc = -errno;
-        vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), errno);
-        return rc;
-    }
-    conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
-    conn->direct_max = conn->qpx ? ep->max_msg : 0;
-    pthread_mutex_lock(&ep->prov->lock);
-    conn->qp = qp; /* from here on receives can be told to be this connection's */
-    pthread_mutex_unlock(&ep->prov->lock);
-    return 0;
-}
-
-/* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
- * librdmacm would leave 655 ms between retries of a receiver that was not ready. -ECONNABORTED: the
- * peer has given the handshake up meanwhile. */
-int vp_conn_ready_qp(struct vp_conn *conn)
-{
-    static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
-    const struct vp_tuning *tuning = &conn->ep->prov->tuning;
-
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        struct ibv_qp_attr attr = {.qp_state = states[i]};
-        int mask = 0;
-        if (rdma_init_qp_attr(conn->id.cm, &attr, &mask))
-            return -ECONNABORTED;
-        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-        if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
-            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-        attr.min_rnr_timer = 12; /* 0.64 ms */
-        attr.timeout = tuning->timeout;
-        attr.retry_cnt = tuning->retry_count;
-        attr.rnr_retry = 7; /* for ever */
-        int rc = ibv_modify_qp(conn->qp, &attr, mask);
-        if (rc) {
-            ut_error(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
-                     strerror(rc));
-            return -rc;
-        }
-    }
-    return 0;
-}
-
-void vp_conn_drop_qp(struct vp_conn *conn)
-{
-    struct vp_prov *prov = conn->ep->prov;
-
-    pthread_mutex_lock(&prov->lock);
-    struct ibv_qp *qp = conn->qp;
-    conn->qp = NULL;
-    pthread_mutex_unlock(&prov->lock);
-    int rc = qp ? ibv_destroy_qp(qp) : 0;
-    if (rc)
-        ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
-    free(conn->ops);
-    conn->ops = NULL;
-}
+enum { LEAVE_MS = 1000 }; /* after the peer's goodbye, for what is outstanding */
 
 /* Connected: requests may be posted. */
 void vp_conn_up(struct vp_conn *conn)
@@ -139,10 +34,11 @@ void vp_conn_up(struct vp_conn *conn)
         return;
     conn->has_credit = vp_ep_take_credit(ep);
     if (!conn->has_credit || vp_table_add(ep, conn)) {
-        ut_error(VP_CAT,
-                 "no room for another connection: a completion queue of %s has %u entries for %u of "
-                 "them (UTOFU_NUM_TOQ_ENTRIES adds to it), or memory is out",
-                 ep->port->name, ep->cq_size, ep->credits);
+        ut_error(
+            VP_CAT,
+            "no room for another connection: a completion queue of %s has %u entries for %u of "
+            "them (UTOFU_NUM_TOQ_ENTRIES adds to it), or memory is out",
+            ep->port->name, ep->cq_size, ep->credits);
         conn->life = VP_DOWN;
         ep->made++;
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
@@ -150,6 +46,7 @@ void vp_conn_up(struct vp_conn *conn)
     }
     conn->sq_cap = depth - 1;
     conn->sq_app = depth - 1 - reserve;
+    UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
     conn->postable = true;
     ep->made++;
@@ -159,36 +56,36 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* Passes over requests of a streak; returns the cookie of the last. */
-static inline uint64_t skip_streak(struct vp_conn *conn, uint32_t upto)
+/* Passes over requests of an unsignalled batch; returns the cookie of the last. */
+static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
 
-    if (__builtin_expect((int32_t)(conn->streak - from) <= 0, 1))
+    if (__builtin_expect((int32_t)(conn->unsignalled_from - from) <= 0, 1))
         at = upto;
     else
         do
             at++;
-        while (at != upto && conn->ops[at & conn->sq_mask].tag == VP_TAG_STREAK);
+        while (at != upto && conn->ops[at & conn->sq_mask].tag == VP_TAG_UNSIGNALLED);
     conn->tail = at;
     conn->ep->room += at - from;
     conn->ep->retired += at - from;
     return conn->ops[(at - 1) & conn->sq_mask].cookie;
 }
 
-/* Reports requests up to (not including) number `upto`. A callback may close the connection. */
 __attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
 {
     struct vp_ep *ep = conn->ep;
 
+    UT_ASSERT(upto - conn->tail <= conn->head - conn->tail);
     while (conn->tail != upto) {
         const struct vp_op *op = &conn->ops[conn->tail & conn->sq_mask];
-        if (op->tag == VP_TAG_STREAK && status == PROV_OK) {
-            uint64_t cookie = skip_streak(conn, upto);
+        if (op->tag == VP_TAG_UNSIGNALLED && status == PROV_OK) {
+            uint64_t cookie = skip_unsignalled(conn, upto);
             if (conn->closed)
                 continue;
             ep->made++;
-            ep->cb.streak(conn->ctx, cookie);
+            ep->cb.unsignalled_done(conn->ctx, cookie);
             continue;
         }
         uint64_t cookie = op->cookie;
@@ -196,6 +93,7 @@ __attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum pr
         conn->tail++;
         ep->room++;
         ep->retired++;
+        UT_ASSERT(ep->room + ep->credits <= ep->cq_size);
         if (__builtin_expect(vp_tag_bounce(tag), 0))
             ep->bounce_free[ep->bounce_count++] = (uint16_t)(vp_tag_bounce(tag) - 1);
         if (__builtin_expect((tag & (VP_TAG_OURS | VP_TAG_PART)) | conn->closed, 0))
@@ -203,35 +101,6 @@ __attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum pr
         ep->made++;
         ep->cb.done(conn->ctx, cookie, status);
     }
-}
-
-static void tend(struct vp_conn *conn)
-{
-    if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
-        vp_list_append(&conn->ep->tending, &conn->tend_link);
-    conn->ep->aside = true;
-}
-
-static void wake_later(struct vp_ep *ep, uint64_t when)
-{
-    struct vp_prov *prov = ep->prov;
-
-    pthread_mutex_lock(&prov->lock);
-    if (!ep->wake_at || when < ep->wake_at)
-        ep->wake_at = when;
-    if (!prov->sleeps_until || when < prov->sleeps_until)
-        vp_kick(prov);
-    pthread_mutex_unlock(&prov->lock);
-}
-
-/* No more requests; what is outstanding drains. */
-static void start_failing(struct vp_conn *conn)
-{
-    conn->life = VP_FAILING;
-    vp_expect_no_reports(conn); /* it is tended: see sends_due() */
-    conn->life_deadline = vp_now_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
-    tend(conn);
-    wake_later(conn->ep, conn->life_deadline);
 }
 
 static void stop_posting(struct vp_conn *conn)
@@ -245,12 +114,6 @@ static void stop_posting(struct vp_conn *conn)
     conn->posted_to = conn->head;
 }
 
-static void know_reason(struct vp_conn *conn, enum prov_reason reason)
-{
-    conn->reason = (uint8_t)reason;
-    conn->reason_known = true;
-}
-
 static void suspect(struct vp_conn *conn)
 {
     if (conn->reason_known || conn->probing || conn->closed)
@@ -259,61 +122,23 @@ static void suspect(struct vp_conn *conn)
     vp_probe_start(conn);
 }
 
-static void qp_to_error(struct vp_conn *conn)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    int rc = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
-
-    if (rc)
-        ut_debug(VP_CAT, "moving queue pair %u to the error state: %s", conn->qp->qp_num,
-                 strerror(rc));
-}
-
-/* Takes an established connection down; `reason` or VP_REASON_ASK. */
 void vp_conn_break(struct vp_conn *conn, int reason)
 {
     if (conn->life == VP_YOUNG || conn->life == VP_DOWN)
         return;
     if (reason != VP_REASON_ASK && (!conn->reason_known || reason == PROV_REASON_LOCAL))
-        know_reason(conn, (enum prov_reason)reason);
+        vp_conn_know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_beacon(conn, false); /* tells how far the others got */
+            vp_conn_drain_marker(conn, false); /* tells how far the others got */
         stop_posting(conn);
     }
     if (conn->life != VP_FAILING) {
-        qp_to_error(conn);
-        start_failing(conn);
+        vp_conn_qp_to_error(conn);
+        vp_conn_start_failing(conn);
     }
     if (reason == VP_REASON_ASK)
         suspect(conn);
-}
-
-/* Remembers the first request that failed. What happens to a part happens to its transfer. */
-static bool note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
-{
-    while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
-        seq++;
-    if (conn->has_error && (int32_t)(seq - conn->err_seq) >= 0)
-        return false;
-    conn->has_error = true;
-    conn->err_seq = seq;
-    conn->err_status = (uint8_t)status;
-    return true;
-}
-
-/* Request number `seq` and all later ones were not taken by the device. */
-void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
-{
-    if (conn->life == VP_FAILING)
-        return;
-    conn->postable = false;
-    conn->sq_app = conn->sq_cap = 0;
-    conn->posted_to = seq;
-    note_error(conn, seq, status);
-    know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
-    qp_to_error(conn);
-    start_failing(conn);
 }
 
 static enum prov_status status_of(const struct ibv_wc *wc)
@@ -346,7 +171,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     /* Soft-RoCE says so too where the link below it was switched off */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
-    if (note_error(conn, seq, status))
+    if (vp_conn_note_error(conn, seq, status))
         vp_retire(conn, conn->err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)
         return; /* the usual drain */
@@ -359,12 +184,12 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     if (conn->life == VP_ALIVE || conn->life == VP_LEAVING) {
         stop_posting(conn);
         if (conn->life != VP_FAILING)
-            start_failing(conn);
+            vp_conn_start_failing(conn);
     }
     if (status == PROV_PEER)
         suspect(conn);
     else if (!conn->reason_known && !conn->probing)
-        know_reason(conn, PROV_REASON_BROKEN);
+        vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
 /* The peer closes its side in order: nothing new, but what is on its way may still arrive. */
@@ -374,15 +199,15 @@ void vp_conn_bye(struct vp_conn *conn)
         return;
     if (!conn->closed) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_beacon(conn, false);
+            vp_conn_drain_marker(conn, false);
         stop_posting(conn);
     }
     if (conn->life == VP_FAILING)
         return;
     conn->life = VP_LEAVING;
-    conn->life_deadline = vp_now_ms() + LEAVE_MS;
-    tend(conn);
-    wake_later(conn->ep, conn->life_deadline);
+    conn->life_deadline = ut_clock_ms() + LEAVE_MS;
+    vp_conn_tend(conn);
+    vp_ep_wake_later(conn->ep, conn->life_deadline);
 }
 
 /* Reports what is left of the requests, and the end. */
@@ -452,7 +277,7 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
         if (conn->stalled) {
             end_stall(conn);
         } else if (conn->tail == conn->head) {
-            know_reason(conn, PROV_REASON_CLOSED);
+            vp_conn_know_reason(conn, PROV_REASON_CLOSED);
             finish(conn);
         } else if (late) {
             vp_conn_break(conn, PROV_REASON_CLOSED);
@@ -478,8 +303,8 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
 /*
  * A queue pair whose oldest request was there at the last look already, longer ago than the device
  * may take for all its repetitions, is broken and made anew. Soft-RoCE forgets on links that lose
- * packets to repeat what was lost; no other device is known to. Requests that nobody wants to hear
- * of look the same, until one behind them reports.
+ * packets to repeat what was lost; no other device is known to. Requests that are not signalled
+ * look the same, until one behind them reports.
  */
 void vp_look_for_stalls(struct vp_ep *ep)
 {
@@ -492,7 +317,7 @@ void vp_look_for_stalls(struct vp_ep *ep)
                       conn->tail != conn->head_seen;
         if (stalls) {
             conn->stalled = true;
-            tend(conn);
+            vp_conn_tend(conn);
         }
         conn->tail_seen = conn->tail;
         conn->head_seen = conn->head;
@@ -503,7 +328,7 @@ void vp_look_for_stalls(struct vp_ep *ep)
 void vp_tend_all(struct vp_ep *ep)
 {
     struct vp_list todo;
-    uint64_t now = vp_now_ms();
+    uint64_t now = ut_clock_ms();
 
     /* callbacks may add to the list */
     vp_list_init(&todo);
@@ -514,7 +339,7 @@ void vp_tend_all(struct vp_ep *ep)
         vp_list_remove(&conn->tend_link);
         if (tend_one(conn, now) &&
             (conn->closed || (conn->life != VP_DOWN && conn->life != VP_ALIVE)))
-            tend(conn);
+            vp_conn_tend(conn);
     }
 }
 
@@ -526,16 +351,21 @@ void vp_conn_close(struct prov_conn *base)
         return;
     conn->closed = true;
     if (conn->life == VP_ALIVE) {
-        vp_conn_beacon(conn, true);
+        vp_conn_drain_marker(conn, true);
         stop_posting(conn);
         if (conn->life == VP_ALIVE) {
-            conn->life_deadline = vp_now_ms() + conn->ep->prov->config.peer_timeout_ms;
-            wake_later(conn->ep, conn->life_deadline);
+            conn->life_deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
+            vp_ep_wake_later(conn->ep, conn->life_deadline);
         }
     }
     /* inside ep_poll() somebody further up may still hold it */
-    if (conn->ep->polling || tend_one(conn, vp_now_ms()))
-        tend(conn);
+    if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
+        vp_conn_tend(conn);
+}
+
+void vp_reject(struct prov_conn *conn)
+{
+    vp_conn_close(conn);
 }
 
 void vp_conn_handle(struct vp_conn *conn, unsigned int events)
@@ -544,15 +374,15 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
 
     if (events & VP_EV_REQUEST && !(events & VP_EV_OVER) && !conn->closed) {
         ep->made++;
-        ep->cb.request(ep->owner, (struct prov_conn *)conn, conn->req.origin_id, conn->req.hello,
-                       conn->req.kind & VP_REQ_SIZE);
+        ep->cb.request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->req.origin_id,
+                       conn->req.hello, conn->req.kind & VP_REQ_SIZE);
     }
     if (events & VP_EV_UP)
         vp_conn_up(conn);
     if (events & VP_EV_OVER && !conn->closed) {
         if (events & VP_EV_REQUEST) { /* over before the core heard of it */
             conn->closed = true;
-            tend(conn);
+            vp_conn_tend(conn);
         } else if (conn->active || conn->answered) {
             conn->life = VP_DOWN;
             ep->made++;
@@ -577,32 +407,5 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
             vp_conn_break(conn, VP_REASON_ASK);
     }
     if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !conn->reason_known)
-        know_reason(conn, conn->peer_lives ? PROV_REASON_BROKEN : PROV_REASON_PEER_DEAD);
-}
-
-void vp_conn_free(struct vp_conn *conn)
-{
-    vp_list_remove(&conn->ep_link);
-    free(conn->ops);
-    free(conn);
-}
-
-/* By progress() or ep_close(), when nobody else knows it any more. */
-void vp_conn_destroy(struct vp_conn *conn)
-{
-    struct vp_ep *ep = conn->ep;
-    struct vp_prov *prov = ep->prov;
-
-    vp_cm_drop_id(conn);
-    if (!conn->stuck)
-        vp_conn_drop_qp(conn);
-    else if (conn->qp)
-        ibv_destroy_qp(conn->qp); /* late completions may name its requests */
-    pthread_mutex_lock(&prov->lock);
-    if (conn->stuck)
-        vp_list_append(&ep->stuck, &conn->ep_link);
-    else
-        vp_conn_free(conn);
-    pthread_cond_broadcast(&prov->changed); /* the endpoint's queues may go now */
-    pthread_mutex_unlock(&prov->lock);
+        vp_conn_know_reason(conn, conn->peer_lives ? PROV_REASON_BROKEN : PROV_REASON_PEER_DEAD);
 }

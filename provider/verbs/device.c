@@ -3,9 +3,14 @@
  * Finds the RDMA devices, chooses ports and addresses for the TNIs, and listens on them. Uses
  * libibverbs for devices and GIDs and librdmacm to learn which addresses it can really bind.
  */
-#include "vp.h"
+#include "device.h"
 
+#include "address.h"
+#include "conn_types.h"
+#include "providers.h"
 #include "util/env.h"
+#include "util/log.h"
+#include "wake.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,14 +66,6 @@ refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *
     if (port)
         snprintf(number, sizeof(number), ":%u", port);
     ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
-}
-
-const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
-{
-    const void *raw = addr->sa.sa_family == AF_INET ? (const void *)&addr->in.sin_addr
-                                                    : (const void *)&addr->in6.sin6_addr;
-
-    return inet_ntop(addr->sa.sa_family, raw, buf, (socklen_t)size) ? buf : "?";
 }
 
 /* The next name of a list with commas and, perhaps, spaces; moves *list behind it. */
@@ -127,7 +124,7 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
     }
 }
 
-/* RoCE: the address that a GID stands for, and how much we like it. */
+/* RoCE: the address that a GID stands for, and its rank. */
 static void gid_candidate(const struct ibv_gid_entry *entry, struct candidate *out)
 {
     const uint8_t *raw = entry->gid.raw;
@@ -217,14 +214,6 @@ static int ip_candidates(struct candidate *out)
     return count;
 }
 
-static void set_ip_port(union vp_sockaddr *addr, uint16_t port)
-{
-    if (addr->sa.sa_family == AF_INET)
-        addr->in.sin_port = port;
-    else
-        addr->in6.sin6_port = port;
-}
-
 /* Listens on one address if it belongs to this port of this device. */
 static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct candidate *c)
 {
@@ -233,7 +222,7 @@ static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct c
     struct rdma_cm_id *id;
 
     port->addr = c->addr;
-    set_ip_port(&port->addr, 0);
+    vp_set_ip_port(&port->addr, 0);
     if (rdma_create_id(prov->channel, &id, &listener_id, RDMA_PS_TCP))
         return false;
     if (rdma_bind_addr(id, &port->addr.sa))
@@ -243,7 +232,7 @@ static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct c
         goto destroy;
     if (rdma_listen(id, LISTEN_BACKLOG))
         goto destroy;
-    set_ip_port(&port->addr, rdma_get_src_port(id));
+    vp_set_ip_port(&port->addr, rdma_get_src_port(id));
     port->listener = id;
     return true;
 
@@ -359,7 +348,6 @@ bool vp_port_is_active(const struct vp_port *port)
            attr.state == IBV_PORT_ACTIVE;
 }
 
-/* Was said to be down, and is: costs nothing where it was not. By progress(). */
 bool vp_port_is_down(const struct vp_port *port)
 {
     return port->down_since && !vp_port_is_active(port);
@@ -515,7 +503,9 @@ static int nothing_found(struct ibv_device **list)
         return -EINVAL;
     }
     ut_log_at(
-        ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS ? UT_LOG_ERROR : UT_LOG_INFO, VP_CAT,
+        ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_verbs ? UT_LOG_ERROR
+                                                                            : UT_LOG_INFO,
+        VP_CAT,
         "no RDMA device with an active port and an address to listen on; RDMA devices here: %s "
         "(see ibv_devinfo; UTOFU_PROVIDER=shm does without on one host)",
         there);

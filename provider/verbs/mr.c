@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory registration. The core counts regions; here each call is one ibv_reg_mr(). */
-#include "vp.h"
+#include "mr.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "device.h"
+#include "list.h"
+#include "prov_types.h"
+#include "util/log.h"
+
+struct vp_mr {
+    struct prov_mr base;
+    struct ibv_mr *mr;
+};
 
 /* Relaxed ordering is never asked for: it would break writes that follow each other. */
 static int access_flags(const struct vp_device *dev, unsigned int access)

@@ -4,10 +4,18 @@
  * answer never overtakes the completion that it answers: where reports are outstanding, the send
  * queue is drained between finding something received and handing it over.
  */
-#include "vp.h"
+#include "poll.h"
 
 #include <endian.h>
 #include <string.h>
+
+#include "conn.h"
+#include "conn_types.h"
+#include "post.h"
+#include "queues.h"
+#include "table.h"
+#include "util/assert.h"
+#include "util/log.h"
 
 enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
@@ -81,6 +89,7 @@ static inline void give_back(struct vp_ep *ep, uint64_t index)
 {
     struct ibv_recv_wr *wr = &ep->recv_wrs[index];
 
+    UT_ASSERT(index < ep->srq_depth && ep->to_post < ep->srq_depth);
     if (ep->to_post)
         ep->refill_last->next = wr;
     else
@@ -91,7 +100,7 @@ static inline void give_back(struct vp_ep *ep, uint64_t index)
 }
 
 /* A receive of a connection that is not in the table: it overtook the event that it is up. */
-static struct vp_conn *adopt(struct vp_ep *ep, uint32_t qp_num)
+static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_prov *prov = ep->prov;
     struct vp_conn *found = NULL;
@@ -121,16 +130,9 @@ static struct vp_conn *adopt(struct vp_ep *ep, uint32_t qp_num)
 
 static struct vp_conn *conn_of(struct vp_ep *ep, uint32_t qp_num)
 {
-    if (__builtin_expect(ep->last.conn && ep->last.qp_num == qp_num, 1))
-        return ep->last.conn;
-    for (uint32_t i = (qp_num * 2654435769u >> 8) & ep->table_mask; ep->table[i].conn;
-         i = (i + 1) & ep->table_mask) {
-        if (ep->table[i].qp_num == qp_num) {
-            ep->last = ep->table[i];
-            return ep->last.conn;
-        }
-    }
-    return adopt(ep, qp_num);
+    struct vp_conn *conn = vp_table_find(ep, qp_num);
+
+    return __builtin_expect(conn != NULL, 1) ? conn : find_early(ep, qp_num);
 }
 
 static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const struct ibv_wc *wc)
@@ -321,7 +323,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     if ((ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
         return poll_all(ep, NULL);
     /* only errors come then: nothing that an arrival could be the answer to, and soon enough so */
-    if (ep->reports == 0 && ++ep->vain_polls % LOOK_EVERY != 0)
+    if (ep->reports == 0 && ++ep->empty_polls % LOOK_EVERY != 0)
         return poll_arrivals(ep);
     if (ep->reports != 1 || ep->only_sends >= SENDS_IN_A_ROW)
         return poll_all(ep, NULL);
@@ -342,7 +344,6 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     return 1;
 }
 
-/* For ep_close(): every connection is closed, so nothing calls back. */
 void vp_poll_quietly(struct vp_ep *ep)
 {
     poll_all(ep, NULL);

@@ -4,13 +4,21 @@
  * call of ours. Every request takes a place in the connection's ring and one completion-queue
  * entry: errors complete all requests, signalled or not.
  */
-#include "vp.h"
+#include "post.h"
 
 #include <errno.h>
 #include <endian.h>
 #include <string.h>
 
+#include "fail.h"
+#include "queues.h"
+#include "reports.h"
+#include "util/assert.h"
+#include "util/log.h"
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+enum { SOLICIT_EVERY = 64 };
 
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
@@ -95,6 +103,7 @@ static void batch_close(struct vp_ep *ep)
 {
     struct vp_conn *conn = ep->batch;
 
+    UT_ASSERT(ep->batch_length > 0 && ep->batch_length <= VP_BATCH_MAX);
     ep->batch = NULL;
     ep->chain[ep->batch_length - 1].wr.next = NULL;
     ring(conn, &ep->chain[0].wr, conn->batch_first);
@@ -156,12 +165,13 @@ ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
 
+    UT_ASSERT(conn->head - conn->tail <= conn->sq_mask && conn->ep->room > 0);
     op->cookie = cookie;
     op->tag = tag;
     conn->head++;
     conn->ep->room--;
-    if (tag != VP_TAG_STREAK)
-        conn->streak = conn->head;
+    if (tag != VP_TAG_UNSIGNALLED)
+        conn->unsignalled_from = conn->head;
     return (uintptr_t)op;
 }
 
@@ -208,7 +218,7 @@ static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t c
  * receives would run out otherwise. */
 static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
 {
-    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
+    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= SOLICIT_EVERY) {
         conn->unsolicited = 0;
         return IBV_SEND_SOLICITED;
     }
@@ -223,6 +233,7 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
         vp_flush(ep);
         return false;
     }
+    UT_ASSERT(ep->bounce_count <= VP_BOUNCE_SLOTS);
     uint32_t n = ep->bounce_free[--ep->bounce_count];
     uint8_t *copy = ep->bounce_slab + (size_t)n * PROV_MSG_MAX;
     memcpy(copy, data, size);
@@ -274,7 +285,7 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
     unsigned int flags = xfer->flags;
-    uint32_t tag = flags & VP_TAG_STREAK;
+    uint32_t tag = flags & VP_TAG_UNSIGNALLED;
     int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
 
     if (__builtin_expect(rc, 0))
@@ -347,7 +358,7 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
 {
     struct ibv_qp_ex *qpx = conn->qpx;
 
-    qpx->wr_id = take_place(conn, xfer->cookie, xfer->flags & VP_TAG_STREAK);
+    qpx->wr_id = take_place(conn, xfer->cookie, xfer->flags & VP_TAG_UNSIGNALLED);
     send_flags |= signal_flag(conn, soon);
     if (xfer->flags & PROV_NOTIFY)
         send_flags |= solicit(conn, xfer->flags);
@@ -478,7 +489,6 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
     return 0;
 }
 
-/* An empty write whose completion tells of those before it. */
 void vp_post_report(struct vp_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
@@ -491,13 +501,15 @@ void vp_post_report(struct vp_conn *conn)
  * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
  * that everything before it has ended. Its place and its completion-queue entry were kept for it.
  */
-void vp_conn_beacon(struct vp_conn *conn, bool bye)
+void vp_conn_drain_marker(struct vp_conn *conn, bool bye)
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
     if (conn->last_posted)
         return;
+    UT_ASSERT(conn->has_credit && conn->ep->credits > 0);
+    UT_ASSERT(conn->head - conn->tail <= conn->sq_mask);
     conn->last_posted = true;
     conn->has_credit = false; /* the entry is this request's now */
     conn->ep->credits--;
@@ -508,7 +520,7 @@ void vp_conn_beacon(struct vp_conn *conn, bool bye)
     }
     op->tag = VP_TAG_OURS;
     wr.wr_id = (uintptr_t)op;
-    conn->streak = ++conn->head;
+    conn->unsignalled_from = ++conn->head;
     vp_expect_report(conn);
     submit(conn, &wr, false);
 }

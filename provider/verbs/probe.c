@@ -5,13 +5,19 @@
  * listening, or silence to several requests (a packet can be lost), is not. Only progress() touches
  * a probe once it is in prov->probes.
  */
-#include "vp.h"
+#include "probe.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTEMPTS = 4, PATIENCE = 6 }; /* the latter: of a peer timeout, for each */
+#include "device.h"
+#include "ep_types.h"
+#include "rdmacm.h"
+#include "util/log.h"
+#include "wake.h"
+
+enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* the latter: of a peer timeout, for each */
 
 static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
 {
@@ -80,7 +86,7 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
     uint32_t qp_num;
 
     probe->attempts++;
-    probe->deadline = now + prov->config.peer_timeout_ms / PATIENCE + 1;
+    probe->deadline = now + prov->config.peer_timeout_ms / TIME_LIMIT + 1;
     if (!whose(prov, probe, &port, &peer, &qp_num)) {
         probe->done = true;
         return;

@@ -3,53 +3,27 @@
  * The background side: one epoll over the connection channel, each device's completion channel and
  * asynchronous events, and a descriptor for kicks from the owners' threads. Decides whom to wake.
  */
-#include "vp.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-int vp_watch(struct vp_prov *prov, int fd, unsigned int what)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = what};
-
-    if (epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
-        ut_error(VP_CAT, "epoll_ctl: %s", strerror(errno));
-        return -EIO;
-    }
-    return 0;
-}
+#include "cm.h"
+#include "conn_types.h"
+#include "device.h"
+#include "ep_types.h"
+#include "probe.h"
+#include "prov_types.h"
+#include "reap.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
 
 int vp_fd(struct prov *base)
 {
     return vp_prov(base)->epoll_fd;
-}
-
-/* Makes progress() run soon. */
-void vp_kick(struct vp_prov *prov)
-{
-    uint64_t one = 1;
-
-    if (write(prov->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-        ut_debug(VP_CAT, "kick: %s", strerror(errno));
-}
-
-void vp_wake_locked(struct vp_ep *ep)
-{
-    if (!ep->closing)
-        vp_list_append(&ep->prov->wakes, &ep->wake_link);
-}
-
-void vp_post_event_locked(struct vp_conn *conn, unsigned int event)
-{
-    struct vp_ep *ep = conn->ep;
-
-    conn->events |= (uint8_t)event;
-    vp_list_append(&ep->events, &conn->ev_link);
-    __atomic_fetch_or(&ep->pending, VP_PEND_EVENTS, __ATOMIC_RELEASE);
-    vp_wake_locked(ep);
 }
 
 /* An endpoint lives until its events are acknowledged, a connection until its queue pair's are. */
@@ -95,7 +69,7 @@ static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num
         if (up)
             port->down_since = 0;
         else if (!port->down_since || port->lost)
-            port->down_since = vp_now_ms();
+            port->down_since = ut_clock_ms();
         port->lost = false;
     }
 }
@@ -247,7 +221,8 @@ int vp_progress(struct prov *base)
     for (int i = 0; i < n; i++)
         dispatch(prov, events[i].data.u32);
     vp_cm_queue(prov);
-    uint64_t now = vp_now_ms();
+    uint64_t now = ut_clock_ms();
+    vp_cm_listen_again(prov, now);
     if (prov->next_deadline && prov->next_deadline <= now)
         vp_cm_timers(prov, now);
     vp_probe_run(prov, now);
@@ -259,11 +234,13 @@ int vp_progress(struct prov *base)
     uint64_t next = due_wakes_locked(prov, now);
     if (prov->next_deadline && (!next || prov->next_deadline < next))
         next = prov->next_deadline;
+    if (prov->quiet_until && (!next || prov->quiet_until < next))
+        next = prov->quiet_until;
     prov->sleeps_until = next;
     pthread_mutex_unlock(&prov->lock);
     deliver_wakes(prov);
     if (!next)
         return -1;
-    now = vp_now_ms();
+    now = ut_clock_ms();
     return next > now ? (int)(next - now) : 0;
 }

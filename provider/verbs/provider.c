@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the verbs provider, what it says about itself, and its table of functions. */
-#include "vp.h"
+#include "address.h"
+#include "cm.h"
+#include "conn.h"
+#include "device.h"
+#include "ep.h"
+#include "mr.h"
+#include "poll.h"
+#include "post.h"
+#include "probe.h"
+#include "progress.h"
+#include "prov_types.h"
+#include "reap.h"
+#include "survey.h"
+#include "util/log.h"
+#include "wake.h"
 
+#include "providers.h"
 #include "util/env.h"
 
 #include <errno.h>
@@ -12,20 +27,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Of the time after which a silent peer is dead, the device's retries take the first three
  * quarters: the rest is for asking whether its process lives. */
 enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 31 };
-
-uint64_t vp_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. A retry count of 7 would be for
  * ever on Soft-RoCE; the longer the single wait, the more a busy receiver is forgiven. */
@@ -234,6 +240,7 @@ const struct prov_ops verbs_provider = {
     .open = vp_open,
     .close = vp_close,
     .address = vp_address,
+    .ip = vp_ip,
     .caps = vp_caps,
     .device = vp_device_of,
     .reg = vp_reg,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the RDMA ports of this machine are, and which of them are in use: for people. */
-#include "vp.h"
+#include "survey.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "address.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every file of this room needs. The functions check their arguments, and leave the rest to
- * the rooms below.
+ * What every file of this module needs. The functions check their arguments, and leave the rest to
+ * the modules below.
  */
 #ifndef UT_API_API_H
 #define UT_API_API_H
@@ -13,21 +13,40 @@
 
 #include "ident/ident.h"
 #include "process/process.h"
+#include "util/last_error.h"
 #include "util/log.h"
 #include "vcq/vcq.h"
 
-/* Each function is defined under its profiling name; the plain name is a weak alias, so that a tool
- * can put its own in front. */
-#define UT_PUBLIC(name) extern __typeof__(name) name __attribute__((weak, alias("p" #name)))
-/* Of a function that lies with the others of the way of a put. */
-#define UT_PUBLIC_HOT(name)                                                                        \
-    extern __typeof__(name) name __attribute__((weak, hot, alias("p" #name)))
+/* Before the definition of a public function: makes it weak, and its profiling name putofu_* a
+ * strong alias, so that a tool can wrap it. */
+#define UT_PUBLIC(name) UT_PUBLIC_AS(name, )
+/* The same, placed with the other hot functions. */
+#define UT_PUBLIC_HOT(name) UT_PUBLIC_AS(name, __attribute__((hot)))
+#define UT_PUBLIC_AS(name, attributes)                                                             \
+    extern __typeof__(name) name __attribute__((weak)) attributes;                                 \
+    extern __typeof__(name) p##name __attribute__((alias(#name))) attributes
 
-/* A bad argument: remembered for utofu_get_last_error(), shown from log level warning on. */
-#define UT_REFUSE(rc, ...)                                                                         \
+/* A bad argument: kept for utofu_get_last_error(), shown from log level warning on. */
+#define UT_REFUSE(rc, ...) ut_log_refuse(rc, UT_LOG_WARNING, "api", __VA_ARGS__)
+/* An error that a correct program may get, perhaps often: shown from level debug on. */
+#define UT_DECLINE(rc, ...) ut_log_refuse(rc, UT_LOG_DEBUG, "api", __VA_ARGS__)
+
+/* The result of a function below the API, called after ut_last_error_begin(): of a failure the text
+ * that was recorded since then is kept, or if there is none, this one. */
+#define UT_RESULT(rc_, ...)                                                                        \
     ({                                                                                             \
-        ut_warn("api", __VA_ARGS__);                                                               \
-        (rc);                                                                                      \
+        int ut_rc = (rc_);                                                                         \
+        if (__builtin_expect(ut_rc != 0, 0)) {                                                     \
+            if (ut_last_error_said())                                                              \
+                ut_last_error_code(ut_rc);                                                         \
+            else                                                                                   \
+                UT_DECLINE(ut_rc, __VA_ARGS__);                                                    \
+        }                                                                                          \
+        ut_rc;                                                                                     \
     })
+
+/* UTOFU_ERR_INVALID_VCQ_HDL, with what the value is instead. Shown from level debug on, as programs
+ * may poll with it in a loop. */
+int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl) __attribute__((cold));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Barrier communication (manual 3.8). */
 #include "api/api.h"
-#include "gate/gate.h"
+#include "barrier/gate.h"
 
 static int refuse_vbg(utofu_vbg_id_t vbg_id)
 {
@@ -14,13 +14,14 @@ static int start(utofu_vbg_id_t vbg_id, const struct ut_value *value)
 {
     int rc = ut_gate_start(vbg_id, value);
 
-    if (rc == UTOFU_ERR_BUSY)
-        return UT_REFUSE(rc, "VBG %#llx: the barrier communication before is not polled to its end",
-                         (unsigned long long)vbg_id);
+    if (__builtin_expect(rc == UTOFU_ERR_BUSY, 0))
+        return UT_DECLINE(rc, "%s: the barrier communication before is not polled to its end",
+                          ut_gate_name(vbg_id));
     return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
 }
 
-int putofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
+UT_PUBLIC(utofu_barrier);
+int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
 {
     struct ut_value value;
 
@@ -29,10 +30,10 @@ int putofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
     ut_value_barrier(&value);
     return start(vbg_id, &value);
 }
-UT_PUBLIC(utofu_barrier);
 
-int putofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t data[],
-                         size_t num_data, unsigned long int flags)
+UT_PUBLIC(utofu_reduce_uint64);
+int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t data[],
+                        size_t num_data, unsigned long int flags)
 {
     struct ut_value value;
 
@@ -49,10 +50,10 @@ int putofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_
     ut_value_uint64(&value, op, data, num_data);
     return start(vbg_id, &value);
 }
-UT_PUBLIC(utofu_reduce_uint64);
 
-int putofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double data[],
-                         size_t num_data, unsigned long int flags)
+UT_PUBLIC(utofu_reduce_double);
+int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double data[],
+                        size_t num_data, unsigned long int flags)
 {
     struct ut_value value;
 
@@ -68,7 +69,23 @@ int putofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double 
     ut_value_double(&value, op, data, num_data);
     return start(vbg_id, &value);
 }
-UT_PUBLIC(utofu_reduce_double);
+
+/* The result of a poll that failed. What broke the circuit is logged already. */
+static int __attribute__((noinline, cold))
+end_poll(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, int rc)
+{
+    static const char *const kinds[] = {[UT_KIND_BARRIER] = "barrier",
+                                        [UT_KIND_UINT64] = "reduction of uint64_t values",
+                                        [UT_KIND_DOUBLE] = "reduction of double values"};
+
+    if (rc == UTOFU_ERR_INVALID_VBG_ID)
+        return refuse_vbg(vbg_id);
+    if (rc == UTOFU_ERR_BUSY)
+        return UT_DECLINE(rc, "%s: no %s is under way on this circuit", ut_gate_name(vbg_id),
+                          kinds[kind]);
+    ut_last_error_code(rc);
+    return rc;
+}
 
 static int poll_kind(utofu_vbg_id_t vbg_id, unsigned long int flags, enum ut_gate_kind kind,
                      struct ut_value *result)
@@ -76,18 +93,19 @@ static int poll_kind(utofu_vbg_id_t vbg_id, unsigned long int flags, enum ut_gat
     if (flags != 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
     int rc = ut_gate_poll(vbg_id, kind, result);
-    return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
+    return __builtin_expect(rc < UTOFU_ERR_NOT_COMPLETED, 0) ? end_poll(vbg_id, kind, rc) : rc;
 }
 
-int putofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
+UT_PUBLIC(utofu_poll_barrier);
+int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
 {
     struct ut_value result;
 
     return poll_kind(vbg_id, flags, UT_KIND_BARRIER, &result);
 }
-UT_PUBLIC(utofu_poll_barrier);
 
-int putofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uint64_t data[])
+UT_PUBLIC(utofu_poll_reduce_uint64);
+int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uint64_t data[])
 {
     struct ut_value result;
 
@@ -100,9 +118,9 @@ int putofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, ui
     }
     return rc;
 }
-UT_PUBLIC(utofu_poll_reduce_uint64);
 
-int putofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, double data[])
+UT_PUBLIC(utofu_poll_reduce_double);
+int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, double data[])
 {
     struct ut_value result;
 
@@ -115,4 +133,3 @@ int putofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, do
     }
     return rc;
 }
-UT_PUBLIC(utofu_poll_reduce_double);

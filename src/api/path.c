@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths (manual 3.3.2.3, 3.5). Every path of a pair of nodes leads over the same wires here; the ids
- * and coordinates behave as on Tofu. */
+/* Paths (manual 3.3.2.3, 3.5). They have no effect on the route of packets here; ids and
+ * coordinates behave as on Tofu. */
 #include <string.h>
 
 #include "api/api.h"
 
-/* The suitable path is the one over the target's own a, b, c: it is what an id has by itself. */
+/* The default path is the one over the target's own a, b, c. */
 static int choose_path(utofu_vcq_id_t vcq_id, const uint8_t path_coords[], uint8_t path[3],
                        struct ut_vcq_ident *ident)
 {
@@ -23,7 +23,8 @@ static int choose_path(utofu_vcq_id_t vcq_id, const uint8_t path_coords[], uint8
     return UTOFU_SUCCESS;
 }
 
-int putofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[])
+UT_PUBLIC(utofu_set_vcq_id_path);
+int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[])
 {
     struct ut_vcq_ident ident;
     uint8_t path[3];
@@ -37,9 +38,9 @@ int putofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[])
     }
     return rc;
 }
-UT_PUBLIC(utofu_set_vcq_id_path);
 
-int putofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_id_t *path_id)
+UT_PUBLIC(utofu_get_path_id);
+int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_id_t *path_id)
 {
     struct ut_vcq_ident ident;
     uint8_t path[3];
@@ -51,9 +52,9 @@ int putofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_
         *path_id = ut_path_id(vcq_id, path);
     return rc;
 }
-UT_PUBLIC(utofu_get_path_id);
 
-int putofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_t path_coords[])
+UT_PUBLIC(utofu_get_path_coords);
+int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_t path_coords[])
 {
     struct ut_vcq_ident ident;
     uint8_t path[3];
@@ -67,4 +68,3 @@ int putofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8
         return UT_REFUSE(UTOFU_ERR_INVALID_PATH_ID, "path id %u: they are 0 to 11", path_id);
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_get_path_coords);

@@ -3,7 +3,7 @@
 #include "api/api.h"
 #include "engine/engine.h"
 #include "util/idle.h"
-#include "watch/watch.h"
+#include "stats/stats.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -11,17 +11,17 @@ static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
 {
     uint32_t idle = vcq->idle_polls;
 
-    if (vcq->held_up)
-        ut_engine_release(vcq);
-    if (vcq->watch)
-        ut_watch_vain(vcq);
+    if (vcq->completions_wanted)
+        ut_engine_request_completions(vcq);
+    if (vcq->stats)
+        ut_stats_empty_poll(vcq);
     ut_vcq_leave(vcq);
     ut_idle(idle);
 }
 
 static int leave_empty(struct ut_vcq *vcq)
 {
-    if (__builtin_expect(++vcq->idle_polls > vcq->patience, 0))
+    if (__builtin_expect(++vcq->idle_polls > vcq->spin_limit, 0))
         leave_idle(vcq);
     else
         ut_vcq_leave(vcq);
@@ -36,45 +36,74 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 }
 
 /*
- * Taking what is there is short. Everything else is out of its way, and of its registers: nothing
- * is there yet, or somebody else has the lock.
+ * The common poll finds an entry. The other cases, an empty queue, a failed entry or a lock that is
+ * held, are functions of their own, so that they cost it neither instructions nor registers.
  */
+
+static int __attribute__((noinline, cold))
+leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
+{
+    int rc = ut_tcq_failed(vcq, slot);
+
+    *cbdata = slot->cbdata;
+    vcq->poll_count++;
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+/* Takes the next TCQ entry, leaves the VCQ, and gives its return code; false: none is there.
+ * Failures are a tail call, for which no registers are saved. */
+ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
+{
+    while (vcq->tcq_head != vcq->toq_exec) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (!slot->tcq_ready)
+            break;
+        vcq->tcq_head++;
+        if (__builtin_expect(slot->tcq_rc != 0, 0)) {
+            *rc = leave_failed_tcq(vcq, slot, cbdata);
+            return true;
+        }
+        if (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) {
+            *cbdata = slot->cbdata;
+            vcq->poll_count++;
+            vcq->idle_polls = 0;
+            ut_vcq_leave(vcq);
+            *rc = UTOFU_SUCCESS;
+            return true;
+        }
+    }
+    return false;
+}
 
 static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc;
 
+    if (ut_engine_progress(vcq) && take_tcq(vcq, cbdata, &rc))
+        return rc;
     vcq->poll_count++;
-    if (!ut_engine_progress(vcq) || !ut_engine_take_tcq(vcq, cbdata, &rc)) {
-        ut_engine_unblock_tcq(vcq);
-        return leave_empty(vcq);
-    }
-    vcq->idle_polls = 0;
-    ut_vcq_leave(vcq);
-    return rc;
+    ut_engine_unblock_tcq(vcq);
+    return leave_empty(vcq);
 }
 
 ALWAYS_INLINE int poll_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc;
 
-    if (__builtin_expect(!ut_engine_take_tcq(vcq, cbdata, &rc), 0))
-        return look_for_tcq(vcq, cbdata);
-    vcq->poll_count++;
-    vcq->idle_polls = 0;
-    ut_vcq_leave(vcq);
-    return rc;
+    return __builtin_expect(take_tcq(vcq, cbdata, &rc), 1) ? rc : look_for_tcq(vcq, cbdata);
 }
 
 static int __attribute__((noinline)) wait_and_poll_tcq(utofu_vcq_hdl_t vcq_hdl, void **cbdata)
 {
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
 
-    return vcq ? poll_tcq(vcq, cbdata) : UTOFU_ERR_INVALID_VCQ_HDL;
+    return vcq ? poll_tcq(vcq, cbdata) : ut_refuse_handle(vcq_hdl);
 }
 
-__attribute__((hot)) int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
-                                         void **cbdata)
+UT_PUBLIC_HOT(utofu_poll_tcq);
+int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata)
 {
     if (__builtin_expect(!cbdata || flags != 0, 0))
         return refuse_poll(cbdata, flags);
@@ -82,51 +111,64 @@ __attribute__((hot)) int putofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long 
     return __builtin_expect(vcq != NULL, 1) ? poll_tcq(vcq, cbdata)
                                             : wait_and_poll_tcq(vcq_hdl, cbdata);
 }
-UT_PUBLIC_HOT(utofu_poll_tcq);
+
+static int __attribute__((noinline, cold))
+leave_failed(struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+             struct utofu_mrq_notice *notice)
+{
+    int rc = ut_mrq_failed(vcq, entry, notice);
+
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+ALWAYS_INLINE int leave_with(struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+                             struct utofu_mrq_notice *notice)
+{
+    if (__builtin_expect(entry->reserved[0] != 0, 0))
+        return leave_failed(vcq, entry, notice);
+    notice->reserved[1] = 0;
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
+    return UTOFU_SUCCESS;
+}
 
 static int __attribute__((noinline))
 look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
-    int rc = UTOFU_ERR_NOT_FOUND;
+    const struct utofu_mrq_notice *entry;
 
-    if (ut_engine_progress(vcq))
-        rc = ut_mrq_pop(vcq, notice);
-    if (rc == UTOFU_ERR_NOT_FOUND)
+    if (!ut_engine_progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
         return leave_empty(vcq);
-    vcq->idle_polls = 0;
-    ut_vcq_leave(vcq);
-    return rc;
+    return leave_with(vcq, entry, notice);
 }
 
-/* What comes first is handed over without the way through the MRQ, unless somebody watches that. */
+/* Direct delivery: the first notice that comes is written to the caller's memory and not to the
+ * MRQ, but for VCQs with slow_path. */
 static int __attribute__((noinline, hot))
 look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     vcq->poll_count++;
-    if (__builtin_expect(vcq->long_way, 0))
+    if (__builtin_expect(vcq->slow_path, 0))
         return look_for_mrq_in_ring(vcq, notice);
-    vcq->taker = notice;
+    vcq->direct = notice;
     ut_engine_progress(vcq);
-    if (vcq->taker) {
-        vcq->taker = NULL;
+    if (vcq->direct) {
+        vcq->direct = NULL;
         return leave_empty(vcq);
     }
-    vcq->idle_polls = 0;
-    int rc = ut_mrq_taken(notice);
-    ut_vcq_leave(vcq);
-    return rc;
+    return leave_with(vcq, notice, notice);
 }
 
 ALWAYS_INLINE int poll_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
-    int rc = ut_mrq_pop(vcq, notice);
+    const struct utofu_mrq_notice *entry = ut_mrq_pop(vcq, notice);
 
-    if (rc == UTOFU_ERR_NOT_FOUND)
+    if (!entry)
         return look_for_mrq(vcq, notice);
     vcq->poll_count++;
-    vcq->idle_polls = 0;
-    ut_vcq_leave(vcq);
-    return rc;
+    return leave_with(vcq, entry, notice);
 }
 
 static int __attribute__((noinline))
@@ -134,11 +176,12 @@ wait_and_poll_mrq(utofu_vcq_hdl_t vcq_hdl, struct utofu_mrq_notice *notice)
 {
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
 
-    return vcq ? poll_mrq(vcq, notice) : UTOFU_ERR_INVALID_VCQ_HDL;
+    return vcq ? poll_mrq(vcq, notice) : ut_refuse_handle(vcq_hdl);
 }
 
-__attribute__((hot)) int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
-                                         struct utofu_mrq_notice *notice)
+UT_PUBLIC_HOT(utofu_poll_mrq);
+int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
+                   struct utofu_mrq_notice *notice)
 {
     if (__builtin_expect(!notice || flags != 0, 0))
         return refuse_poll(notice, flags);
@@ -146,32 +189,30 @@ __attribute__((hot)) int putofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long 
     return __builtin_expect(vcq != NULL, 1) ? poll_mrq(vcq, notice)
                                             : wait_and_poll_mrq(vcq_hdl, notice);
 }
-UT_PUBLIC_HOT(utofu_poll_mrq);
 
-int putofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
+/* The sum of count_one() over the VCQs of the CQ. */
+static int query_unread(utofu_vcq_hdl_t vcq_hdl, size_t *count,
+                        size_t (*count_one)(struct ut_vcq *vcq))
 {
     if (!count)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "count is NULL");
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+        return ut_refuse_handle(vcq_hdl);
     vcq->poll_count++;
-    *count = ut_vcq_cq_unread(vcq, ut_engine_unread_tcq);
+    *count = ut_vcq_cq_unread(vcq, count_one);
     ut_vcq_leave(vcq);
     return UTOFU_SUCCESS;
 }
+
 UT_PUBLIC(utofu_query_num_unread_tcq);
-
-int putofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
+int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
 {
-    if (!count)
-        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "count is NULL");
-    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
-    if (!vcq)
-        return UTOFU_ERR_INVALID_VCQ_HDL;
-    vcq->poll_count++;
-    *count = ut_vcq_cq_unread(vcq, ut_engine_unread_mrq);
-    ut_vcq_leave(vcq);
-    return UTOFU_SUCCESS;
+    return query_unread(vcq_hdl, count, ut_engine_unread_tcq);
 }
+
 UT_PUBLIC(utofu_query_num_unread_mrq);
+int utofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count)
+{
+    return query_unread(vcq_hdl, count, ut_engine_unread_mrq);
+}

@@ -3,7 +3,7 @@
 #include "api/api.h"
 #include "stag/stag.h"
 
-/* A STADD has 40 bits of offset, and a region may begin 64 KiB into them. */
+/* A STADD has 40 bits of offset, and the first offset of a region may be up to 64 KiB. */
 #define MAX_REGION_SIZE ((1ull << 40) - (1ull << 16))
 
 static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, unsigned long flags,
@@ -21,22 +21,26 @@ static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, 
                          flags & ~UTOFU_REG_MEM_FLAG_READ_ONLY);
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+        return ut_refuse_handle(vcq_hdl);
+    ut_last_error_begin();
     int rc = ut_stag_register(vcq->stags, addr, size, stag, !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY),
                               stadd);
+    utofu_vcq_id_t id = vcq->id;
     ut_vcq_leave(vcq);
-    return rc;
+    return UT_RESULT(rc, "%zu bytes at %p cannot be registered on VCQ %016llx", size, addr,
+                     (unsigned long long)id);
 }
 
-int putofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned long int flags,
-                   utofu_stadd_t *stadd)
+UT_PUBLIC(utofu_reg_mem);
+int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned long int flags,
+                  utofu_stadd_t *stadd)
 {
     return reg(vcq_hdl, addr, size, UT_STAG_NONE, flags, stadd);
 }
-UT_PUBLIC(utofu_reg_mem);
 
-int putofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned int stag,
-                             unsigned long int flags, utofu_stadd_t *stadd)
+UT_PUBLIC(utofu_reg_mem_with_stag);
+int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned int stag,
+                            unsigned long int flags, utofu_stadd_t *stadd)
 {
     if (stag >= UT_NUM_RESERVED_STAGS)
         return UT_REFUSE(UTOFU_ERR_INVALID_STAG, "STag %u: those of the caller are 0 to 255", stag);
@@ -48,9 +52,9 @@ int putofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, u
                          UT_STAG_ALIGNMENT);
     return reg(vcq_hdl, addr, size, stag, flags, stadd);
 }
-UT_PUBLIC(utofu_reg_mem_with_stag);
 
-int putofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *stadd)
+UT_PUBLIC(utofu_query_stadd);
+int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *stadd)
 {
     struct ut_vcq_ident ident;
 
@@ -64,17 +68,30 @@ int putofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *
     *stadd = ut_stadd_make(UT_STAG_RESERVED_BASE + 0x100u * ident.cmp + stag, 0, 0);
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_stadd);
 
-int putofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long int flags)
+static int refuse_stadd(utofu_vcq_id_t vcq_id, utofu_stadd_t stadd, const struct ut_why *why)
+{
+    return UT_REFUSE(
+        UTOFU_ERR_INVALID_STADD, "STADD %#llx %s VCQ %016llx", (unsigned long long)stadd,
+        why->cause == UT_CAUSE_NO_STAG ? "has an STag that is not registered (any more) on"
+                                       : "is not the one of the first byte of its region on",
+        (unsigned long long)vcq_id);
+}
+
+UT_PUBLIC(utofu_dereg_mem);
+int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long int flags)
 {
     if (flags)
-        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "deregistration flags %#lx are not defined", flags);
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "deregistration flags %#lx are not defined",
+                         flags);
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+        return ut_refuse_handle(vcq_hdl);
     int rc = ut_stag_deregister(vcq->stags, stadd);
+    struct ut_why why = {0};
+    utofu_vcq_id_t id = vcq->id;
+    if (rc != 0)
+        why = ut_stag_why(vcq->stags, stadd, 0, false);
     ut_vcq_leave(vcq);
-    return rc;
+    return rc == 0 ? UTOFU_SUCCESS : refuse_stadd(id, stadd, &why);
 }
-UT_PUBLIC(utofu_dereg_mem);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TNI queries (manual 3.2). The numbers are those of the manual's chapter 6, whatever the machine. */
+/* TNI queries (manual 3.2). The numbers are those of the manual's chapter 6, whatever the machine.
+ */
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -38,7 +39,7 @@ static int get_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_ids or num_tnis is NULL");
     utofu_tni_id_t *ids = malloc(UT_NUM_TNIS * sizeof(*ids));
     if (!ids)
-        return UTOFU_ERR_OUT_OF_MEMORY;
+        return UT_DECLINE(UTOFU_ERR_OUT_OF_MEMORY, "no memory for the list of TNIs");
     for (utofu_tni_id_t i = 0; i < UT_NUM_TNIS; i++)
         ids[i] = i;
     *tni_ids = ids;
@@ -46,19 +47,20 @@ static int get_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
     return UTOFU_SUCCESS;
 }
 
-int putofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
-{
-    return get_tnis(tni_ids, num_tnis);
-}
 UT_PUBLIC(utofu_get_onesided_tnis);
-
-int putofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
+int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
 {
     return get_tnis(tni_ids, num_tnis);
 }
-UT_PUBLIC(utofu_get_barrier_tnis);
 
-int putofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps)
+UT_PUBLIC(utofu_get_barrier_tnis);
+int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
+{
+    return get_tnis(tni_ids, num_tnis);
+}
+
+UT_PUBLIC(utofu_query_onesided_caps);
+int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps)
 {
     if (!tni_caps)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
@@ -67,9 +69,9 @@ int putofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps
     *tni_caps = &onesided_caps;
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_onesided_caps);
 
-int putofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **tni_caps)
+UT_PUBLIC(utofu_query_barrier_caps);
+int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **tni_caps)
 {
     if (!tni_caps)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
@@ -78,4 +80,3 @@ int putofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps *
     *tni_caps = &barrier_caps;
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_barrier_caps);

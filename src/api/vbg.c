@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "gate/gate.h"
+#include "barrier/gate.h"
 
-int putofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
-                     utofu_vbg_id_t vbg_ids[])
+UT_PUBLIC(utofu_alloc_vbg);
+int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
+                    utofu_vbg_id_t vbg_ids[])
 {
     if (!vbg_ids)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_ids is NULL");
@@ -16,32 +17,36 @@ int putofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int f
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbgs is 0");
     if (flags & ~UTOFU_VBG_FLAG_THREAD_SAFE)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "VBG flags %#lx are not defined", flags);
-    return ut_gate_alloc(tni_id, num_vbgs, vbg_ids);
+    ut_last_error_begin();
+    return UT_RESULT(ut_gate_alloc(tni_id, num_vbgs, vbg_ids), "no VBG can be had on TNI %u",
+                     tni_id);
 }
-UT_PUBLIC(utofu_alloc_vbg);
 
-int putofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs)
+UT_PUBLIC(utofu_free_vbg);
+int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs)
 {
     if (!vbg_ids)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_ids is NULL");
     if (num_vbgs == 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbgs is 0");
-    return ut_gate_free(vbg_ids, num_vbgs);
+    ut_last_error_begin();
+    return UT_RESULT(ut_gate_free(vbg_ids, num_vbgs), "the VBGs cannot be freed");
 }
-UT_PUBLIC(utofu_free_vbg);
 
-int putofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings)
+UT_PUBLIC(utofu_set_vbg);
+int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings)
 {
     if (!vbg_settings)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vbg_settings is NULL");
     if (num_vbg_settings == 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbg_settings is 0");
-    return ut_gate_set(vbg_settings, num_vbg_settings);
+    ut_last_error_begin();
+    return UT_RESULT(ut_gate_set(vbg_settings, num_vbg_settings), "the VBGs cannot be set");
 }
-UT_PUBLIC(utofu_set_vbg);
 
-int putofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t *tni_id,
-                          utofu_bg_id_t *bg_id, uint16_t *extra_val)
+UT_PUBLIC(utofu_query_vbg_info);
+int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t *tni_id,
+                         utofu_bg_id_t *bg_id, uint16_t *extra_val)
 {
     struct ut_vbg_ident ident;
 
@@ -56,4 +61,3 @@ int putofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_
     *extra_val = (uint16_t)ident.local_rank;
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_vbg_info);

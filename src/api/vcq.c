@@ -3,11 +3,28 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "runtime/life.h"
+
+int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
+{
+    unsigned long long value = vcq_hdl;
+
+    if (ut_process_forked())
+        return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL,
+                          "%#llx is no VCQ handle here: this process was made by fork() and has "
+                          "none of its parent's VCQs",
+                          value);
+    if (vcq_hdl && ut_vcq_id_check(vcq_hdl))
+        return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%016llx is a VCQ id, not a VCQ handle",
+                          value);
+    return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%#llx is no VCQ handle of this process%s", value,
+                      ut_vcq_was_handle(vcq_hdl) ? ": the VCQ was freed" : "");
+}
 
 static int create(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *vcq_hdl)
 {
-    const unsigned long known = UTOFU_VCQ_FLAG_THREAD_SAFE | UTOFU_VCQ_FLAG_EXCLUSIVE |
-                                UTOFU_VCQ_FLAG_SESSION_MODE;
+    const unsigned long known =
+        UTOFU_VCQ_FLAG_THREAD_SAFE | UTOFU_VCQ_FLAG_EXCLUSIVE | UTOFU_VCQ_FLAG_SESSION_MODE;
     const unsigned long kinds = UTOFU_VCQ_FLAG_EXCLUSIVE | UTOFU_VCQ_FLAG_SESSION_MODE;
 
     if (!vcq_hdl)
@@ -17,57 +34,63 @@ static int create(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags, utofu_
     if (flags & ~known)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "VCQ flags %#lx are not defined", flags & ~known);
     if ((flags & kinds) == kinds)
-        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "a VCQ is exclusive or in session mode, not both");
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS,
+                         "a VCQ is exclusive or in session mode, not both");
     if (cmp_id >= 0 && (flags & kinds))
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS,
                          "with a component id a VCQ is neither exclusive nor in session mode");
-    return ut_vcq_create(tni_id, cmp_id, flags, vcq_hdl);
+    ut_last_error_begin();
+    return UT_RESULT(ut_vcq_create(tni_id, cmp_id, flags, vcq_hdl), "no VCQ can be made on TNI %u",
+                     tni_id);
 }
 
-int putofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
+UT_PUBLIC(utofu_create_vcq);
+int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
 {
     return create(tni_id, -1, flags, vcq_hdl);
 }
-UT_PUBLIC(utofu_create_vcq);
 
-int putofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
-                                  unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
+UT_PUBLIC(utofu_create_vcq_with_cmp_id);
+int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
+                                 unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
 {
     if (cmp_id >= UT_NUM_CMP_IDS)
         return UT_REFUSE(UTOFU_ERR_INVALID_CMP_ID, "component id %u: they are 0 to 7", cmp_id);
     return create(tni_id, cmp_id, flags, vcq_hdl);
 }
-UT_PUBLIC(utofu_create_vcq_with_cmp_id);
 
-int putofu_free_vcq(utofu_vcq_hdl_t vcq_hdl)
-{
-    return ut_vcq_free(vcq_hdl);
-}
 UT_PUBLIC(utofu_free_vcq);
+int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl)
+{
+    return ut_vcq_free(vcq_hdl) == 0 ? UTOFU_SUCCESS : ut_refuse_handle(vcq_hdl);
+}
 
-int putofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id)
+UT_PUBLIC(utofu_query_vcq_id);
+int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id)
 {
     if (!vcq_id)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_id is NULL");
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
-        return UTOFU_ERR_INVALID_VCQ_HDL;
+        return ut_refuse_handle(vcq_hdl);
     *vcq_id = vcq->id;
     ut_vcq_leave(vcq);
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_vcq_id);
 
-int putofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_t cq_id,
-                            utofu_cmp_id_t cmp_id, utofu_vcq_id_t *vcq_id)
+UT_PUBLIC(utofu_construct_vcq_id);
+int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_t cq_id,
+                           utofu_cmp_id_t cmp_id, utofu_vcq_id_t *vcq_id)
 {
     struct ut_vcq_ident ident = {.tni = tni_id, .cq = cq_id, .cmp = cmp_id};
 
     if (!coords || !vcq_id)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "coords or vcq_id is NULL");
     if (!ut_coords_valid(coords))
-        return UT_REFUSE(UTOFU_ERR_INVALID_COORDS, "A, B, C coordinates %u, %u, %u: they end at 1, 2, "
-                                                   "1", coords[3], coords[4], coords[5]);
+        return UT_REFUSE(UTOFU_ERR_INVALID_COORDS,
+                         "A, B, C coordinates %u, %u, %u: they end at 1, 2, "
+                         "1",
+                         coords[3], coords[4], coords[5]);
     if (tni_id >= UT_NUM_TNIS)
         return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
     if (cq_id > UT_MAX_CQ_ID)
@@ -78,10 +101,10 @@ int putofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id
     *vcq_id = ut_vcq_id_canonical(&ident);
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_construct_vcq_id);
 
-int putofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t *tni_id,
-                          utofu_cq_id_t *cq_id, uint16_t *extra_val)
+UT_PUBLIC(utofu_query_vcq_info);
+int utofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t *tni_id,
+                         utofu_cq_id_t *cq_id, uint16_t *extra_val)
 {
     struct ut_vcq_ident ident;
 
@@ -96,4 +119,3 @@ int putofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_
     *extra_val = ident.cmp;
     return UTOFU_SUCCESS;
 }
-UT_PUBLIC(utofu_query_vcq_info);

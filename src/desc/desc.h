@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The 64-byte TOQ descriptor: one encoder per kind, and the seal that tells a descriptor that a
- * prepare function wrote for this VCQ from anything else. Pure functions; uses ident.
+ * The 64-byte TOQ descriptor: its layout, and the seal, by which a descriptor that a prepare
+ * function wrote for a VCQ is recognized. Pure functions; uses ident.
  */
 #ifndef UT_DESC_DESC_H
 #define UT_DESC_DESC_H
@@ -12,13 +12,7 @@
 
 #include "utofu.h"
 
-enum ut_desc_kind {
-    UT_DESC_NOP = 1,
-    UT_DESC_PUT,
-    UT_DESC_PIGGYBACK,
-    UT_DESC_GET,
-    UT_DESC_ARMW,
-};
+#include "desc/kinds.h"
 
 enum ut_desc_limits {
     UT_MAX_PUTGET = 16777215,
@@ -26,7 +20,6 @@ enum ut_desc_limits {
     UT_MAX_EDATA = 255,
     UT_MAX_MTU = 1920,
     UT_MAX_GAP = 255,
-    UT_MAX_SPS = 15,
     UT_CACHE_LINE = 256,
 };
 
@@ -36,8 +29,8 @@ enum { UT_ARMW_OP_CSWAP = 6 };
 struct ut_desc {
     uint8_t kind;
     uint8_t edata;
-    uint16_t flags;       /* the low 16 bits of UTOFU_ONESIDED_FLAG_* */
-    uint32_t word; /* length24 | sps4 | path4; length of an ARMW: 4 or 8 */
+    uint16_t flags; /* the low 16 bits of UTOFU_ONESIDED_FLAG_* */
+    uint32_t word;  /* length24 | sps4 | path4; length of an ARMW: 4 or 8 */
     uint64_t rmt_vcq_id;
     uint64_t rmt_stadd;
     union {
@@ -58,7 +51,7 @@ struct ut_desc {
 
 _Static_assert(sizeof(struct ut_desc) == 64, "max_toq_desc_size");
 
-/* SPS and path lie in the flags where they lie in the word. */
+/* SPS and path have the same bits in the flags and in `word`. */
 #define UT_DESC_WORD_FLAGS (UTOFU_ONESIDED_FLAG_SPS(0xful) | UTOFU_ONESIDED_FLAG_PATH(0xful))
 
 static inline uint32_t ut_desc_length(const struct ut_desc *d)
@@ -74,8 +67,8 @@ static inline uint32_t ut_desc_path(const struct ut_desc *d)
     return d->word >> 28;
 }
 
-/* In the flags of a descriptor in the TOQ, where no public one lies: its VCQ is watched. */
-enum { UT_DESC_WATCHED = 1 << 13 };
+/* An internal flag of a descriptor in the TOQ, not among the public ones: its VCQ is counted. */
+enum { UT_DESC_COUNTED = 1 << 13 };
 
 /* flags that a descriptor keeps */
 static inline uint16_t ut_desc_flags(unsigned long flags)
@@ -91,9 +84,9 @@ static inline unsigned int ut_flags_path(unsigned long flags)
     return flags >> 28 & 0xff;
 }
 
-static inline void ut_desc_head(struct ut_desc *d, enum ut_desc_kind kind, utofu_vcq_id_t rmt_vcq_id,
-                                utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                                unsigned long flags)
+static inline void ut_desc_head(struct ut_desc *d, enum ut_desc_kind kind,
+                                utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t rmt_stadd, size_t length,
+                                uint64_t edata, unsigned long flags)
 {
     d->kind = (uint8_t)kind;
     d->edata = (uint8_t)edata;
@@ -118,7 +111,7 @@ static inline void ut_desc_armw(struct ut_desc *d, uint32_t op, uint64_t operand
     d->op = op;
 }
 
-/* A descriptor that a prepare function gives away: unused bytes zero, sealed for one VCQ. */
+/* The seal of a descriptor for a VCQ; unused bytes of the descriptor are zero. */
 uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key);
 
 /* True for a descriptor that was sealed for this VCQ and whose every field is in range. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ARMW: executed by the target's CPU that a message asks, by the device, or by this CPU itself. */
+/* ARMW: executed by the target's CPU on request of a message, by the device, or by this CPU. */
 #include "armw/armw.h"
 
 #include <errno.h>
 
 #include "engine/posting.h"
 
-/* The target's CPU executes: stage 1 is on its way, stage 2 is answered. */
+/* Asks the target's CPU: the slot is in UT_STAGE_DATA until take_armw_reply(). */
 static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -26,7 +26,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
     uint32_t flags = ut_post_fence(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
-    /* the answer says that it arrived; by the time of its completion the slot may be another's */
+    /* no cookie: the answer completes the slot, which may be reused before the send completes */
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
                              ut_cookie(UT_COOKIE_NONE, 0));
     if (rc < 0)
@@ -34,15 +34,15 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     slot->msg_number = ut_link_count_tx(link);
     slot->tcq_ready = true;
     slot->state = UT_SLOT_POSTED;
-    slot->stage = 1;
+    slot->stage = UT_STAGE_DATA;
     link->armw_out++;
     return UT_POSTED;
 }
 
 /*
  * ARMW by the device: fetch-and-add and compare-and-swap of 8 bytes natively, everything else by
- * compare-and-swap of the aligned word until nobody was faster. Stage 1: an atomic is posted;
- * stage 2: the remote notice is. slot->rmt_value is the word that the last atomic found.
+ * compare-and-swap of the aligned word, repeated until it succeeds. slot->rmt_value is the word
+ * that the last atomic found, and in the end the old value.
  */
 
 static bool armw_is_native(const struct ut_desc *d)
@@ -96,8 +96,9 @@ static enum ut_outcome post_armw_notice(struct ut_link *link, struct ut_slot *sl
         return ut_post_refused(link, slot, rc);
     if (rc < 0)
         return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+    UT_ASSERT(slot->stage == UT_STAGE_EXECUTED);
     slot->msg_number = ut_link_count_tx(link);
-    slot->stage = 3;
+    slot->stage = UT_STAGE_NOTICE;
     slot->pending++;
     if (rc & PROV_COMPLETE) {
         slot->pending--;
@@ -106,29 +107,30 @@ static enum ut_outcome post_armw_notice(struct ut_link *link, struct ut_slot *sl
     return UT_POSTED;
 }
 
-/* An atomic came back with `found` in the word: done, or once more. */
+/* The word held `found`: the ARMW is executed, or its compare-and-swap is posted again. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     uint64_t found = link->vcq->armw_words[ut_slot_number(link->vcq, slot)];
     unsigned int shift = ut_desc_length(d) == 4 ? (unsigned int)(d->rmt_stadd & 4) * 8 : 0;
 
+    UT_ASSERT(slot->stage == UT_STAGE_DATA && slot->state == UT_SLOT_POSTED);
     if (!armw_is_native(d) && found != slot->rmt_value) {
         slot->rmt_value = found;
-        slot->stage = 1;
+        slot->stage = UT_STAGE_DATA;
         int rc = post_atomic(link, slot);
         if (rc >= 0) {
             slot->pending++;
             link->reads_out++;
             return;
         }
-        slot->stage = 4; /* to be posted again */
+        slot->stage = UT_STAGE_RETRY;
         ut_link_wait(link);
         return;
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
     slot->applied = true; /* should the connection break now, only the notice is repeated */
-    slot->stage = 2;
+    slot->stage = UT_STAGE_EXECUTED;
     if (!ut_slot_wants_remote_notice(slot)) {
         ut_engine_finish(link, slot);
         return;
@@ -138,8 +140,8 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 }
 
 /*
- * ARMW by this CPU, where it reaches the target's memory: coherent with the target's own and with
- * what the target executes for others. One that is on its way to the target goes first.
+ * ARMW by this CPU, where it has mapped the target's memory: coherent with the target's own atomics
+ * and with those that it executes for other peers. ARMWs already sent to the target go first.
  */
 
 static void *direct_word(struct ut_link *link, struct ut_slot *slot)
@@ -151,18 +153,18 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     if (!link->ops->direct || link->armw_out > 0 ||
         ut_link_resolve(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
         addr % size != 0)
-        return NULL; /* should something be wrong, the target says what */
+        return NULL; /* the target executes it, or answers what is wrong */
     return link->ops->direct(link->conn, addr, size, rkey);
 }
 
 static enum ut_outcome post_applied_notice(struct ut_link *link, struct ut_slot *slot)
 {
     link->armw_out++;
-    slot->stage = 2;
+    slot->stage = UT_STAGE_EXECUTED;
     enum ut_outcome o = post_armw_notice(link, slot);
     if (o == UT_NOT_NOW) {
         link->armw_out--;
-        slot->stage = 0;
+        slot->stage = UT_STAGE_NONE;
     } else if (slot->state == UT_SLOT_WAITING) {
         slot->state = UT_SLOT_POSTED;
     }
@@ -198,7 +200,7 @@ static enum ut_outcome post_armw_device(struct ut_link *link, struct ut_slot *sl
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
     slot->state = UT_SLOT_POSTED;
-    slot->stage = 1;
+    slot->stage = UT_STAGE_DATA;
     slot->pending++;
     slot->tcq_ready = true;
     link->armw_out++;
@@ -215,12 +217,12 @@ void ut_armw_resume(struct ut_link *link)
         n = slot->next; /* the slot may be finished below */
         if (slot->desc.kind != UT_DESC_ARMW || slot->state != UT_SLOT_POSTED || slot->pending)
             continue;
-        if (slot->stage == 2) {
+        if (slot->stage == UT_STAGE_EXECUTED) {
             post_armw_notice(link, slot);
-        } else if (slot->stage == 4) {
+        } else if (slot->stage == UT_STAGE_RETRY) {
             int rc = post_atomic(link, slot);
             if (rc >= 0) {
-                slot->stage = 1;
+                slot->stage = UT_STAGE_DATA;
                 slot->pending++;
                 link->reads_out++;
             } else if (rc == -EAGAIN || rc == UTOFU_ERR_NOT_COMPLETED) {
@@ -233,19 +235,19 @@ void ut_armw_resume(struct ut_link *link)
     }
 }
 
-enum ut_outcome ut_armw_post(struct ut_link *link, struct ut_slot *slot)
+enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->applied)
         return post_applied_notice(link, slot);
     return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_cpu(link, slot);
 }
 
-bool ut_armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+bool ut_armw_fast(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 
     if (d->kind != UT_DESC_ARMW || !ut_link_is_clear(link) || link->first != UT_NO_SLOT ||
-        vcq->armw_words || ut_slot_wants_remote_notice(slot) || (d->flags & UT_DESC_WATCHED))
+        vcq->armw_words || ut_slot_wants_remote_notice(slot) || (d->flags & UT_DESC_COUNTED))
         return false;
     void *word = direct_word(link, slot);
     if (!word)

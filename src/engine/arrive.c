@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes from peers: messages and notices; and connections that break. */
-#include <stdlib.h>
-
+/* Messages and immediates of peers; and connections that break. */
 #include "armw/armw.h"
 #include "engine/inner.h"
 #include "util/log.h"
-#include "watch/watch.h"
+#include "stats/stats.h"
 
 static int rmt_mrq_error(enum ut_stag_result r)
 {
@@ -25,7 +23,7 @@ static void on_notify(void *ctx, uint32_t imm)
 
     link->rx_number++;
     if (imm & UT_IMM_NOTICE) {
-        if (!link->rx_announced || slot >= UT_NUM_ANNOUNCED) {
+        if (slot >= UT_NUM_ANNOUNCED) {
             ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
                      (unsigned long long)link->peer);
             return;
@@ -48,9 +46,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
                                 m->rmt_stadd);
         return;
     }
-    if (!link->rx_announced)
-        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
-    if (link->rx_announced && m->head.slot < UT_NUM_ANNOUNCED)
+    if (m->head.slot < UT_NUM_ANNOUNCED)
         link->rx_announced[m->head.slot] = m->rmt_stadd;
     if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
@@ -58,7 +54,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         ut_engine_schedule(link->vcq, m->head.sps);
 }
 
-/* An ARMW for this process: executed here and now, and answered. */
+/* An ARMW that this CPU has to execute and answer. */
 static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -76,9 +72,7 @@ static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
         if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
             ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
     }
-    if (ut_link_send(link, &reply, sizeof(reply), false) != 0)
-        ut_error("engine", "no memory to answer an ARMW of VCQ %016llx",
-                 (unsigned long long)link->peer);
+    ut_link_send(link, &reply, sizeof(reply), false);
 }
 
 static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_reply *m)
@@ -88,12 +82,13 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
     if (m->head.slot > vcq->toq_mask)
         return;
     struct ut_slot *slot = &vcq->toq[m->head.slot];
-    if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW || slot->stage != 1 ||
-        slot->link->peer != answering->peer)
+    if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW ||
+        slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer)
         return;
     slot->rmt_value = m->old_value;
-    slot->mrq_rc = (int16_t)m->rc;
-    slot->stage = 2;
+    if (m->rc != 0)
+        ut_slot_fails(slot->link, slot, m->rc);
+    slot->stage = UT_STAGE_EXECUTED;
     struct ut_link *link = slot->link;
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
@@ -120,26 +115,22 @@ static void on_message(void *ctx, const void *data, size_t size)
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
         take_armw_reply(link, data);
-    } else if (size >= sizeof(struct ut_msg_packet) && head->type == UT_MSG_PACKET) {
-        ut_gate_on_packet(link, data, size);
-    } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE) {
-        ut_gate_on_message(link, data, size);
+    } else if (size >= sizeof(struct ut_msg_packet) && head->type == UT_MSG_PACKET &&
+               link->vcq->handlers) {
+        link->vcq->handlers->packet(link, data, size);
+    } else if (size >= sizeof(struct ut_msg_gate) && head->type == UT_MSG_GATE &&
+               link->vcq->handlers) {
+        link->vcq->handlers->message(link, data, size);
     } else {
-        ut_error("engine", "VCQ %016llx sent %zu bytes that are no message",
+        ut_error("engine", "VCQ %016llx sent %zu bytes that are not a valid message; dropped",
                  (unsigned long long)link->peer, size);
     }
 }
 
-static void on_request_shm(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
-                           size_t size)
+static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
+                       const void *hello, size_t size)
 {
-    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_SHM);
-}
-
-static void on_request_verbs(void *owner, struct prov_conn *conn, uint64_t peer_id,
-                             const void *hello, size_t size)
-{
-    ut_link_on_request(owner, conn, peer_id, hello, size, UT_PROV_VERBS);
+    ut_link_on_request(owner, prov, conn, peer_id, hello, size);
 }
 
 static void on_up(void *ctx, const void *hello, size_t size)
@@ -152,18 +143,21 @@ static void on_down(void *ctx, enum prov_reason reason)
     ut_link_on_down(ctx, reason);
 }
 
-const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS] = {
-    [UT_PROV_SHM] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_shm, on_up,
-                     on_down},
-    [UT_PROV_VERBS] = {ut_engine_done, ut_engine_streak, on_message, on_notify, on_request_verbs,
-                       on_up, on_down},
+const struct prov_callbacks ut_engine_callbacks = {
+    .done = ut_engine_done,
+    .unsignalled_done = ut_engine_unsignalled_done,
+    .message = on_message,
+    .notify = on_notify,
+    .request = on_request,
+    .up = on_up,
+    .down = on_down,
 };
 
 /*
  * Broken connections
  */
 
-void ut_engine_rewind(struct ut_link *link)
+static void rewind_link(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t resume = UT_NO_SLOT;
@@ -173,25 +167,78 @@ void ut_engine_rewind(struct ut_link *link)
         if (slot->state == UT_SLOT_DONE)
             continue;
         slot->pending = 0;
-        slot->fresh = slot->streak = false;
+        slot->fresh = slot->unsignalled = false;
         if (slot->mrq_rc || slot->tcq_rc) {
             slot->state = UT_SLOT_DONE;
             continue;
         }
-        if (vcq->watch && slot->state == UT_SLOT_POSTED)
-            ut_watch_retry(link);
-        /* stage > 0 tells ut_engine_delivered() that the peer may have it */
+        if (vcq->stats && slot->state == UT_SLOT_POSTED)
+            ut_stats_retry(link);
         slot->state = UT_SLOT_WAITING;
         if (resume == UT_NO_SLOT)
             resume = n;
     }
     link->to_post = resume;
     link->armw_out = link->reads_out = 0;
-    link->nudged = false;
+    link->empty_write_posted = false;
     ut_engine_retire(link);
 }
 
-void ut_engine_delivered(struct ut_link *link, uint64_t count)
+/*
+ * A communication that was under way when its connection broke, on the new one. `behind`: the last
+ * message that the peer has received is of this communication or of a later one, so everything that
+ * this one posted has arrived; `messaged`: its own message or immediate was posted.
+ */
+
+static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+{
+    (void)link, (void)messaged;
+    if (behind)
+        slot->state = UT_SLOT_DONE;
+    else
+        slot->stage = UT_STAGE_NONE;
+}
+
+/* Only the message posted behind the read shows that the read is complete. */
+static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+{
+    resume_put(link, slot, behind && messaged, messaged);
+}
+
+static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+{
+    if (!behind || !messaged) {
+        slot->stage = UT_STAGE_NONE;
+    } else if (link->vcq->armw_words || slot->applied) {
+        slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
+    } else {
+        slot->state = UT_SLOT_POSTED; /* the target has it, and answers */
+        slot->stage = UT_STAGE_DATA;
+        link->armw_out++;
+    }
+}
+
+static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+{
+    resume_put(link, slot, behind, messaged);
+}
+
+static void resume(struct ut_link *link, struct ut_slot *slot, bool behind)
+{
+    bool messaged = slot->msg_number != 0;
+
+    UT_ASSERT(slot->pending == 0 && slot->link == link);
+    switch (slot->desc.kind) {
+#define RESUME(NAME, name, FAMILY, family, traits, called)                                         \
+    case UT_DESC_##NAME:                                                                           \
+        resume_##family(link, slot, behind, messaged);                                             \
+        break;
+        UT_KINDS(RESUME)
+#undef RESUME
+    }
+}
+
+static void delivered(struct ut_link *link, uint64_t count)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t last_delivered = UT_NO_SLOT;
@@ -200,30 +247,14 @@ void ut_engine_delivered(struct ut_link *link, uint64_t count)
         if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
             last_delivered = n;
     }
-    bool before = last_delivered != UT_NO_SLOT;
+    bool behind = last_delivered != UT_NO_SLOT;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
-        bool has_message = slot->msg_number != 0;
-        if (slot->state != UT_SLOT_WAITING) {
-            /* complete already */
-        } else if (before && slot->desc.kind == UT_DESC_ARMW && has_message && !vcq->armw_words &&
-                   !slot->applied) {
-            slot->state = UT_SLOT_POSTED; /* the answer comes */
-            slot->stage = 1;
-            link->armw_out++;
-        } else if (before && has_message && slot->desc.kind == UT_DESC_ARMW) {
-            slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
-        } else if (before &&
-                   (slot->desc.kind == UT_DESC_PUT || has_message ||
-                    slot->desc.kind == UT_DESC_PIGGYBACK) &&
-                   slot->desc.kind != UT_DESC_ARMW) {
-            slot->state = UT_SLOT_DONE; /* a later message has arrived, so this has */
-        } else {
-            slot->stage = 0;
-        }
+        if (slot->state == UT_SLOT_WAITING)
+            resume(link, slot, behind);
         slot->msg_number = 0;
         if (n == last_delivered)
-            before = false;
+            behind = false;
     }
     ut_engine_retire(link);
     link->to_post = link->first;
@@ -237,7 +268,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
         struct ut_slot *slot = &vcq->toq[n];
         if (slot->state == UT_SLOT_DONE)
             continue;
-        slot->mrq_rc = (int16_t)rc;
+        ut_slot_fails(link, slot, rc);
         slot->pending = 0;
         slot->state = UT_SLOT_DONE;
     }
@@ -245,3 +276,37 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
     link->armw_out = link->reads_out = 0;
     ut_engine_retire(link);
 }
+
+/*
+ * struct ut_link_ops
+ */
+
+static void connected(struct ut_link *link)
+{
+    if (link->vcq->stats)
+        ut_stats_connected(link);
+}
+
+static void pump(struct ut_link *link)
+{
+    ut_engine_pump(link);
+    if (link->vcq->stats)
+        ut_stats_check_blocked(link);
+}
+
+static void give_up(struct ut_link *link, int rc)
+{
+    const struct ut_vcq_handlers *handlers = link->vcq->handlers;
+
+    ut_engine_fail_all(link, rc);
+    if (handlers)
+        handlers->link_failed(link, link->state == UT_LINK_DEAD);
+}
+
+const struct ut_link_ops ut_engine_link_ops = {
+    .connected = connected,
+    .pump = pump,
+    .give_up = give_up,
+    .rewind = rewind_link,
+    .delivered = delivered,
+};

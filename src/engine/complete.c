@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of communications: what the provider reports of them, and the notices of both sides. */
+/* The end of communications: completions of the provider, local notices, and delayed remote ones.
+ */
 #include <stdlib.h>
 
 #include "engine/inner.h"
-#include "watch/watch.h"
+#include "stats/stats.h"
 
 /*
- * Completion: DONE, and RETIRED when everything before it on the link is
+ * A slot is DONE when it is complete, and RETIRED when all before it on its link are, too
  */
 
-static void __attribute__((noinline, cold)) tell_watched(struct ut_link *link, struct ut_slot *slot)
+static void __attribute__((noinline, cold))
+retire_counted(struct ut_link *link, struct ut_slot *slot)
 {
-    ut_watch_done(link, slot);
-    if (slot->mrq_rc ||
-        (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)))
+    ut_stats_done(link, slot);
+    if (slot->mrq_rc)
+        ut_mrq_push_failed(link, slot);
+    else if (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE))
         ut_engine_local_notice(link->vcq, link, slot);
 }
 
 /*
- * The peer may answer a put before its adapter acknowledges it. Programs rely on the order in which
- * the two happened: the local notice of the put comes out of the MRQ before the answer's. So a
- * remote notice waits for those local ones of its link that were outstanding when it came.
+ * A peer may answer a put before its adapter acknowledges it. Programs rely on the MRQ having the
+ * local notice of the put before the remote notice of the answer. So a remote notice waits for the
+ * local notices of its link that were outstanding when it came.
  */
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
@@ -31,7 +34,7 @@ void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
         ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
         return;
     }
-    *early = (struct ut_link_early){.after = link->told_begun,
+    *early = (struct ut_link_early){.after = link->lcl_notices_begun,
                                     .type = type,
                                     .edata = edata,
                                     .lcl_stadd = lcl_stadd,
@@ -44,7 +47,7 @@ static void __attribute__((noinline)) push_early(struct ut_link *link)
 {
     while (link->early_first) {
         struct ut_link_early *early = link->early_first;
-        if ((int32_t)(link->told_ended - early->after) < 0)
+        if ((int32_t)(link->lcl_notices_ended - early->after) < 0)
             return;
         link->early_first = early->next;
         if (!link->early_first)
@@ -55,10 +58,11 @@ static void __attribute__((noinline)) push_early(struct ut_link *link)
     }
 }
 
-/* A communication with a local notice has ended. */
-static inline void told(struct ut_link *link)
+/* A communication with a local notice has ended: early notices may be due. */
+static inline void count_local_notice(struct ut_link *link)
 {
-    link->told_ended++;
+    UT_ASSERT(link->lcl_notices_ended != link->lcl_notices_begun);
+    link->lcl_notices_ended++;
     if (__builtin_expect(link->early_first != NULL, 0))
         push_early(link);
 }
@@ -69,24 +73,28 @@ static inline __attribute__((always_inline)) void retire(struct ut_link *link)
 
     while (link->first != UT_NO_SLOT) {
         struct ut_slot *slot = &vcq->toq[link->first];
+        UT_ASSERT(slot->link == link && slot->state >= UT_SLOT_WAITING &&
+                  slot->state <= UT_SLOT_DONE);
         if (slot->state != UT_SLOT_DONE)
             return;
         ut_link_remove_first(link);
         if (slot->mrq_rc ||
-            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_WATCHED))) {
-            if (__builtin_expect(slot->desc.flags & UT_DESC_WATCHED, 0))
-                tell_watched(link, slot);
-            else if (slot->mrq_rc || !slot->tcq_rc)
+            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_COUNTED))) {
+            if (__builtin_expect(slot->desc.flags & UT_DESC_COUNTED, 0))
+                retire_counted(link, slot);
+            else if (__builtin_expect(slot->mrq_rc != 0, 0))
+                ut_mrq_push_failed(link, slot);
+            else if (!slot->tcq_rc)
                 ut_engine_local_notice(vcq, link, slot);
         }
         if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-            told(link);
+            count_local_notice(link);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
     }
 }
 
-void ut_engine_tell(struct ut_link *link, struct ut_slot *slot)
+void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot)
 {
     ut_engine_local_notice(link->vcq, link, slot);
 }
@@ -96,96 +104,166 @@ void ut_engine_retire(struct ut_link *link)
     retire(link);
 }
 
-/* Something failed at once, and its notices wait for earlier communications of the link, whose
- * completion nobody may have asked for: a poll that finds nothing will. An ARMW is answered. */
-static void __attribute__((noinline, cold)) hold_up(struct ut_link *link)
+void ut_engine_want_completions(struct ut_vcq *vcq)
 {
-    struct ut_vcq *vcq = link->vcq;
+    vcq->completions_wanted = true;
+    vcq->spin_limit = 0;
+}
 
-    if (vcq->toq[link->first].desc.kind == UT_DESC_ARMW)
-        return;
-    vcq->held_up = true;
-    vcq->patience = 0;
+/* A slot is done, and its notices wait for earlier communications of the link, which may be
+ * unsignalled. An ARMW completes by itself. */
+static void __attribute__((noinline, cold)) want_completions_before(struct ut_link *link)
+{
+    if (link->vcq->toq[link->first].desc.kind != UT_DESC_ARMW)
+        ut_engine_want_completions(link->vcq);
 }
 
 static inline __attribute__((always_inline)) void finish(struct ut_link *link, struct ut_slot *slot)
 {
+    UT_ASSERT(ut_is_locked(&link->vcq->lock));
+    UT_ASSERT(slot->link == link);
+    UT_ASSERT(slot->state == UT_SLOT_WAITING || slot->state == UT_SLOT_POSTED);
     slot->state = UT_SLOT_DONE;
     retire(link);
     if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
-        hold_up(link);
+        want_completions_before(link);
 }
 
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
 {
-    if (slot->desc.kind == UT_DESC_ARMW && slot->stage > 0)
+    if (slot->desc.kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE) {
+        UT_ASSERT(link->armw_out > 0);
         link->armw_out--;
+    }
     finish(link, slot);
 }
 
 /*
- * What the provider reports
+ * Completions of the provider
  */
 
 static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
-    bool get = slot->desc.kind == UT_DESC_GET;
-
     switch (status) {
     case PROV_RMT_ACCESS:
         if (slot->retries++ == 0) {
             ut_link_forget(link, slot->desc.rmt_stadd);
             return false; /* posted again when the connection is back */
         }
-        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
     case PROV_RMT_FAULT:
-        slot->mrq_rc = UTOFU_ERR_MRQ_RMT_MEMORY;
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
     case PROV_LCL_ACCESS:
-        if (get || slot->tcq_ready)
-            slot->mrq_rc = UTOFU_ERR_MRQ_LCL_MEMORY;
-        else
-            slot->tcq_rc = UTOFU_ERR_TCQ_MEMORY;
+        ut_slot_fails(link, slot,
+                      ut_slot_is_to_local(slot) || slot->tcq_ready ? UTOFU_ERR_MRQ_LCL_MEMORY
+                                                                   : UTOFU_ERR_TCQ_MEMORY);
         return true;
     case PROV_FAILED:
-        slot->mrq_rc = UTOFU_ERR_MRQ_OTHER;
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
         return true;
     default:
         return false; /* PEER, FLUSHED: down() decides */
     }
 }
 
-/* The connection may be going down, which ends or repeats what is left of the slot; it may also be
- * up, and nothing more comes. */
+/* If the connection goes down, ut_link_on_down() ends or repeats the slot; if it stays up, nothing
+ * more is reported for it. */
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
-    slot->streak = false;
+    slot->unsignalled = false;
     if (done_with_error(link, slot, status)) {
         if (slot->pending == 0)
             ut_engine_finish(link, slot);
     } else if (status == PROV_RMT_ACCESS) {
-        if (link->vcq->watch)
-            ut_watch_retry(link);
+        if (link->vcq->stats)
+            ut_stats_retry(link);
         slot->state = UT_SLOT_WAITING;
-        slot->stage = 0;
+        slot->stage = UT_STAGE_NONE;
         slot->fresh = false;
         link->to_post = link->first;
         ut_link_wait(link);
     }
 }
 
-/* Is what the provider reported of it the read, or the atomic of the device? */
-static inline bool was_read(const struct ut_link *link, const struct ut_slot *slot)
+/*
+ * A request of the slot has completed, and is not pending any more. is_read_*: was it a read, or an
+ * atomic of the device? reported_*: what follows if it succeeded.
+ */
+
+static inline bool is_read_put(const struct ut_link *link, const struct ut_slot *slot)
+{
+    (void)link, (void)slot;
+    return false;
+}
+
+static inline void reported_put(struct ut_link *link, struct ut_slot *slot)
+{
+    if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
+        finish(link, slot);
+}
+
+/* A read completes before the message that is posted behind it. */
+static inline bool is_read_get(const struct ut_link *link, const struct ut_slot *slot)
+{
+    (void)link;
+    return slot->stage == UT_STAGE_DATA || (slot->stage == UT_STAGE_NOTICE && slot->pending == 1) ||
+           !ut_slot_wants_remote_notice(slot);
+}
+
+static inline void reported_get(struct ut_link *link, struct ut_slot *slot)
+{
+    reported_put(link, slot);
+}
+
+static inline bool is_read_armw(const struct ut_link *link, const struct ut_slot *slot)
+{
+    return link->vcq->armw_words && slot->stage == UT_STAGE_DATA;
+}
+
+static inline void reported_armw(struct ut_link *link, struct ut_slot *slot)
+{
+    if (is_read_armw(link, slot))
+        ut_engine_atomic_done(link, slot);
+    else if (slot->stage >= UT_STAGE_EXECUTED && slot->pending == 0)
+        ut_engine_finish(link, slot);
+}
+
+/* A NOP ends when it starts. */
+static inline bool is_read_nop(const struct ut_link *link, const struct ut_slot *slot)
+{
+    (void)link, (void)slot;
+    return false;
+}
+
+static inline void reported_nop(struct ut_link *link, struct ut_slot *slot)
+{
+    (void)link, (void)slot;
+}
+
+static inline bool is_read(const struct ut_link *link, const struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
-    case UT_DESC_ARMW:
-        return link->vcq->armw_words && slot->stage == 1;
-    case UT_DESC_GET:
-        return slot->stage == 1 || (slot->stage == 2 && slot->pending == 1) ||
-               !ut_slot_wants_remote_notice(slot);
+#define IS_READ(NAME, name, FAMILY, family, traits, called)                                        \
+    case UT_DESC_##NAME:                                                                           \
+        return is_read_##family(link, slot);
+        UT_KINDS(IS_READ)
+#undef IS_READ
     default:
         return false;
+    }
+}
+
+static inline void reported(struct ut_link *link, struct ut_slot *slot)
+{
+    switch (slot->desc.kind) {
+#define REPORTED(NAME, name, FAMILY, family, traits, called)                                       \
+    case UT_DESC_##NAME:                                                                           \
+        reported_##family(link, slot);                                                             \
+        break;
+        UT_KINDS(REPORTED)
+#undef REPORTED
     }
 }
 
@@ -194,78 +272,78 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
     struct ut_slot *slot = &link->vcq->toq[number];
     bool armw = slot->desc.kind == UT_DESC_ARMW;
 
+    UT_ASSERT(number <= link->vcq->toq_mask && slot->link == link);
+    UT_ASSERT(slot->pending > 0);
     slot->pending--;
-    bool read = was_read(link, slot);
-    if (read)
+    if (is_read(link, slot)) {
+        UT_ASSERT(link->reads_out > 0);
         link->reads_out--;
+    }
     if (status != PROV_OK) {
         if (slot->state == UT_SLOT_POSTED || slot->state == UT_SLOT_WAITING)
             slot_failed(link, slot, status);
         return;
     }
-    if (armw && read)
-        ut_engine_atomic_done(link, slot);
-    else if (armw && slot->stage >= 2 && slot->pending == 0)
-        ut_engine_finish(link, slot);
-    else if (!armw && slot->pending == 0 && slot->state == UT_SLOT_POSTED)
-        finish(link, slot);
-    /* others may have waited for it: STRONG_ORDER, must_wait() */
+    reported(link, slot);
+    /* others may wait for it: see ut_post_must_wait() */
     if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_pump(link);
 }
 
-/* The puts of a streak up to this one, which something else of the link stands before or between.
- */
-static void __attribute__((noinline, cold)) streak_among_others(struct ut_link *link, uint32_t last)
+/* Completes the puts of an unsignalled batch up to `last`, where other communications of the link
+ * are before or between them. */
+static void __attribute__((noinline, cold))
+unsignalled_batch_among_others(struct ut_link *link, uint32_t last)
 {
     struct ut_vcq *vcq = link->vcq;
 
     for (uint32_t n = link->first, next; n != UT_NO_SLOT; n = n == last ? UT_NO_SLOT : next) {
         struct ut_slot *slot = &vcq->toq[n];
         next = slot->next; /* the slot may be finished below */
-        if (slot->streak)
+        if (slot->unsignalled)
             slot_done(link, n, PROV_OK);
     }
 }
 
-/* Puts that nobody hears of but the TCQ; usually they are the oldest of their link. */
-__attribute__((hot)) void ut_engine_streak(void *ctx, uint64_t cookie)
+/* An unsignalled batch is complete up to this cookie; usually it is the oldest of its link. */
+__attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
 {
     struct ut_link *link = ctx;
     struct ut_slot *toq = link->vcq->toq;
     uint32_t last = (uint32_t)(cookie >> 3), n = link->first;
-    bool told = false;
+    bool found = false;
 
-    while (!told && n != UT_NO_SLOT && toq[n].streak) {
+    while (!found && n != UT_NO_SLOT && toq[n].unsignalled) {
+        UT_ASSERT(toq[n].state == UT_SLOT_POSTED && toq[n].link == link);
         toq[n].tcq_ready = true;
         toq[n].state = UT_SLOT_RETIRED;
-        told = n == last;
+        found = n == last;
         n = toq[n].next;
     }
     link->first = n;
     if (n == UT_NO_SLOT)
         link->append = &link->first;
-    if (__builtin_expect(!told, 0))
-        streak_among_others(link, last);
+    if (__builtin_expect(!found, 0))
+        unsignalled_batch_among_others(link, last);
     else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
         ut_engine_retire(link);
     if (__builtin_expect(link->to_post != UT_NO_SLOT && link->armw_out == 0, 0))
         ut_engine_pump(link);
 }
 
-/* The usual put or get: one request, which nobody watches, and there is room for its notice. */
+/* The common put or get: one request, no counters, and room for its notice. */
 static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    const struct ut_slot posted = {.stage = 1, .pending = 1},
-                         either = {.tcq_ready = true, .streak = true};
+    const struct ut_slot posted = {.stage = UT_STAGE_DATA, .pending = 1},
+                         either = {.tcq_ready = true, .unsignalled = true};
 
-    return (((slot->as_new[2] & ~either.as_new[2]) ^ posted.as_new[2]) |
+    return (((slot->progress & ~either.progress) ^ posted.progress) |
             (slot->state ^ (uint64_t)UT_SLOT_POSTED)) == 0 &&
-           ut_mrq_is_at_ease(vcq);
+           ut_mrq_below_alarm(vcq);
 }
 
-/* Others waited for its end. */
-static void __attribute__((noinline)) end_others(struct ut_link *link)
+/* Early notices, done slots or slots to post waited for it. */
+static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)
         push_early(link);
@@ -274,29 +352,31 @@ static void __attribute__((noinline)) end_others(struct ut_link *link)
         ut_engine_pump(link);
 }
 
-/* What slot_done(), finish() and retire() do with it. */
+/* The same as slot_done(), finish() and retire(). */
 static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t next = slot->next;
 
+    UT_ASSERT(slot->link == link && slot == &vcq->toq[link->first]);
+    UT_ASSERT(slot->desc.kind != UT_DESC_GET || link->reads_out > 0);
     link->first = next;
     if (next == UT_NO_SLOT)
         link->append = &link->first;
     link->reads_out -= slot->desc.kind == UT_DESC_GET;
     if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
-        ut_mrq_write(vcq, 0, ut_engine_told(link, slot));
-        link->told_ended++;
+        ut_mrq_write(vcq, 0, ut_engine_make_notice(link, slot));
+        link->lcl_notices_ended++;
     }
     slot->tcq_ready = true;
     slot->state = UT_SLOT_RETIRED;
     bool waited = ((uintptr_t)link->early_first | (link->to_post ^ (uint32_t)UT_NO_SLOT)) != 0;
     if (__builtin_expect(waited, 0) || (next != UT_NO_SLOT && vcq->toq[next].state == UT_SLOT_DONE))
-        end_others(link);
+        end_waiting_others(link);
 }
 
 static void __attribute__((noinline))
-unusual_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
+other_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
 {
     switch ((enum ut_cookie)(cookie & 7)) {
     case UT_COOKIE_SLOT:
@@ -309,7 +389,7 @@ unusual_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
         ut_link_msg_done(link, cookie, status);
         break;
     case UT_COOKIE_NONE:
-        link->nudged = false;
+        link->empty_write_posted = false;
         break;
     }
 }
@@ -325,5 +405,5 @@ __attribute__((hot)) void ut_engine_done(void *ctx, uint64_t cookie, enum prov_s
             return;
         }
     }
-    unusual_done(link, cookie, status);
+    other_done(link, cookie, status);
 }

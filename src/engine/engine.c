@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting descriptors, room for them, and progress. See engine.h for the order of reading. */
-#include "engine/short.h"
+/* Starting descriptors, room in the TOQ, and progress. engine.h has the path of a put. */
+#include "engine/fast.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
 #include "engine/posting.h"
-#include "progress/progress.h"
 #include "util/clock.h"
 #include "util/idle.h"
 #include "util/log.h"
-#include "watch/watch.h"
+#include "vcq/wake.h"
+#include "stats/stats.h"
 
 enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
 
@@ -19,46 +19,31 @@ enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
  * Starting
  */
 
-static bool transfer_at_once(struct ut_vcq *vcq, const struct ut_slot *slot)
-{
-    const struct ut_desc *d = &slot->desc;
-    struct ut_transfer t = {.rmt_vcq_id = d->rmt_vcq_id,
-                            .lcl_stadd = d->lcl_stadd,
-                            .rmt_stadd = d->rmt_stadd,
-                            .length = ut_desc_length(d),
-                            .word_flags = d->word & (uint32_t)UT_DESC_WORD_FLAGS,
-                            .flags = d->flags,
-                            .edata = d->edata,
-                            .cbdata = slot->cbdata};
-
-    struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
-    if (d->kind == UT_DESC_PUT)
-        return ut_transfer_at_once(vcq, link, UT_DESC_PUT, &t);
-    return !ut_slot_wants_remote_notice(slot) && ut_transfer_at_once(vcq, link, UT_DESC_GET, &t);
-}
-
 static void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
-    if (slot->desc.kind == UT_DESC_NOP) {
+    UT_ASSERT(slot->state == UT_SLOT_SUBMITTED);
+    if (ut_kind_traits(slot->desc.kind) & UT_KIND_NO_PEER) {
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
         return;
     }
     struct ut_link *link = ut_link_to(vcq, slot->desc.rmt_vcq_id);
     if (__builtin_expect(!link, 0)) {
-        slot->tcq_rc = UTOFU_ERR_TCQ_OTHER;
+        ut_slot_fails(NULL, slot, UTOFU_ERR_TCQ_OTHER);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
-        ut_error("engine", "no memory for another peer");
+        ut_error("engine", "no memory for the connection to VCQ %016llx",
+                 (unsigned long long)slot->desc.rmt_vcq_id);
         return;
     }
-    if (ut_armw_at_once(vcq, link, slot))
+    if (ut_armw_fast(vcq, link, slot))
         return;
     uint32_t number = ut_slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
+    UT_ASSERT(link->vcq == vcq);
     ut_link_append(link, slot, number, slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
-        return; /* others wait before it; they are pumped when they can move */
+        return; /* others wait before it, and ut_engine_pump() posts it after them */
     link->to_post = number;
     if (__builtin_expect(link->state == UT_LINK_UP, 1))
         ut_engine_pump(link);
@@ -75,14 +60,14 @@ static void flush(struct ut_vcq *vcq)
         vcq->eps[i].ops->ep_flush(vcq->eps[i].ep);
 }
 
-static void start_watched(struct ut_vcq *vcq, struct ut_slot *slot)
+static void start_counted(struct ut_vcq *vcq, struct ut_slot *slot)
 {
-    ut_watch_start(vcq, slot);
+    ut_stats_start(vcq, slot);
     start(vcq, slot);
-    ut_watch_started(vcq, slot);
+    ut_stats_started(vcq, slot);
 }
 
-/* Starts descriptors up to the schedule pointer; in free mode that is the tail. */
+/* Starts descriptors up to the schedule pointer; in free mode up to the tail. */
 static void start_due(struct ut_vcq *vcq)
 {
     bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
@@ -96,10 +81,11 @@ static void start_due(struct ut_vcq *vcq)
             if (vcq->started == vcq->scheduled)
                 break;
             vcq->started++;
+            UT_ASSERT(vcq->started <= vcq->scheduled);
         }
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
-        if (__builtin_expect(vcq->watch != NULL, 0))
-            start_watched(vcq, slot);
+        if (__builtin_expect(vcq->stats != NULL, 0))
+            start_counted(vcq, slot);
         else
             start(vcq, slot);
     }
@@ -109,12 +95,16 @@ static void start_due(struct ut_vcq *vcq)
 
 static inline void enter_toq(struct ut_slot *slot)
 {
-    memset(slot->as_new, 0, sizeof(slot->as_new));
-    slot->apart = slot->desc.kind == UT_DESC_ARMW;
+    UT_ASSERT(slot->state == UT_SLOT_FREE);
+    UT_ASSERT(slot->desc.kind != UT_DESC_NONE);
+    slot->rmt_value = slot->msg_number = 0;
+    slot->progress = slot->history = 0;
+    slot->slow_end = ut_kind_traits(slot->desc.kind) & UT_KIND_SLOW_END;
     slot->state = UT_SLOT_SUBMITTED;
 }
 
-void ut_engine_start_tail(struct ut_vcq *vcq)
+/* Submits the slot behind the tail of the TOQ and starts it. */
+static void start_tail(struct ut_vcq *vcq)
 {
     struct ut_slot *slot = ut_engine_slot(vcq, 0);
 
@@ -127,24 +117,47 @@ void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot 
 {
     if (slot->msg_number)
         link->tx_number--;
+    slot->state = UT_SLOT_FREE; /* as it was */
     if (rc == -EAGAIN)
-        ut_engine_progress(vcq); /* there may be room then */
-    ut_engine_start_tail(vcq);
+        ut_engine_progress(vcq); /* that may free an entry of the send queue */
+    start_tail(vcq);
+}
+
+bool ut_engine_submit_fast(struct ut_vcq *vcq)
+{
+    const struct ut_slot *slot = ut_engine_slot(vcq, 0);
+    const struct ut_desc *d = &slot->desc;
+    struct ut_request r = {.rmt_vcq_id = d->rmt_vcq_id,
+                           .lcl_stadd = d->lcl_stadd,
+                           .rmt_stadd = d->rmt_stadd,
+                           .length = ut_desc_length(d),
+                           .edata = d->edata,
+                           .flags = d->flags | (d->word & UT_DESC_WORD_FLAGS)};
+
+    if (!ut_engine_starts_at_once(vcq))
+        return false;
+    if (d->kind == UT_DESC_PUT) {
+        r.kind = UT_DESC_PUT;
+        return ut_transfer_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, slot->cbdata);
+    }
+    if (d->kind == UT_DESC_GET && !ut_slot_wants_remote_notice(slot)) {
+        r.kind = UT_DESC_GET;
+        return ut_transfer_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, slot->cbdata);
+    }
+    return false;
 }
 
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (n == 1 && !delay && ut_engine_starts_at_once(vcq)) {
-        struct ut_slot *slot = ut_engine_slot(vcq, 0);
-        bool transfer = slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_GET;
-        if (!transfer || !transfer_at_once(vcq, slot))
-            ut_engine_start_tail(vcq);
+        start_tail(vcq);
         return;
     }
+    UT_ASSERT(ut_is_locked(&vcq->lock) && ut_engine_room(vcq) >= n);
     for (uint32_t i = 0; i < n; i++)
         enter_toq(ut_engine_slot(vcq, i));
-    if (vcq->watch)
-        ut_watch_submit(vcq, n);
+    if (vcq->stats)
+        ut_stats_submit(vcq, n);
     vcq->toq_tail += n;
     if (!delay)
         start_due(vcq);
@@ -156,8 +169,8 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
         return;
     vcq->scheduled += sps;
     start_due(vcq);
-    if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_told) {
-        vcq->shortfall_told = true;
+    if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_reported) {
+        vcq->shortfall_reported = true;
         ut_error("session",
                  "VCQ %016llx: puts have arrived for %llu descriptors more than were "
                  "posted; the limit is %d (manual 2.2.8.1). Post descriptors before "
@@ -173,6 +186,7 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
 
 static void reclaim(struct ut_vcq *vcq)
 {
+    UT_ASSERT(ut_toq_is_sound(vcq));
     while (vcq->tcq_head != vcq->toq_exec) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
         if (!slot->tcq_ready || !ut_slot_is_silent(slot))
@@ -188,23 +202,23 @@ static void reclaim(struct ut_vcq *vcq)
     }
 }
 
-/* Descriptors without notices, and messages, complete with a later one of their link; where there
- * is none, an empty write that reports makes them. */
-static void nudge(struct ut_link *link)
+/* Unsignalled requests complete with a later signalled one of their link; where there is none, with
+ * an empty signalled write. */
+static void post_empty_write(struct ut_link *link)
 {
     struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
 
     if (link->state != UT_LINK_UP || (link->first == UT_NO_SLOT && !link->msg_first) ||
-        link->to_post != UT_NO_SLOT || link->nudged)
+        link->to_post != UT_NO_SLOT || link->empty_write_posted)
         return;
     int rc = link->ops->write(link->conn, &x);
-    link->nudged = rc >= 0 && !(rc & PROV_COMPLETE);
+    link->empty_write_posted = rc >= 0 && !(rc & PROV_COMPLETE);
 }
 
-static void nudge_all(struct ut_vcq *vcq)
+static void post_empty_writes(struct ut_vcq *vcq)
 {
     for (struct ut_link *link = vcq->all_links; link; link = link->all_next)
-        nudge(link);
+        post_empty_write(link);
 }
 
 void ut_engine_unblock_tcq(struct ut_vcq *vcq)
@@ -212,18 +226,19 @@ void ut_engine_unblock_tcq(struct ut_vcq *vcq)
     struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
 
     if (vcq->tcq_head != vcq->toq_exec && slot->state == UT_SLOT_POSTED && ut_slot_is_silent(slot))
-        nudge(slot->link);
+        post_empty_write(slot->link);
 }
 
-void ut_engine_release(struct ut_vcq *vcq)
+void ut_engine_request_completions(struct ut_vcq *vcq)
 {
-    vcq->held_up = false;
+    vcq->completions_wanted = false;
     for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        nudge(link);
-        vcq->held_up |= link->state == UT_LINK_UP && link->first != UT_NO_SLOT && !link->nudged;
+        post_empty_write(link);
+        vcq->completions_wanted |=
+            link->state == UT_LINK_UP && link->first != UT_NO_SLOT && !link->empty_write_posted;
     }
-    if (!vcq->held_up && !vcq->watch)
-        vcq->patience = UT_LEAST_PATIENCE;
+    if (!vcq->completions_wanted && !vcq->stats)
+        vcq->spin_limit = UT_LEAST_SPIN_LIMIT;
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
@@ -232,15 +247,15 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     if (ut_engine_room(vcq) >= n)
         return 0;
     if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
-        start_due(vcq); /* what DELAY_START held back */
+        start_due(vcq); /* what DELAY_START has delayed */
     ut_engine_progress(vcq);
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    nudge_all(vcq);
-    if (vcq->watch)
-        ut_watch_busy(vcq);
-    return UTOFU_ERR_BUSY;
+    post_empty_writes(vcq);
+    if (vcq->stats)
+        ut_stats_busy(vcq);
+    return ut_toq_full(vcq);
 }
 
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
@@ -258,10 +273,10 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
 
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 {
-    enum { MOST_LOOKS = 16 };
+    enum { MOST_POLLS = 16 };
 
-    /* a few looks on end may find completions only */
-    for (int i = 0; i < MOST_LOOKS && ut_engine_progress(vcq); i++)
+    /* several polls in a row may find nothing but completions */
+    for (int i = 0; i < MOST_POLLS && ut_engine_progress(vcq); i++)
         ;
     return vcq->mrq_tail - vcq->mrq_head;
 }
@@ -277,10 +292,10 @@ int ut_engine_progress_rest(struct ut_vcq *vcq)
         ut_link_step_waiting(vcq);
         events++;
     }
-    if (vcq->ident.tni == UT_TNI_INTERNAL)
-        events += ut_gate_progress(vcq);
-    if (!ut_progress_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)
-        ut_progress_inline();
+    if (vcq->handlers)
+        events += vcq->handlers->progress(vcq);
+    if (!ut_vcq_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)
+        ut_process_progress_alone();
     return events;
 }
 
@@ -296,7 +311,7 @@ static bool is_idle(const struct ut_vcq *vcq)
 void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
 {
     uint64_t end = ut_now_ms() + timeout_ms;
-    uint64_t next_nudge = 0;
+    uint64_t next_empty_write = 0;
 
     if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
         start_due(vcq);
@@ -304,9 +319,9 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
         uint64_t now = ut_now_ms();
         if (now >= end)
             return;
-        if (now >= next_nudge) {
-            nudge_all(vcq);
-            next_nudge = now + 10;
+        if (now >= next_empty_write) {
+            post_empty_writes(vcq);
+            next_empty_write = now + 10;
         }
         ut_engine_progress(vcq);
         ut_unlock(&vcq->lock);

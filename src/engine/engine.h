@@ -3,15 +3,16 @@
  * The engine: takes descriptors from the TOQ, executes them against a link, and turns completions
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
- * Uses desc, wire, stag, link, vcq, armw, progress, provider.h. The life of a put:
- * ut_transfer_at_once (short.h) where nothing is in its way; else ut_engine_reserve(),
- * ut_engine_submit(), start, ut_engine_pump(), post_put, done, finish, retire.
+ * Uses desc, wire, armw, process, peers, stag, vcq, link, stats, provider.h. The path of a put:
+ * ut_transfer_fast() (fast.h) where it applies; else ut_engine_reserve(), ut_engine_submit(),
+ * start(), ut_engine_pump(), post_put(); at its end ut_engine_done() or
+ * ut_engine_unsignalled_done(), finish() and retire() (complete.c).
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H
 
+#include "engine/failure.h"
 #include "link/link.h"
-#include "progress/progress.h"
 #include "vcq/vcq.h"
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
@@ -39,78 +40,67 @@ static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
     return ut_vcq_slot(vcq, vcq->toq_tail + i);
 }
 
-/* Makes the n filled slots part of the TOQ; unless `delay`, starts everything that may start. */
+/* The callbacks of the endpoints and of the links of a VCQ; `counted`: of one with ut_stats. */
+extern const struct prov_callbacks ut_engine_callbacks, ut_engine_counted_callbacks;
+extern const struct ut_link_ops ut_engine_link_ops;
+
+/* The fast path (fast.h) of the descriptor in the slot behind the tail, a put or a get. False:
+ * nothing was done, and ut_engine_submit() is next. */
+bool ut_engine_submit_fast(struct ut_vcq *vcq);
+
+/* The slow path: makes the n filled slots part of the TOQ; unless `delay`, starts everything that
+ * may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 
-/* Submits the slot behind the tail of the TOQ and starts it by the long way, where
- * ut_engine_starts_at_once(). */
-void ut_engine_start_tail(struct ut_vcq *vcq);
-
-/* The same after the provider refused it on the short way, with `rc`. */
+/* The slow path of the slot behind the tail, after the provider refused it on the fast path with
+ * `rc`. */
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 
-/* A descriptor that is submitted now is not kept back by the schedule pointer or by others that
- * are, and nobody watches. */
+/* A descriptor that is submitted now starts at once: free mode, no other one is delayed, and the
+ * VCQ is not counted. */
 static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
 {
-    return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->long_way) == 0;
+    return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
 }
 
 /* A put with this SPS arrived (session mode). */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 
-/* Polls the endpoints and moves what waits. True if anything came. */
+/* Polls the endpoints, and posts what waits. True if anything happened. */
 int ut_engine_progress_rest(struct ut_vcq *vcq);
 static inline bool ut_engine_progress(struct ut_vcq *vcq)
 {
-    unsigned int i = 0;
+    const struct ut_vcq_ep *e = vcq->eps;
     int events = 0;
 
     do
-        events += vcq->eps[i].ops->ep_poll(vcq->eps[i].ep);
-    while (++i < vcq->num_eps);
+        events += e->ops->ep_poll(e->ep);
+    while (++e < vcq->eps_end);
     if (__builtin_expect(vcq->waiting || vcq->more_to_do, 0))
         events += ut_engine_progress_rest(vcq);
     return events > 0;
 }
 
-/* Nobody wants to hear of it. */
+/* It writes no TCQ entry that the program polls. */
 static inline bool ut_slot_is_silent(const struct ut_slot *slot)
 {
     return !slot->tcq_rc && !(slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
 }
 
-/* The next TCQ entry, its return code and callback data; false: none is there. */
-static inline bool ut_engine_take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
-{
-    while (vcq->tcq_head != vcq->toq_exec) {
-        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (!slot->tcq_ready)
-            break;
-        vcq->tcq_head++;
-        if (!ut_slot_is_silent(slot)) {
-            *cbdata = slot->cbdata;
-            *rc = slot->tcq_rc;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Nothing was there: if the next entry waits for a communication without notice, to another target
- * perhaps, whose completion nobody asked for, asks for it. */
+/* After an empty poll of the TCQ: if its next entry is of a communication without notices, which
+ * may be unsignalled, posts an empty signalled write behind it. */
 void ut_engine_unblock_tcq(struct ut_vcq *vcq);
-/* The same for what has ended behind such communications: see ut_vcq.held_up. */
-void ut_engine_release(struct ut_vcq *vcq);
+/* The same for all links, where complete communications wait behind unsignalled ones. */
+void ut_engine_request_completions(struct ut_vcq *vcq);
 
-/* TOQ entries whose TCQ entry was not read and that are not silently on their way. */
+/* TOQ entries whose TCQ entry was not read, but for posted ones without a TCQ notice. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);
 
 /* MRQ notices that were not read. */
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq);
 
-/* Waits until what was posted is complete, at most so long. */
+/* Waits until everything that was posted is complete, or the time is over. */
 void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms);
 
 #endif

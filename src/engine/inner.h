@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of the engine: engine.c starts, post.c and armw.c post, complete.c ends
- * communications and writes notices, arrive.c takes what comes from peers. With the VCQ's lock held.
+ * Shared by the files of the engine: engine.c starts communications, post.c and armw.c post them,
+ * complete.c ends them and writes notices, arrive.c handles messages and immediates of peers. All
+ * with the VCQ's lock held.
  */
 #ifndef UT_ENGINE_INNER_H
 #define UT_ENGINE_INNER_H
@@ -18,50 +19,79 @@ static inline bool ut_slot_wants_remote_notice(const struct ut_slot *slot)
     return slot->desc.flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
 }
 
-/* What the MRQ says of its end, but for the return code. */
-static inline __attribute__((always_inline)) struct utofu_mrq_notice
-ut_engine_told(const struct ut_link *link, const struct ut_slot *slot)
+static inline bool ut_slot_is_to_local(const struct ut_slot *slot)
 {
-    const struct ut_desc *d = &slot->desc;
-    struct utofu_mrq_notice n = {.vcq_id = link->peer, .edata = d->edata};
+    return ut_kind_traits(slot->desc.kind) & UT_KIND_TO_LOCAL;
+}
 
-    switch (d->kind) {
-    case UT_DESC_GET:
-        n.notice_type = UTOFU_MRQ_TYPE_LCL_GET;
-        n.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
-        break;
-    case UT_DESC_ARMW:
-        n.notice_type = UTOFU_MRQ_TYPE_LCL_ARMW;
-        n.rmt_value = slot->rmt_value;
-        n.rmt_stadd = d->rmt_stadd;
-        break;
-    default:
-        n.notice_type = UTOFU_MRQ_TYPE_LCL_PUT;
-        n.rmt_stadd = d->rmt_stadd + ut_desc_length(d);
+/* The fields of a local MRQ notice that depend on the kind of operation. */
+static inline void notice_nop(struct utofu_mrq_notice *n, const struct ut_slot *slot)
+{
+    (void)n, (void)slot;
+}
+static inline void notice_put(struct utofu_mrq_notice *n, const struct ut_slot *slot)
+{
+    n->notice_type = UTOFU_MRQ_TYPE_LCL_PUT;
+    n->rmt_stadd = slot->desc.rmt_stadd + ut_desc_length(&slot->desc);
+}
+static inline void notice_get(struct utofu_mrq_notice *n, const struct ut_slot *slot)
+{
+    n->notice_type = UTOFU_MRQ_TYPE_LCL_GET;
+    n->lcl_stadd = slot->desc.lcl_stadd + ut_desc_length(&slot->desc);
+}
+static inline void notice_armw(struct utofu_mrq_notice *n, const struct ut_slot *slot)
+{
+    n->notice_type = UTOFU_MRQ_TYPE_LCL_ARMW;
+    n->rmt_value = slot->rmt_value;
+    n->rmt_stadd = slot->desc.rmt_stadd;
+}
+
+/* The local MRQ notice of a slot, but for the return code. */
+static inline __attribute__((always_inline)) struct utofu_mrq_notice ut_engine_make_notice(
+    const struct ut_link *link, const struct ut_slot *slot)
+{
+    struct utofu_mrq_notice n = {.vcq_id = link->peer, .edata = slot->desc.edata};
+
+    switch (slot->desc.kind) {
+#define NOTICE(NAME, name, FAMILY, family, traits, called)                                         \
+case UT_DESC_##NAME:                                                                               \
+    notice_##family(&n, slot);                                                                     \
+    break;
+        UT_KINDS(NOTICE)
+#undef NOTICE
     }
     return n;
 }
 
+/* Writes the local notice of a slot that succeeded; ut_mrq_push_failed() is for the others. */
 static inline __attribute__((always_inline)) void ut_engine_local_notice(struct ut_vcq *vcq,
                                                                          struct ut_link *link,
                                                                          struct ut_slot *slot)
 {
-    ut_mrq_push(vcq, slot->mrq_rc, ut_engine_told(link, slot));
+    ut_mrq_push(vcq, 0, ut_engine_make_notice(link, slot));
 }
 
-/* The same, called. */
-void ut_engine_tell(struct ut_link *link, struct ut_slot *slot);
+/* The same, not inlined. */
+void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot);
 
-/* DONE; retires what can be retired on the link. */
+void ut_engine_pump(struct ut_link *link);             /* post what can be posted */
+void ut_engine_fail_all(struct ut_link *link, int rc); /* MRQ errors for everything on it */
+
+/* The slot is DONE: retires it, if it is the oldest of its link, and those behind it that are done.
+ */
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
 void ut_engine_retire(struct ut_link *link);
 
+/* Unsignalled requests have to complete, as something waits behind them: the next empty poll calls
+ * ut_engine_request_completions(). */
+void ut_engine_want_completions(struct ut_vcq *vcq) __attribute__((cold));
+
 /* Callbacks of the providers. */
 void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status);
-void ut_engine_streak(void *ctx, uint64_t cookie);
+void ut_engine_unsignalled_done(void *ctx, uint64_t cookie);
 
-/* A remote notice came: it goes into the MRQ, behind local notices of its link that are still to
- * come. */
+/* Remote notices: into the MRQ, but behind the local notices of communications that were started on
+ * the link before. */
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
 static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
@@ -82,13 +112,14 @@ static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t ty
 static inline void ut_engine_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    if (__builtin_expect(link->told_begun != link->told_ended || link->early_first, 0))
+    if (__builtin_expect(link->lcl_notices_begun != link->lcl_notices_ended || link->early_first,
+                         0))
         ut_engine_early_notice(link, type, edata, lcl_stadd, rmt_stadd);
     else
         ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
 }
 
-/* An atomic of the device came back. */
+/* An atomic of the device has completed. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot);
 
 #endif

@@ -1,55 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting: descriptors on their link become operations of its provider. */
-#include "engine/short.h"
+/* Posting: descriptors on a link become requests of its provider. */
+#include "engine/fast.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/posting.h"
-#include "watch/watch.h"
+#include "stats/stats.h"
 
-/* An error that the local TNI meets: TCQ entry, no MRQ notice. */
-static enum ut_outcome fail_tcq(struct ut_link *link, struct ut_slot *slot, int rc)
-{
-    slot->tcq_rc = (int16_t)rc;
-    ut_engine_finish(link, slot);
-    return UT_POSTED;
-}
-
+/* Where its data were posted, the slot ends when these complete: else their completion would hit
+ * the next communication in the slot. */
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    slot->mrq_rc = (int16_t)rc;
-    ut_engine_finish(link, slot);
+    ut_slot_fails(link, slot, rc);
+    if (slot->pending == 0) {
+        ut_engine_finish(link, slot);
+    } else {
+        slot->state = UT_SLOT_POSTED;
+        ut_engine_want_completions(link->vcq);
+    }
     return UT_POSTED;
 }
 
-static int tcq_error(enum ut_stag_result r)
+/* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
+ */
+static int local_error(const struct ut_slot *slot, enum ut_stag_result r)
 {
-    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_TCQ_STADD
-           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_TCQ_LENGTH
-                                     : UTOFU_ERR_TCQ_MEMORY;
-}
+    bool mrq = ut_slot_is_to_local(slot);
 
-static int lcl_mrq_error(enum ut_stag_result r)
-{
-    return r == UT_STAG_BAD_STADD    ? UTOFU_ERR_MRQ_LCL_STADD
-           : r == UT_STAG_BAD_LENGTH ? UTOFU_ERR_MRQ_LCL_LENGTH
-                                     : UTOFU_ERR_MRQ_LCL_MEMORY;
+    switch (r) {
+    case UT_STAG_BAD_STADD:
+        return mrq ? UTOFU_ERR_MRQ_LCL_STADD : UTOFU_ERR_TCQ_STADD;
+    case UT_STAG_BAD_LENGTH:
+        return mrq ? UTOFU_ERR_MRQ_LCL_LENGTH : UTOFU_ERR_TCQ_LENGTH;
+    default:
+        return mrq ? UTOFU_ERR_MRQ_LCL_MEMORY : UTOFU_ERR_TCQ_MEMORY;
+    }
 }
 
 enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    if (link->vcq->watch && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
-        ut_watch_retry(link);
+    if (link->vcq->stats && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
+        ut_stats_retry(link);
     switch (rc) {
     case -EAGAIN:
         ut_link_wait(link);
         return UT_NOT_NOW;
     case -ENOTCONN:
-        return UT_NOT_NOW; /* down() tells */
+        return UT_NOT_NOW; /* ut_link_on_down() follows */
     case -EACCES:
-        /* the entry may be one of an earlier registration: look again, once */
+        /* the STag entry may be of an earlier registration: read it again, once */
         if (slot->retries++ == 0) {
             ut_link_forget(link, slot->desc.rmt_stadd);
             slot->fresh = false;
@@ -60,8 +61,7 @@ enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int 
     case -EFAULT:
         return ut_post_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
     case -EPERM:
-        return slot->desc.kind == UT_DESC_GET ? ut_post_fails(link, slot, UTOFU_ERR_MRQ_LCL_MEMORY)
-                                              : fail_tcq(link, slot, UTOFU_ERR_TCQ_MEMORY);
+        return ut_post_fails(link, slot, local_error(slot, UT_STAG_BAD_ACCESS));
     default:
         return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
     }
@@ -73,13 +73,14 @@ static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot
            (vcq->unflushed ? PROV_MORE : 0u);
 }
 
-/* The device executes an ARMW before this one on the link, and its remote notice is not posted. */
-static bool untold_before(const struct ut_link *link, const struct ut_slot *slot)
+/* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?
+ */
+static bool armw_notice_missing_before(const struct ut_link *link, const struct ut_slot *slot)
 {
     for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
          s = &link->vcq->toq[s->next])
-        if (s->desc.kind == UT_DESC_ARMW && s->state == UT_SLOT_POSTED && s->stage != 3 &&
-            ut_slot_wants_remote_notice(s))
+        if (s->desc.kind == UT_DESC_ARMW && s->state == UT_SLOT_POSTED &&
+            s->stage != UT_STAGE_NOTICE && ut_slot_wants_remote_notice(s))
             return true;
     return false;
 }
@@ -88,11 +89,10 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
 {
     return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
            (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
-            untold_before(link, slot));
+            armw_notice_missing_before(link, slot));
 }
 
-/* The notice of a put or a get in a message of its own; a put's announces its slot for next time.
- */
+/* Sends the remote notice of a put or a get as a message; that of a put announces its STADD. */
 static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
 {
     const struct ut_desc *d = &slot->desc;
@@ -123,8 +123,8 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
     return rc;
 }
 
-/* Can this put's notice ride on its data? Only where its STADD was announced before. */
-static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
+/* Can the notice be sent as the immediate of the put? Only where its STADD was announced before. */
+static bool notice_fits_immediate(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
 {
     utofu_stadd_t end = d->rmt_stadd + ut_desc_length(d);
     unsigned int n = ut_announce_slot(end);
@@ -145,10 +145,12 @@ static bool notice_rides(struct ut_link *link, const struct ut_desc *d, uint32_t
     return ut_notice_is_announced(link, end, n);
 }
 
-/* The last part of a descriptor was taken by the provider. */
-static enum ut_outcome accepted(struct ut_link *link, struct ut_slot *slot, int rc)
+/* The provider has taken the last request of a descriptor. */
+static enum ut_outcome accepted(struct ut_link *link, struct ut_slot *slot,
+                                enum ut_slot_stage stage, int rc)
 {
-    slot->stage++;
+    UT_ASSERT(slot->state == UT_SLOT_WAITING && stage > slot->stage);
+    slot->stage = (uint8_t)stage;
     slot->state = UT_SLOT_POSTED;
     if (rc & PROV_COMPLETE) {
         slot->pending--;
@@ -166,17 +168,52 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
     slot->pending++;
-    return accepted(link, slot, rc);
+    return accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
-/* The provider took the data. */
-static inline void data_posted(struct ut_slot *slot, const uint8_t *source, int rc)
+/* The provider has taken the data of a put or a get; notice_follows: a message is posted next. */
+static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot *slot, int rc,
+                                            bool notice_follows)
 {
-    slot->pending++;
+    if (!notice_follows)
+        return accepted(link, slot, UT_STAGE_DATA, rc);
+    UT_ASSERT(slot->stage == UT_STAGE_NONE);
     if (rc & PROV_COMPLETE)
-        slot->tcq_ready = true;
-    else if (rc & PROV_SRC_FREE)
-        ut_keep_source(slot, source);
+        slot->pending--;
+    slot->stage = UT_STAGE_DATA;
+    return post_notice(link, slot);
+}
+
+/* Fills the request with both ends of a put or a get. False: it waits or has failed, see *outcome.
+ */
+static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to_local,
+                             struct prov_xfer *x, enum ut_outcome *outcome)
+{
+    struct ut_desc *d = &slot->desc;
+    uint8_t *local = d->data;
+
+    x->lkey = 0;
+    if (d->kind != UT_DESC_PIGGYBACK) {
+        struct ut_stag_local *stag;
+        enum ut_stag_result r = ut_stag_resolve(link->vcq->stags, d->lcl_stadd, ut_desc_length(d),
+                                                to_local, &stag, &local);
+        if (__builtin_expect(r != UT_STAG_OK, 0)) {
+            *outcome = ut_post_fails(link, slot, local_error(slot, r));
+            return false;
+        }
+        x->lkey = stag->lkey[link->provider];
+    }
+    x->lcl = local;
+    x->length = ut_desc_length(d);
+    x->cookie = ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot));
+    x->flags = post_flags(link->vcq, slot) | ut_post_fence(link, slot);
+    int rc =
+        ut_link_resolve(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt, &x->rkey);
+    if (__builtin_expect(rc != 0, 0)) {
+        *outcome = rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fails(link, slot, rc);
+        return false;
+    }
+    return true;
 }
 
 static inline uint32_t notify_flags(const struct ut_desc *d)
@@ -184,109 +221,83 @@ static inline uint32_t notify_flags(const struct ut_desc *d)
     return PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
 }
 
-/* Stage 0: the data (and the notice, where it rides along); stage 1: the notice. */
+/* The data, with the notice as an immediate where that is possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
-    struct ut_vcq *vcq = link->vcq;
-    struct ut_desc *d = &slot->desc;
-    uint32_t number = ut_slot_number(vcq, slot);
+    const struct ut_desc *d = &slot->desc;
+    enum ut_outcome outcome;
+    struct prov_xfer x = {0};
 
-    if (slot->stage == 1)
+    if (slot->stage == UT_STAGE_DATA)
         return post_notice(link, slot);
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
-
-    struct prov_xfer x = {.length = ut_desc_length(d), .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    uint8_t *source = d->data;
-    if (d->kind == UT_DESC_PUT) {
-        struct ut_stag_local *local;
-        enum ut_stag_result r =
-            ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), false, &local, &source);
-        if (__builtin_expect(r != UT_STAG_OK, 0))
-            return fail_tcq(link, slot, tcq_error(r));
-        x.lkey = local->lkey[link->provider];
-    }
-    int rc =
-        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &x.rmt, &x.rkey);
-    if (__builtin_expect(rc != 0, 0))
-        return rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fails(link, slot, rc);
-
-    x.flags = post_flags(vcq, slot) | ut_post_fence(link, slot);
-    x.lcl = source;
+    if (!find_ends(link, slot, false, &x, &outcome))
+        return outcome;
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
     bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
-    bool rides = notify && notice_rides(link, d, &x.imm);
-    if (rides) {
+    bool rides = notify && notice_fits_immediate(link, d, &x.imm);
+    if (rides)
         x.flags |= notify_flags(d);
-    } else if (notify) {
-        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it tells */
-    }
-    rc = link->ops->write(link->conn, &x);
+    else if (notify)
+        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it is signalled */
+    int rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0))
         return ut_post_refused(link, slot, rc);
-    data_posted(slot, source, rc);
+    slot->pending++;
+    if (rc & PROV_COMPLETE)
+        slot->tcq_ready = true;
+    else if (rc & PROV_SRC_FREE)
+        ut_keep_source(slot, x.lcl);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
-    if (!notify || rides)
-        return accepted(link, slot, rc);
-    if (rc & PROV_COMPLETE)
-        slot->pending--;
-    slot->stage = 1;
-    return post_notice(link, slot);
+    return data_accepted(link, slot, rc, notify && !rides);
 }
 
-/* Stage 0: the read; stage 1: the remote notice behind it. */
-static enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slot)
+/* The read, and behind it the message with the notice. */
+static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slot)
 {
-    struct ut_vcq *vcq = link->vcq;
-    const struct ut_desc *d = &slot->desc;
-    uint32_t number = ut_slot_number(vcq, slot);
-    struct ut_stag_local *local;
-    uint8_t *dest;
+    enum ut_outcome outcome;
+    struct prov_xfer x = {0};
 
-    if (slot->stage == 1)
+    if (slot->stage == UT_STAGE_DATA)
         return post_notice(link, slot);
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
-    enum ut_stag_result r =
-        ut_stag_resolve(vcq->stags, d->lcl_stadd, ut_desc_length(d), true, &local, &dest);
-    if (r != UT_STAG_OK)
-        return ut_post_fails(link, slot, lcl_mrq_error(r));
-    struct prov_xfer x = {.lcl = dest,
-                          .length = ut_desc_length(d),
-                          .lkey = local->lkey[link->provider],
-                          .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
-    int rc =
-        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), false, slot->fresh, &x.rmt, &x.rkey);
-    if (rc != 0)
-        return rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fails(link, slot, rc);
-    x.flags = post_flags(vcq, slot) | ut_post_fence(link, slot);
-    rc = link->ops->read(link->conn, &x);
+    if (!find_ends(link, slot, true, &x, &outcome))
+        return outcome;
+    int rc = link->ops->read(link->conn, &x);
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
     slot->pending++;
     slot->tcq_ready = true; /* the request is sent */
     if (!(rc & PROV_COMPLETE))
         link->reads_out++;
-    if (!ut_slot_wants_remote_notice(slot))
-        return accepted(link, slot, rc);
-    if (rc & PROV_COMPLETE)
-        slot->pending--;
-    slot->stage = 1;
-    return post_notice(link, slot);
+    return data_accepted(link, slot, rc, ut_slot_wants_remote_notice(slot));
+}
+
+static inline enum ut_outcome post_armw(struct ut_link *link, struct ut_slot *slot)
+{
+    return ut_post_armw(link, slot);
+}
+
+/* Never called: a NOP ends when it starts, and is on no link. */
+static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slot)
+{
+    return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
 }
 
 static inline enum ut_outcome post(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
-    case UT_DESC_PUT:
-    case UT_DESC_PIGGYBACK:
-        return post_put(link, slot);
-    case UT_DESC_GET:
-        return post_get(link, slot);
+#define POST(NAME, name, FAMILY, family, traits, called)                                           \
+    case UT_DESC_##NAME:                                                                           \
+        return post_##family(link, slot);
+        UT_KINDS(POST)
+#undef POST
     default:
-        return ut_armw_post(link, slot);
+        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
     }
 }
 
@@ -302,9 +313,10 @@ void ut_engine_pump(struct ut_link *link)
         ut_armw_resume(link);
     while (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &vcq->toq[link->to_post];
+        UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post(link, slot) == UT_NOT_NOW) {
-                /* the program may never call again: the background thread sees it through */
+                /* the background thread goes on with it, if the program does not call again */
                 ut_link_wait(link);
                 return;
             }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that post share: post.c for puts, gets and notices, armw.c for ARMW. */
+/* Shared by the files that post: post.c for puts, gets and notices, armw.c for ARMW. */
 #ifndef UT_ENGINE_POSTING_H
 #define UT_ENGINE_POSTING_H
 
@@ -7,20 +7,22 @@
 
 /* What posting one descriptor led to. */
 enum ut_outcome {
-    UT_POSTED,  /* all of it is with the provider, or it is finished */
-    UT_NOT_NOW, /* the link is told when to go on */
+    UT_POSTED,  /* all of it is posted, or it has ended */
+    UT_NOT_NOW, /* it is tried again when the link is pumped */
 };
 
-/* An error that is not met by the local TNI: MRQ notice whether asked for or not. */
+/* It ends with an error: of the TCQ, where Tofu's local TNI would find it; else of the MRQ, with a
+ * notice whether asked for or not. */
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc);
 /* A negative return of the provider, with nothing of the operation posted. */
 enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc);
 
 bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *slot);
 
-/* A STRONG_ORDER communication starts behind earlier reads and atomics: the device's fence orders
- * it behind its own; for an ARMW that the target's CPU executes it waits here. Remote notices come
- * in the order of the TOQ: the one of an ARMW by the device is sent when it has come back. */
+/* A STRONG_ORDER communication is executed after earlier reads and atomics: a fence orders it
+ * behind those of the device; for an ARMW by the target's CPU it waits here. Remote notices are
+ * sent in the order of the TOQ: the one of an ARMW by the device is posted when its atomic is
+ * complete. */
 static inline bool ut_post_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
     return __builtin_expect(link->armw_out != 0, 0) && ut_post_waits_for_armw(link, slot);
@@ -33,10 +35,10 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
     return strong && link->reads_out > 0 ? PROV_FENCE : 0;
 }
 
-enum ut_outcome ut_armw_post(struct ut_link *link, struct ut_slot *slot);
-/* Device ARMWs in the middle of the link that could not go on when they wanted to. */
+enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
+/* Goes on with device ARMWs whose next request could not be posted. */
 void ut_armw_resume(struct ut_link *link);
-/* The short way of an ARMW, on a word that this CPU reaches. False: nothing was done. */
-bool ut_armw_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
+/* The fast path of an ARMW, on a word that this process has mapped. False: nothing was done. */
+bool ut_armw_fast(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
 
 #endif

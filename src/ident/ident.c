@@ -29,7 +29,7 @@ struct ut_shape ut_shape_for(uint32_t num_nodes)
     struct ut_shape s = {256, 256, 256};
     uint32_t cells = (num_nodes + CELL - 1) / CELL;
 
-    /* a line of cells as long as it fits, then a plane, then space: coordinates stay readable */
+    /* a line of cells while it fits, then a plane, then space: coordinates stay readable */
     if (num_nodes == 0)
         return s;
     if (cells <= 256)
@@ -132,7 +132,7 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident)
 }
 
 /* Path ids count from the default path inside the VCQ id: 0, which in the flags of a communication
- * cannot be told from "no path given", means that path. */
+ * cannot be distinguished from "no path given", means that path. */
 static unsigned int path_number(const uint8_t path[3])
 {
     return path[0] + A_SIZE * (path[1] + (unsigned)B_SIZE * path[2]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layouts of every id that leaves the library, and nothing else: VCQ ids, VBG ids, STADDs, path
- * ids, coordinates. Pure functions without state; uses the public header alone.
+ * The layouts of all ids that the library gives out: VCQ ids, VBG ids, STADDs, path ids,
+ * coordinates. Pure functions without state; uses the public header alone.
  *
  * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq10 | cmp3 | path a1 b2 c1 | check16
  * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8
@@ -42,13 +42,15 @@ struct ut_vcq_ident {
     uint8_t path[3]; /* default path: a, b, c */
 };
 
-/* Node number <-> coordinates, with how far x and y run. -1 where no node has the coordinates. */
+/* The extents of x, y and z: map node numbers to coordinates and back (-1: there is no such node).
+ */
 struct ut_shape {
     uint32_t x, y, z;
 };
-/* Three numbers "XxYxZ" of at most 256, with room for at least one node; false: not so. */
+/* Three numbers "XxYxZ" from 1 to 256; false: it is something else. */
 bool ut_shape_parse(const char *text, struct ut_shape *shape);
-/* The smallest flat shape that has room for so many nodes (0: any number). */
+/* A shape for `num_nodes` nodes (0: the largest): a line of cells, else a plane, else the largest.
+ */
 struct ut_shape ut_shape_for(uint32_t num_nodes);
 bool ut_coords_of_node(const struct ut_shape *shape, uint32_t node, struct ut_coords *coords);
 int64_t ut_node_of_coords(const struct ut_shape *shape, const struct ut_coords *coords);
@@ -72,12 +74,12 @@ static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
 {
     return ((id >> 16) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 48;
 }
-/* A check that costs a few instructions: for the path of a put. */
+/* A check of a few instructions, for the path of a put. */
 static inline bool ut_vcq_id_check(utofu_vcq_id_t id)
 {
     return ut_vcq_id_check_bits(id) == (id & 0xffff);
 }
-/* What is left of an id without its path and check: equal for every path of one VCQ. */
+/* An id without its path and check: equal for all paths of one VCQ. */
 static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 {
     return id >> 20;
@@ -116,7 +118,7 @@ struct ut_vbg_ident {
 };
 utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *ident);
 bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *ident);
-/* Two parts of it, whatever else may be wrong. */
+/* Two fields of an id that is not checked. */
 static inline unsigned int ut_vbg_id_tni(utofu_vbg_id_t id)
 {
     return (unsigned int)(id >> 61);

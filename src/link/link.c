@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and connecting peers, reading their STag tables, messages of the library. */
+/* Looking up and connecting peers, reading their STag tables, messages of the library. */
 #include "link/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "progress/progress.h"
+#include "peers/peers.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "watch/watch.h"
+#include "vcq/wake.h"
 
 enum {
     FIRST_BACKOFF_MS = 1,
     LAST_BACKOFF_MS = 32,
-    RACE_TIMEOUT_MS = 500, /* the peer's own request should be here by then */
-    MSG_SMALL = 104,       /* bytes of a message whose place is used again */
-    MSG_SPARES = 96,       /* such places that a link keeps: devices report every 64 or so */
+    RACE_TIMEOUT_MS = 500, /* after both sides have asked: the peer's request is here by then */
+    WARN_WAIT_MS = 5000,   /* or half of UTOFU_JOB_TIMEOUT, whichever is less: then a warning */
+    MSG_SMALL = 104,       /* bytes of a message whose buffer is reused */
+    MSG_SPARES = 96,       /* free buffers that a link keeps: providers signal one send in 64 */
 };
 
 /*
@@ -83,12 +84,13 @@ static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
     return l;
 }
 
-/* This is the one that was asked for last. */
+/* For ut_link_to(): the link found last, and its id. */
 static void remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
 {
     vcq->last_link = link;
     vcq->last_id = id;
-    __atomic_store_n(&ut_in_view[vcq->handle % UT_MAX_VCQS], link && link->view, __ATOMIC_RELAXED);
+    __atomic_store_n(&ut_maybe_mapped[vcq->handle % UT_MAX_VCQS], link && link->mapping,
+                     __ATOMIC_RELAXED);
 }
 
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
@@ -120,7 +122,7 @@ static void drop_remote_table(struct ut_link *link)
     }
 }
 
-/* The place of a small message is used again, and the usual packet or answer needs no malloc. */
+/* Buffers of small messages are reused: most packets and answers need no malloc. */
 static inline void free_message(struct ut_link *link, struct ut_link_msg *m)
 {
     if (__builtin_expect(m->size > MSG_SMALL || link->num_spare >= MSG_SPARES, 0)) {
@@ -195,7 +197,7 @@ void ut_link_wait(struct ut_link *link)
     link->in_waiting = true;
     link->waiting_next = link->vcq->waiting;
     link->vcq->waiting = link;
-    ut_progress_need(link->vcq);
+    ut_vcq_need(link->vcq);
 }
 
 static void retry_later(struct ut_link *link, uint8_t state, uint64_t now)
@@ -213,14 +215,18 @@ static bool has_work(const struct ut_link *link)
     return link->first != UT_NO_SLOT || link->msg_first != NULL;
 }
 
+/* For utofu_get_last_error(): the cause of the give_up() that follows, and its timeout, if any. */
+static void set_cause(struct ut_link *link, enum ut_cause cause, uint64_t seconds)
+{
+    link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
+}
+
 static void give_up(struct ut_link *link, uint8_t state, int rc)
 {
     link->state = state;
     link->backoff_ms = 0;
     free_messages(link);
-    ut_engine_fail_all(link, rc);
-    if (link->vcq->ident.tni == UT_TNI_INTERNAL)
-        ut_gate_on_link_failed(link, state == UT_LINK_DEAD);
+    link->vcq->link_ops->give_up(link, rc);
 }
 
 static void fill_hello(const struct ut_link *link, int provider, uint16_t serial,
@@ -233,52 +239,112 @@ static void fill_hello(const struct ut_link *link, int provider, uint16_t serial
         .armw_mode = ut_process_peek()->armw_mode,
         .serial = serial,
         .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
-        .dir_addr = (uintptr_t)vcq->stags->dir,
+        .dir_addr = (uintptr_t)ut_stag_dir_of(vcq->stags, provider),
         .rx_count = link->rx_number,
         .session = vcq->session_number,
     };
 }
 
-static int endpoint_of(const struct ut_vcq *vcq, int provider)
+/* NULL: the provider is not in use. */
+static const struct ut_vcq_ep *endpoint_of(const struct ut_vcq *vcq, const struct prov_ops *ops)
 {
     for (unsigned int i = 0; i < vcq->num_eps; i++) {
-        if (vcq->eps[i].provider == provider)
-            return (int)i;
+        if (vcq->eps[i].ops == ops)
+            return &vcq->eps[i];
     }
-    return -1;
+    return NULL;
 }
 
-static void use_endpoint(struct ut_link *link, int provider)
+static void use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
 {
-    int e = endpoint_of(link->vcq, provider);
+    link->provider = (uint8_t)e->provider;
+    link->ops = e->ops;
+    link->keep_source = e->keep_source;
+}
 
-    link->provider = (uint8_t)provider;
-    link->ops = link->vcq->eps[e].ops;
-    link->keep_source = link->vcq->eps[e].keep_source;
+/* Memory for STADDs that the peer announces: needed from its first message on. */
+static bool can_receive(struct ut_link *link)
+{
+    if (!link->rx_announced)
+        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
+    if (!link->rx_announced)
+        ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
+                 (unsigned long long)link->peer);
+    return link->rx_announced != NULL;
+}
+
+static void refuse_address(struct ut_link *link, uint32_t rank)
+{
+    ut_error("link",
+             "rank %u published an address that is not one of this library; start it with the same "
+             "library as this process (utofu-info --check); it cannot be reached",
+             rank);
+    set_cause(link, UT_CAUSE_ADDRESS, 0);
+    give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
 }
 
 static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
 {
     struct ut_hello hello;
-    int e = endpoint_of(link->vcq, peer->provider);
+    const struct ut_vcq_ep *e =
+        endpoint_of(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
 
-    if (e < 0) {
+    if (!e) {
         give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
         return;
     }
-    use_endpoint(link, peer->provider);
+    if (!can_receive(link)) {
+        if (now < link->deadline_ms)
+            retry_later(link, UT_LINK_SEEKING, now);
+        else
+            give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        return;
+    }
+    use_endpoint(link, e);
     fill_hello(link, peer->provider, link->serial, &hello);
     link->state = UT_LINK_CONNECTING;
-    int rc = link->ops->connect(link->vcq->eps[e].ep, peer->addr, peer->addr_size, link->peer_tni,
-                                link->key, &hello, sizeof(hello), link, &link->conn);
+    int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
+                                &hello, sizeof(hello), link, &link->conn);
     if (rc == 0)
         return;
     link->conn = NULL;
+    if (rc == -EPROTO) {
+        refuse_address(link, peer->rank);
+        return;
+    }
+    set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_JOB_TIMEOUT));
     if (rc == -EAGAIN && now < link->deadline_ms)
         retry_later(link, UT_LINK_SEEKING, now);
     else
         give_up(link, rc == -EAGAIN ? UT_LINK_DEAD : UT_LINK_IDLE,
                 rc == -EAGAIN ? UTOFU_ERR_MRQ_PEER : UTOFU_ERR_MRQ_OTHER);
+}
+
+/* Warns once that the owner has not shown up for long. */
+static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why, uint64_t now)
+{
+    uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    uint64_t waited = allowed - (link->deadline_ms - now);
+    char who[48];
+
+    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < WARN_WAIT_MS))
+        return;
+    link->wait_warned = true;
+    if (owner->rank == UT_NO_RANK)
+        snprintf(who, sizeof(who), "the owner of VCQ %016llx", (unsigned long long)link->peer);
+    else
+        snprintf(who, sizeof(who), "rank %u", owner->rank);
+    if (why == -EBUSY)
+        ut_warn("link",
+                "%s cannot be looked up while the program is in MPI, which has the launcher's "
+                "socket; what is meant for it waits for the next utofu call of this process, and "
+                "fails after %llu s (UTOFU_JOB_TIMEOUT). A launcher with PMIx does not need that",
+                who, (unsigned long long)allowed / 1000);
+    else
+        ut_warn("link",
+                "%s has not called the library yet; what is meant for it waits until it does "
+                "(utofu_get_onesided_tnis() will do), and fails after %llu s (UTOFU_JOB_TIMEOUT)",
+                who, (unsigned long long)allowed / 1000);
 }
 
 static void seek(struct ut_link *link, uint64_t now)
@@ -287,14 +353,20 @@ static void seek(struct ut_link *link, uint64_t now)
     struct ut_peer peer;
 
     ut_vcq_id_unpack(link->peer, &ident);
-    int rc = ut_vcq_ident_public(&ident)
-                 ? ut_process_find_owner(&ident.coords, ident.cq, &peer)
-                 : ut_process_find_local_rank(&ident.coords, ident.cq, &peer);
+    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
+                                         : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0) {
         connect_to(link, &peer, now);
-    } else if (rc == -EAGAIN && now < link->deadline_ms) {
+    } else if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
+        warn_wait(link, &peer, rc, now);
         retry_later(link, UT_LINK_SEEKING, now);
     } else {
+        set_cause(link,
+                  rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
+                  : rc == -ENOENT       ? UT_CAUSE_NOBODY
+                  : rc == -EHOSTUNREACH ? UT_CAUSE_UNREACHABLE
+                                        : UT_CAUSE_ADDRESS,
+                  ut_env_num(UT_ENV_JOB_TIMEOUT));
         if (rc == -EAGAIN)
             ut_warn("link", "the owner of VCQ %016llx has not called the library within %llu s",
                     (unsigned long long)link->peer,
@@ -315,6 +387,23 @@ void ut_link_want(struct ut_link *link)
     seek(link, now);
 }
 
+static void close_connection(struct ut_link *link)
+{
+    link->ops->conn_close(link->conn);
+    link->conn = NULL;
+    if (link->scratch && link->reading != UT_STAG_NONE)
+        ut_link_read_done(link, PROV_FLUSHED);
+    link->vcq->link_ops->rewind(link);
+}
+
+static void end_for_lost_message(struct ut_link *link)
+{
+    if (link->conn)
+        close_connection(link);
+    set_cause(link, UT_CAUSE_NO_MEMORY, 0);
+    give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+}
+
 bool ut_link_step_waiting(struct ut_vcq *vcq)
 {
     struct ut_link *list = vcq->waiting;
@@ -325,11 +414,13 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
         struct ut_link *link = list;
         list = link->waiting_next;
         link->in_waiting = false;
+        if (link->message_lost && link->state != UT_LINK_DEAD) {
+            end_for_lost_message(link);
+            continue;
+        }
         switch (link->state) {
         case UT_LINK_UP:
-            ut_engine_pump(link);
-            if (vcq->watch)
-                ut_watch_look(link);
+            vcq->link_ops->pump(link);
             break;
         case UT_LINK_SEEKING:
         case UT_LINK_AWAITING:
@@ -345,7 +436,7 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
     return vcq->waiting != NULL;
 }
 
-/* Takes over what the peer says of itself; false: a VCQ that cannot be talked to. */
+/* Takes over the peer's hello; false: it is not compatible with this process. */
 static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 {
     struct ut_hello hello;
@@ -355,12 +446,12 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     memcpy(&hello, data, sizeof(hello));
     if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
         ut_error("link",
-                 "VCQ %016llx belongs to another version or ARMW mode of this library; use "
-                 "one version and one UTOFU_ARMW in a job",
+                 "VCQ %016llx belongs to another version or ARMW mode of this library and is not "
+                 "connected; use one version and one UTOFU_ARMW in a job",
                  (unsigned long long)link->peer);
-        _exit(1);
+        return false;
     }
-    bool reborn = link->peer_session != 0 && link->peer_session != hello.session;
+    bool recreated = link->peer_session != 0 && link->peer_session != hello.session;
     link->peer_session = hello.session;
     link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
@@ -368,58 +459,61 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     drop_remote_table(link);
     if (link->tx_announced)
         memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
-    if (reborn)
+    if (recreated)
         link->rx_number = 0;
     /* messages of the library that arrived before the connection broke are not repeated */
     while (link->msg_first && link->msg_first->number &&
-           (reborn || link->msg_first->number <= hello.rx_count))
+           (recreated || link->msg_first->number <= hello.rx_count))
         drop_first_message(link);
     link->msg_to_post = link->msg_first;
-    /* A VCQ that is freed answers and acknowledges what it took, before it says goodbye; what is
-     * left was sent behind its back and goes to the one that was made in its place. */
-    ut_engine_delivered(link, hello.rx_count);
+    /* A VCQ that is freed answers what it has received before it closes the connection; what it has
+     * not received goes to the VCQ that was created with the same id. */
+    link->vcq->link_ops->delivered(link, hello.rx_count);
     link->tx_number = hello.rx_count;
     return true;
 }
 
-static void come_up(struct ut_link *link, const void *hello, size_t size)
+static void connection_up(struct ut_link *link, const void *hello, size_t size)
 {
     link->state = UT_LINK_UP;
-    link->view = link->ops->view ? link->ops->view(link->conn) : NULL;
+    link->mapping = link->ops->view ? link->ops->view(link->conn) : NULL;
     if (link == link->vcq->last_link)
         remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
     ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
-             link->provider == UT_PROV_SHM ? "shm" : "verbs");
-    if (link->vcq->watch)
-        ut_watch_connected(link);
+             link->ops->name);
+    link->vcq->link_ops->connected(link);
     link->was_up = true;
     link->backoff_ms = 0;
     if (!apply_hello(link, hello, size)) {
         struct prov_conn *conn = link->conn;
         link->conn = NULL;
         link->ops->conn_close(conn);
-        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        set_cause(link, UT_CAUSE_ADDRESS, 0);
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
         return;
     }
-    ut_engine_pump(link);
+    link->vcq->link_ops->pump(link);
 }
 
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
 {
     if (link->state == UT_LINK_UP)
-        return; /* accepted: up since then */
-    come_up(link, hello, size);
+        return; /* this side accepted: it has been up since then */
+    connection_up(link, hello, size);
 }
 
-static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *hello, size_t size,
-                      int provider)
+static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct prov_conn *conn,
+                      const void *hello, size_t size)
 {
     struct ut_hello mine;
 
-    use_endpoint(link, provider);
-    fill_hello(link, provider, (uint16_t)(link->serial + 1), &mine);
-    if (link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
+    bool able = can_receive(link);
+    use_endpoint(link, e);
+    fill_hello(link, e->provider, (uint16_t)(link->serial + 1), &mine);
+    if (!able)
+        link->ops->reject(conn);
+    if (!able || link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
         /* logged there; the peer tries again, and so does this side if it has something to send */
         link->state = UT_LINK_IDLE;
         if (has_work(link))
@@ -427,13 +521,13 @@ static void accept_on(struct ut_link *link, struct prov_conn *conn, const void *
         return;
     }
     link->conn = conn;
-    come_up(link, hello, size);
+    connection_up(link, hello, size);
 }
 
 /*
- * A request that crossed one of ours can be here later than the peer's answer to ours, which made
- * the peer forget it. It must not end the connection that is up: what arrived there and was not
- * looked at yet would be lost.
+ * Two requests have crossed, the peer has accepted ours and dropped its own, and its own arrives
+ * after its answer. It must not close the connection that is up: messages that arrived there and
+ * were not polled yet would be lost.
  */
 static bool is_outdated(const struct ut_link *link, const void *data, size_t size)
 {
@@ -445,10 +539,10 @@ static bool is_outdated(const struct ut_link *link, const void *data, size_t siz
     return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
 }
 
-void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
-                        const void *hello, size_t size, int provider)
+void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
+                        uint64_t peer_id, const void *hello, size_t size)
 {
-    const struct prov_ops *ops = vcq->eps[endpoint_of(vcq, provider)].ops;
+    const struct prov_ops *ops = prov->ops;
     struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
     struct ut_link *link;
@@ -458,7 +552,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
         return;
     }
     if (peer_id == ut_vcq_id_key(vcq->id)) {
-        /* a VCQ that talks to itself: the accepting half only receives */
+        /* a connection to itself: the accepting half only receives */
         ut_vcq_id_unpack(id, &ident);
         link = link_new(vcq, &ident);
         if (link)
@@ -469,13 +563,13 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
         link = ut_link_get(vcq, id);
         remember(vcq, last, last_id);
     }
-    if (!link || is_outdated(link, hello, size)) {
+    if (!link || link->message_lost || is_outdated(link, hello, size)) {
         ops->reject(conn);
         return;
     }
     switch (link->state) {
     case UT_LINK_CONNECTING:
-        /* both sides ask at once: the request of the smaller id counts */
+        /* both sides have asked: the request of the smaller id wins */
         if (ut_vcq_id_key(vcq->id) < link->key) {
             ops->reject(conn);
             return;
@@ -484,15 +578,15 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t pee
         link->conn = NULL;
         break;
     case UT_LINK_UP:
-        /* the peer saw the old connection break first */
+        /* the peer has seen the old connection break before this side has */
         link->ops->conn_close(link->conn);
         link->conn = NULL;
-        ut_engine_rewind(link);
+        link->vcq->link_ops->rewind(link);
         break;
     default:
         break;
     }
-    accept_on(link, conn, hello, size, provider);
+    accept_on(link, endpoint_of(vcq, ops), conn, hello, size);
 }
 
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
@@ -500,11 +594,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     uint64_t now = ut_now_ms();
     bool was_connecting = link->state == UT_LINK_CONNECTING;
 
-    link->ops->conn_close(link->conn);
-    link->conn = NULL;
-    if (link->scratch && link->reading != UT_STAG_NONE)
-        ut_link_read_done(link, PROV_FLUSHED);
-    ut_engine_rewind(link);
+    close_connection(link);
     ut_debug("link", "VCQ %016llx: connection %s (reason %d)", (unsigned long long)link->peer,
              was_connecting ? "failed" : "down", (int)reason);
     if (link->passive) {
@@ -513,18 +603,28 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     }
     switch (reason) {
     case PROV_REASON_PEER_DEAD:
+        set_cause(link, UT_CAUSE_DEAD, 0);
         give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
         return;
     case PROV_REASON_LOCAL:
         give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
         return;
     case PROV_REASON_REJECTED:
-        retry_later(link, UT_LINK_AWAITING, now);
+        /* once or twice where two requests have crossed; always where the peer has given the link
+         * up */
+        if (now < link->deadline_ms + ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000) {
+            retry_later(link, UT_LINK_AWAITING, now);
+        } else {
+            set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_PEER_TIMEOUT));
+            give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+        }
         return;
     case PROV_REASON_NO_ENDPOINT:
-        /* not created yet is worth waiting for; freed is not */
+        /* a VCQ that is not created yet is waited for, one that was freed is not */
         if (link->was_up || now > link->deadline_ms - ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 +
                                       ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000) {
+            set_cause(link, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
+                      ut_env_num(UT_ENV_PEER_TIMEOUT));
             give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
             return;
         }
@@ -541,8 +641,10 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         link->state = UT_LINK_IDLE;
     else if (now < link->deadline_ms)
         retry_later(link, UT_LINK_SEEKING, now);
-    else
+    else {
+        set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_PEER_TIMEOUT));
         give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+    }
 }
 
 /*
@@ -616,7 +718,7 @@ static struct ut_link_chunk *chunk_for(struct ut_link *link, uint32_t index)
     return *chunk;
 }
 
-/* Takes over what was read; true: the entry itself is there now. */
+/* Takes over what was read; true: it was the entry itself, or there is none. */
 static bool take_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
@@ -624,12 +726,12 @@ static bool take_read(struct ut_link *link)
     struct ut_link_chunk *chunk = chunk_for(link, index);
 
     if (!chunk)
-        return true; /* no memory: looks like an STag that is not registered */
+        return true; /* no memory: the STag counts as not registered */
     if (link->reading_dir) {
         struct ut_stag_dir dir;
         memcpy(&dir, scratch_of(link), sizeof(dir));
         chunk->addr = dir.addr;
-        chunk->rkey = dir.rkey[link->provider];
+        chunk->rkey = dir.rkey;
         chunk->stags[index % UT_STAG_CHUNK].info = 0;
         return dir.addr == 0; /* nothing of the chunk was ever registered */
     }
@@ -637,12 +739,12 @@ static bool take_read(struct ut_link *link)
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
         return false; /* it is being written: read again */
-    chunk->stags[index % UT_STAG_CHUNK] = (struct ut_link_stag){
-        .base = e.base, .size = e.size, .rkey = e.rkey[link->provider], .info = e.info};
+    chunk->stags[index % UT_STAG_CHUNK] =
+        (struct ut_link_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
     return true;
 }
 
-/* Reads until the entry is there or an answer has to be waited for. True: it is there. */
+/* Reads until the entry is there (true), or a read has to complete first, or fails (false). */
 static bool read_steps(struct ut_link *link)
 {
     for (;;) {
@@ -655,7 +757,7 @@ static bool read_steps(struct ut_link *link)
             continue;
         }
         if (rc == -EACCES || rc == -EFAULT) {
-            /* the table is gone: so is the VCQ */
+            /* the peer has freed the table, and so the VCQ */
             struct ut_link_chunk *chunk = chunk_for(link, link->reading);
             if (chunk)
                 memset(chunk, 0, sizeof(*chunk));
@@ -674,7 +776,7 @@ static bool read_steps(struct ut_link *link)
 static void read_next(struct ut_link *link)
 {
     if (read_steps(link))
-        ut_engine_pump(link);
+        link->vcq->link_ops->pump(link);
 }
 
 void ut_link_read_done(struct ut_link *link, enum prov_status status)
@@ -683,7 +785,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         return;
     if (status != PROV_OK) {
         end_read(link);
-        return; /* down() follows and starts anew */
+        return; /* ut_link_on_down() follows; it is read again on the new connection */
     }
     if (!take_read(link)) {
         read_next(link);
@@ -692,7 +794,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     end_read(link);
     if (link->to_post != UT_NO_SLOT)
         link->vcq->toq[link->to_post].fresh = true;
-    ut_engine_pump(link);
+    link->vcq->link_ops->pump(link);
 }
 
 void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
@@ -704,8 +806,8 @@ void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
         link->chunks[index / UT_STAG_CHUNK]->stags[index % UT_STAG_CHUNK].info = 0;
 }
 
-static int judge(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t stadd, uint64_t length,
-                 bool write, uint64_t *addr)
+static int check_access(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t stadd,
+                        uint64_t length, bool write, uint64_t *addr)
 {
     if (!(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
@@ -721,7 +823,22 @@ static int judge(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t sta
     return 0;
 }
 
-/* `addr` lies behind `stadd`. */
+struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                          bool write)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    const struct ut_link_chunk *chunk =
+        index == UT_STAG_NONE ? NULL : link->chunks[index / UT_STAG_CHUNK];
+    const struct ut_link_stag *e = chunk ? &chunk->stags[index % UT_STAG_CHUNK] : NULL;
+
+    if (!e || !(e->info & UT_STAG_VALID) ||
+        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+        return (struct ut_why){.cause = UT_CAUSE_NO_STAG};
+    return ut_region_why(ut_stag_first_offset(index, e->base), e->size, e->info & UT_STAG_WRITABLE,
+                         stadd, length, write);
+}
+
+/* Remembers the STag for ut_link_hot(); `addr` is the address of `stadd`. */
 static void make_hot(struct ut_link *link, const struct ut_link_stag *e, utofu_stadd_t stadd,
                      uint64_t addr)
 {
@@ -744,12 +861,12 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
         int rc = UTOFU_ERR_MRQ_RMT_STADD;
         if (chunk) {
             struct ut_link_stag *e = &chunk->stags[index % UT_STAG_CHUNK];
-            rc = judge(e, index, stadd, length, write, addr);
+            rc = check_access(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
             if (rc == 0)
                 make_hot(link, e, stadd, *addr);
         }
-        /* what says no may be old: an STag can be registered, or registered anew, any time */
+        /* a refusal may be outdated: an STag can be registered at any time */
         if (rc == 0 || fresh)
             return rc;
         if (link->reading != UT_STAG_NONE)
@@ -769,11 +886,25 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
  * Messages of the library
  */
 
-/* Nobody waits for its completion: a later one's frees what is kept of it. */
+/* Unsignalled: the completion of a later message frees the copy that is kept of it. */
 static inline int post_one(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     return link->ops->send(link->conn, data, size, flags,
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
+}
+
+/* A message can be neither sent nor kept, and the peer would wait for it for ever: the link has to
+ * end, which both ends notice. That is done later, when no callback of the link is running. */
+static void __attribute__((noinline, cold)) lose_message(struct ut_link *link)
+{
+    if (!link->message_lost)
+        ut_error(
+            "link",
+            "no memory for a message to VCQ %016llx: the connection is closed, and what is on it "
+            "fails",
+            (unsigned long long)link->peer);
+    link->message_lost = true;
+    ut_link_wait(link);
 }
 
 static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
@@ -786,8 +917,10 @@ static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, 
         link->num_spare--;
     } else {
         m = malloc(sizeof(*m) + (size <= MSG_SMALL ? MSG_SMALL : size));
-        if (!m)
+        if (!m) {
+            lose_message(link);
             return NULL;
+        }
     }
     m->next = NULL;
     m->number = 0;
@@ -816,51 +949,50 @@ void ut_link_post_messages(struct ut_link *link)
     }
 }
 
-/* Where it cannot be posted now. */
-static int __attribute__((noinline))
+/* It cannot be posted now: the link is not up, or other messages wait. */
+static void __attribute__((noinline))
 send_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     if (link->state == UT_LINK_DEAD || link->passive)
-        return 0;
+        return;
     struct ut_link_msg *m = keep_message(link, data, size, flags);
     if (!m)
-        return -ENOMEM;
+        return;
     if (!link->msg_to_post)
         link->msg_to_post = m;
     ut_link_want(link);
-    return 0;
 }
 
-int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
+void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
 {
     uint32_t flags = solicited ? PROV_SOLICITED : 0;
 
-    if (__builtin_expect(link->state != UT_LINK_UP || link->msg_to_post, 0))
-        return send_later(link, data, size, flags);
+    if (__builtin_expect(link->state != UT_LINK_UP || link->msg_to_post, 0)) {
+        send_later(link, data, size, flags);
+        return;
+    }
     int rc = post_one(link, data, size, flags);
     if (__builtin_expect(rc < 0, 0)) {
         struct ut_link_msg *m = keep_message(link, data, size, flags);
         if (!m)
-            return -ENOMEM;
+            return;
         link->msg_to_post = m;
         if (rc == -EAGAIN)
             ut_link_wait(link);
-        return 0;
+        return;
     }
     uint64_t number = ut_link_count_tx(link);
     if (rc & PROV_COMPLETE)
-        return 0;
+        return;
     struct ut_link_msg *m = keep_message(link, data, size, flags);
-    if (!m)
-        return -ENOMEM;
-    m->number = number;
-    return 0;
+    if (m)
+        m->number = number;
 }
 
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
 {
     if (status != PROV_OK)
-        return; /* kept: repeated when the connection is back */
+        return; /* kept, and repeated on the next connection */
     /* those before msg_to_post were posted, in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)

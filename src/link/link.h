@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: what a VCQ keeps of one remote VCQ. Its connection, the TOQ entries on their way to it in
- * order, what was read of its STag table, what was announced to it, and messages that wait.
+ * A link: everything that a VCQ knows of one remote VCQ. Its connection, the TOQ entries on their
+ * way to it in order, what was read of its STag table, what was announced to it, and messages.
  *
- * Uses util, ident, wire, process, stag, vcq, provider.h. The engine gives it work and is told when
- * the link can move again.
+ * Uses util, ident, wire, process, peers, stag, vcq, provider.h and the registry. Calls the engine
+ * through struct ut_link_ops.
  */
 #ifndef UT_LINK_LINK_H
 #define UT_LINK_LINK_H
@@ -15,7 +15,7 @@
 #include "stag/stag.h"
 #include "vcq/vcq.h"
 
-struct ut_watch_peer;
+struct ut_stats_peer;
 
 enum ut_link_state {
     UT_LINK_IDLE,       /* no connection, and none wanted */
@@ -39,8 +39,8 @@ struct ut_link_chunk {
     struct ut_link_stag stags[UT_STAG_CHUNK];
 };
 
-/* A message of the library itself: an ARMW's answer, a gate's packet. Kept until it is known to
- * have arrived. */
+/* A message of the library itself: the answer to an ARMW, a packet of a gate. Kept until it is
+ * known to have arrived. */
 struct ut_link_msg {
     struct ut_link_msg *next;
     uint64_t number; /* on the link, once posted; 0 before */
@@ -49,11 +49,11 @@ struct ut_link_msg {
     uint64_t data[]; /* aligned */
 };
 
-/* A remote notice that came before the local notice of a put of ours that it may be the answer to.
- */
+/* A remote notice that came while local notices of the link were outstanding: see
+ * ut_engine_early_notice(). */
 struct ut_link_early {
     struct ut_link_early *next;
-    uint32_t after; /* due when so many local notices have been written */
+    uint32_t after; /* due when lcl_notices_ended reaches it */
     uint8_t type, edata;
     utofu_stadd_t lcl_stadd, rmt_stadd;
 };
@@ -61,16 +61,19 @@ struct ut_link_early {
 struct ut_link {
     struct ut_vcq *vcq;
     utofu_vcq_id_t peer; /* canonical */
-    const struct prov_view *view; /* of the connection that is up; NULL: the provider has none */
+    const struct prov_mapping
+        *mapping; /* peer memory that this process has mapped, while up; or NULL */
     uint8_t state;
     uint8_t provider;
     bool passive; /* the accepting half of a connection to oneself */
     bool was_up;
     bool in_waiting;
-    bool nudged; /* an empty write is on its way, that will report what is before it */
+    bool message_lost;       /* for want of memory: the link has to end */
+    bool empty_write_posted; /* a signalled one, which completes what is before it */
     uint8_t peer_cmp;
     uint8_t peer_tni;
-    uint32_t keep_source; /* of puts up to this size our copy is the source: see short.h */
+    uint32_t keep_source; /* puts up to this size are sent from a copy in the slot: see
+                             ut_keep_source() */
     struct prov_conn *conn;
     const struct prov_ops *ops;
 
@@ -92,21 +95,23 @@ struct ut_link {
     struct ut_stadd_range hot;
     uint32_t hot_rkey;
 
-    uint32_t told_begun, told_ended; /* communications with a local notice */
+    uint32_t lcl_notices_begun, lcl_notices_ended; /* communications with a local notice, in all */
     struct ut_link_early *early_first, **early_last;
 
     /* repeated remote STADDs are announced once and then named by a number */
     utofu_stadd_t *tx_announced;
-    utofu_stadd_t *rx_announced;
+    utofu_stadd_t
+        *rx_announced; /* allocated before the link is up: a notice of the peer cannot be refused */
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;
     uint64_t key;
-    uint16_t serial, peer_serial; /* times up, as each side counts; see struct ut_hello */
-    struct ut_watch_peer *watch;  /* of a watched VCQ, from the first use on */
+    uint16_t serial, peer_serial; /* how often the link was up, as each side counts */
+    struct ut_stats_peer *stats;  /* of a counted VCQ, from the first use on */
 
     struct ut_link_msg *msg_spare; /* places for small ones, as many as num_spare says */
     uint32_t num_spare;
 
+    struct ut_why why; /* of the last give_up() */
     uint64_t deadline_ms, retry_ms;
     uint32_t backoff_ms;
 
@@ -117,14 +122,16 @@ struct ut_link {
     uint32_t dir_rkey;
     uint32_t reading; /* index of the STag that is being read; UT_STAG_NONE: none */
     bool reading_dir;
+    bool wait_warned; /* see warn_wait() */
     uint32_t scratch; /* where it lands: index into the VCQ's scratch memory, plus 1 */
     struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
 };
 
-/* In place of a link that there is not: to nobody, and never up. */
+/* Stands for no link: has no peer, and is never up. */
 extern struct ut_link ut_link_none;
 
-/* The link to a remote VCQ, made if need be. NULL: no memory, or no VCQ can have this id. */
+/* The link to a remote VCQ, created if there is none. NULL: no memory, or no VCQ can have this id.
+ */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
 static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
@@ -133,7 +140,7 @@ static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_
     return ut_link_get(vcq, rmt_vcq_id);
 }
 
-/* The same for an id that may be none, where only a connection that is up is of use. */
+/* The same for an id that may be invalid; where there is none, &ut_link_none. */
 static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     struct ut_link *link;
@@ -146,7 +153,7 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
 
 /* Starts connecting if the link is idle. */
 void ut_link_want(struct ut_link *link);
-/* Asks to be looked at again at the next progress. */
+/* The next progress looks at the link again. */
 void ut_link_wait(struct ut_link *link);
 /* Looks at every link that waits; true if any still does. */
 bool ut_link_step_waiting(struct ut_vcq *vcq);
@@ -154,12 +161,16 @@ bool ut_link_step_waiting(struct ut_vcq *vcq);
 void ut_link_destroy_all(struct ut_vcq *vcq);
 
 /* The remote memory behind [stadd, stadd + length): 0; UTOFU_ERR_MRQ_RMT_*; or
- * UTOFU_ERR_NOT_COMPLETED: the STag's entry is being read, the engine will be told. `fresh`: the
- * entry was read for this very communication. */
+ * UTOFU_ERR_NOT_COMPLETED: the entry of the STag is being read, and link_ops->pump() follows.
+ * `fresh`: the entry was read for this communication. */
 int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
                  uint64_t *addr, uint32_t *rkey);
 
-/* The same for the writable STag used last; false: it takes ut_link_find(). */
+/* Why ut_link_find() finds nothing, by what was read last. */
+struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                          bool write);
+
+/* ut_link_find() for the writable STag used last; false: it is another one. */
 static inline bool ut_link_hot(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                                uint64_t *addr, uint32_t *rkey)
 {
@@ -182,31 +193,32 @@ static inline bool ut_link_is_clear(const struct ut_link *link)
             (uintptr_t)link->msg_to_post) == 0;
 }
 
-/* The first of those on the link has ended. */
+/* Removes the oldest TOQ entry of the link. */
 static inline void ut_link_remove_first(struct ut_link *link)
 {
+    UT_ASSERT(link->first <= link->vcq->toq_mask);
     link->first = link->vcq->toq[link->first].next;
     if (link->first == UT_NO_SLOT)
         link->append = &link->first;
 }
 
-/* What was read of this STag is wrong: read it again at the next use. */
+/* The entry of this STag is outdated: it is read again at the next use. */
 void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd);
 
 /* Sends a message of the library; it is copied, queued if need be, and repeated if a connection
- * breaks. 0 or -ENOMEM. */
-int ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
+ * breaks. Where there is no memory for that, the link ends. */
+void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
 
 /* Posts those that wait, as far as there is room. */
 void ut_link_post_messages(struct ut_link *link);
 
-/* Number for a posted message. */
+/* The number of a posted message or immediate. */
 static inline uint64_t ut_link_count_tx(struct ut_link *link)
 {
     return ++link->tx_number;
 }
 
-/* Cookies of operations: what in the low three bits, which above. */
+/* Cookies of requests: the kind in the low three bits, a number above. */
 enum ut_cookie {
     UT_COOKIE_NONE,
     UT_COOKIE_SLOT, /* TOQ slot number */
@@ -222,27 +234,24 @@ static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 void ut_link_read_done(struct ut_link *link, enum prov_status status);
 /* All messages up to the one of this cookie were delivered. */
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status);
-void ut_link_on_request(struct ut_vcq *vcq, struct prov_conn *conn, uint64_t peer_id,
-                        const void *hello, size_t hello_size, int provider);
+void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
+                        uint64_t peer_id, const void *hello, size_t hello_size);
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t hello_size);
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason);
 
-/* Registered memory of a VCQ where entries of remote tables and old values land. */
-enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = 32 };
+/* Registered memory of a VCQ that entries of remote tables are read into. */
+enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = sizeof(struct ut_stag_entry) };
+_Static_assert(sizeof(struct ut_stag_dir) <= UT_SCRATCH_SIZE,
+               "directory entries are read there, too");
 
-/* What the engine does for a link. */
-void ut_engine_pump(struct ut_link *link);             /* post what can be posted */
-void ut_engine_fail_all(struct ut_link *link, int rc); /* MRQ errors for everything on it */
-void ut_engine_rewind(struct ut_link *link);           /* nothing is posted any more */
-/* The peer has received `count` messages of the link. */
-void ut_engine_delivered(struct ut_link *link, uint64_t count);
-/* What is told to the barrier gates of the library's own VCQs. The first: messages to the peer are
- * lost; dead: and nothing will come from it. */
-void ut_gate_on_link_failed(struct ut_link *link, bool dead);
-void ut_gate_on_message(struct ut_link *link, const void *data, size_t size);
-void ut_gate_on_packet(struct ut_link *link, const void *data, size_t size);
-/* Hands out what other TNIs left; returns how much. */
-int ut_gate_progress(struct ut_vcq *vcq);
-extern const struct prov_callbacks ut_engine_callbacks[UT_NUM_PROVIDERS];
+/* What links call of the engine: ut_vcq.link_ops. Not used on fast paths. */
+struct ut_link_ops {
+    void (*connected)(struct ut_link *link);       /* it is up; the hello is handled next */
+    void (*pump)(struct ut_link *link);            /* post what can be posted */
+    void (*give_up)(struct ut_link *link, int rc); /* MRQ errors for everything on it */
+    void (*rewind)(struct ut_link *link);          /* nothing is posted any more */
+    /* The peer has received `count` messages of the link. */
+    void (*delivered)(struct ut_link *link, uint64_t count);
+};
 
 #endif

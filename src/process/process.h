@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What there is once per process: the environment, the job, the place in the network, the deal of
- * CQs, the providers, the owner of every VCQ id. Set up at the first call that needs it.
+ * The state of the process: the environment, the job, the place in the network, its CQs, the
+ * providers. Set up by runtime.
  *
- * Uses util, ident, wire, job and provider.h.
+ * Uses util, ident, bootstrap and provider.h.
  */
 #ifndef UT_PROCESS_PROCESS_H
 #define UT_PROCESS_PROCESS_H
@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 #include "ident/ident.h"
-#include "job/job.h"
+#include "bootstrap/job.h"
 #include "provider.h"
+#include "providers.h"
 #include "wire/wire.h"
 
 enum { UT_MAX_CQS = 16 }; /* of one TNI in one process */
@@ -22,35 +23,34 @@ struct ut_process {
     const struct ut_job_info *job;
     struct ut_shape shape;
     struct ut_coords coords;
-    unsigned int num_cqs;             /* of each TNI */
+    unsigned int num_cqs; /* of each TNI */
     uint16_t cq_ids[UT_MAX_CQS];
-    unsigned int num_exclusive, num_session; /* how many of them are kept for these */
-    uint8_t armw_mode;                /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint64_t host;
-    uint64_t session;                 /* random number of this process */
-    struct prov *prov[UT_NUM_PROVIDERS]; /* NULL: not in use */
+    unsigned int num_exclusive, num_session; /* how many of them are set aside for such VCQs */
+    uint8_t armw_mode;                       /* UT_ARMW_CPU or UT_ARMW_NIC */
+    uint64_t host; /* as in struct ut_address_record, with what it is made of: */
+    uint32_t boot, pid_ns, net_ns;
+    uint64_t session;              /* random number of this process */
+    struct prov *prov[PROV_COUNT]; /* as in the registry; NULL: not in use */
 };
 
-/* 0 and *process, or an enum utofu_return_code after an error line (later calls repeat it). */
-int ut_process_get(const struct ut_process **process);
-/* The same without setting it up: NULL before. For the path of a put. */
+/* For set-up, in runtime. First the environment, the job, the host: 0; UT_PROCESS_NOT_YET: the
+ * launcher cannot be asked now, but later; or an enum utofu_return_code after an error line. Then
+ * coordinates and CQs, with the same results. Then set-up fills in the rest, and marks the process
+ * as ready. */
+enum { UT_PROCESS_NOT_YET = 1 };
+int ut_process_begin(struct ut_process **process);
+int ut_process_take_place(void);
+void ut_process_ready(void);
+
+/* The process; NULL: it is not set up yet. */
 const struct ut_process *ut_process_peek(void);
+/* Progress of the providers, for the background thread. Returns in how many ms it is due again; -1:
+ * when one of their file descriptors is readable. */
+int ut_process_progress(void);
+/* The same where there is no background thread; does nothing while another thread is in it. */
+void ut_process_progress_alone(void);
 /* Sets up what needs no job: environment and log. 0 or UTOFU_ERR_FATAL. */
 int ut_process_environment(void);
-
-/* A process that owns VCQs, found by coordinates and CQ. */
-struct ut_peer {
-    uint32_t rank;
-    int provider;             /* index into ut_process.prov */
-    uint8_t addr[PROV_ADDR_MAX];
-    size_t addr_size;
-};
-/* 0; -EAGAIN: not published yet (or the launcher's channel is busy); -ENOENT: no process of the job
- * owns it; -EHOSTUNREACH: no provider reaches it (after an error line). Does not wait. */
-int ut_process_find_owner(const struct ut_coords *coords, uint16_t cq, struct ut_peer *peer);
-/* The same for a barrier gate: by coordinates and local rank. */
-int ut_process_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,
-                               struct ut_peer *peer);
 
 /* True in a child made by fork(), which must not use the library. */
 extern bool ut_process_is_fork;

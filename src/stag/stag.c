@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/assert.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -17,15 +18,20 @@
  * Regions: one registration with each provider for (address, size, access, device), counted.
  */
 
+/* The device of each provider that serves a TNI. */
+struct ut_devices {
+    unsigned int of[PROV_COUNT];
+};
+
 struct ut_region {
     struct ut_region *next; /* in its bucket */
     void *addr;
     size_t size;
     unsigned int access;
-    unsigned int device;    /* of the verbs provider; 0 without */
+    struct ut_devices devices;
     uint32_t count;
-    bool locked;            /* UTOFU_SWAP_PROTECT */
-    struct prov_mr *mr[UT_NUM_PROVIDERS];
+    bool locked; /* UTOFU_SWAP_PROTECT */
+    struct prov_mr *mr[PROV_COUNT];
 };
 
 enum { REGION_BUCKETS = 4096 };
@@ -39,11 +45,18 @@ static uint32_t region_hash(const void *addr, size_t size, unsigned int access)
     return (uint32_t)(h * 0x9e3779b97f4a7c15ull >> 40);
 }
 
-static unsigned int device_of(const struct ut_process *process, unsigned int tni)
+static void find_devices(const struct ut_process *process, unsigned int tni,
+                         struct ut_devices *devices)
 {
-    struct prov *prov = process->prov[UT_PROV_VERBS];
+    for (int i = 0; i < PROV_COUNT; i++) {
+        struct prov *prov = process->prov[i];
+        devices->of[i] = prov ? prov->ops->device(prov, tni) : 0;
+    }
+}
 
-    return prov ? prov->ops->device(prov, tni) : 0;
+static bool same_devices(const struct ut_devices *a, const struct ut_devices *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 /* mlock(2) covers what the limit allows; the manual promises no more. */
@@ -56,9 +69,10 @@ static void lock_pages(struct ut_region *r)
         return;
     }
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    ut_warn("stag", "UTOFU_SWAP_PROTECT: cannot lock %zu bytes at %p (%s); locked memory is limited "
-                    "to %llu bytes: raise it with ulimit -l", r->size, r->addr, strerror(errno),
-            (unsigned long long)limit.rlim_cur);
+    ut_warn("stag",
+            "UTOFU_SWAP_PROTECT: cannot lock %zu bytes at %p (%s); locked memory is limited "
+            "to %llu bytes: raise it with ulimit -l",
+            r->size, r->addr, strerror(errno), (unsigned long long)limit.rlim_cur);
 }
 
 /* Pages that another locked region shares stay locked. */
@@ -78,8 +92,8 @@ static void unlock_pages(struct ut_region *gone)
     }
 }
 
-/* In the order of the providers: the first one may exchange pages for others, and a device that comes
- * after it pins what it finds. Deregistering goes the other way. */
+/* In the order of the registry: shm may remap pages, and a device pins the pages that it finds, so
+ * it comes later. Deregistering goes the other way. */
 static int register_everywhere(const struct ut_process *process, struct ut_region *r)
 {
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
@@ -89,12 +103,12 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
         from &= ~7ull;
         to = (to + 7) & ~7ull;
     }
-    for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
+    for (int i = 0; i < PROV_COUNT; i++) {
         struct prov *prov = process->prov[i];
         if (!prov)
             continue;
-        int rc = prov->ops->reg(prov, i == UT_PROV_VERBS ? r->device : 0, (void *)from,
-                                to - from, r->access, &r->mr[i]);
+        int rc =
+            prov->ops->reg(prov, r->devices.of[i], (void *)from, to - from, r->access, &r->mr[i]);
         if (rc == 0)
             continue;
         while (--i >= 0) {
@@ -110,14 +124,15 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
                   struct ut_region **region)
 {
     const struct ut_process *process = ut_process_peek();
-    unsigned int device = device_of(process, tni);
+    struct ut_devices devices;
     struct ut_region **bucket = &regions[region_hash(addr, size, access) % REGION_BUCKETS];
     int rc = 0;
 
+    find_devices(process, tni, &devices);
     pthread_mutex_lock(&regions_lock);
     struct ut_region *r = *bucket;
     while (r && !(r->addr == addr && r->size == size && r->access == access &&
-                  r->device == device))
+                  same_devices(&r->devices, &devices)))
         r = r->next;
     if (r) {
         r->count++;
@@ -128,11 +143,12 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
         rc = -ENOMEM;
         goto out;
     }
-    *r = (struct ut_region){.addr = addr, .size = size, .access = access, .device = device,
-                            .count = 1};
+    *r = (struct ut_region){
+        .addr = addr, .size = size, .access = access, .devices = devices, .count = 1};
     rc = register_everywhere(process, r);
     if (rc != 0) {
         free(r);
+        r = NULL;
         goto out;
     }
     if (ut_env_num(UT_ENV_SWAP_PROTECT))
@@ -152,6 +168,7 @@ void ut_region_put(struct ut_region *region)
     if (!region)
         return;
     pthread_mutex_lock(&regions_lock);
+    UT_ASSERT(region->count > 0);
     if (--region->count == 0) {
         struct ut_region **at =
             &regions[region_hash(region->addr, region->size, region->access) % REGION_BUCKETS];
@@ -160,7 +177,7 @@ void ut_region_put(struct ut_region *region)
         *at = region->next;
         if (region->locked)
             unlock_pages(region);
-        for (int i = UT_NUM_PROVIDERS - 1; i >= 0; i--) {
+        for (int i = PROV_COUNT - 1; i >= 0; i--) {
             if (region->mr[i])
                 process->prov[i]->ops->dereg(process->prov[i], region->mr[i]);
         }
@@ -183,25 +200,23 @@ uint32_t ut_region_rkey(const struct ut_region *region, int provider)
  * Tables
  */
 
-uint32_t ut_stag_entry_check(const struct ut_stag_entry *e)
+uint64_t ut_stag_entry_check(const struct ut_stag_entry *e)
 {
     uint64_t h = e->base * 0x9e3779b97f4a7c15ull;
 
     h = (h ^ h >> 31 ^ e->size) * 0xc2b2ae3d27d4eb4full;
-    h = (h ^ h >> 29 ^ ((uint64_t)e->rkey[0] << 32 | e->rkey[1])) * 0x9e3779b97f4a7c15ull;
-    h = (h ^ h >> 31 ^ e->info) * 0xc2b2ae3d27d4eb4full;
-    return (uint32_t)(h >> 32);
+    h = (h ^ h >> 29 ^ ((uint64_t)e->rkey << 32 | e->info)) * 0x9e3779b97f4a7c15ull;
+    return (h ^ h >> 31) * 0xc2b2ae3d27d4eb4full;
 }
 
-/* Peers may read the entry at any moment: field by field, with a check that a mix does not pass. */
+/* Peers may read the entry at any moment: the check does not match a mix of old and new fields. */
 static void publish_entry(struct ut_stag_entry *to, const struct ut_stag_entry *from)
 {
     __atomic_store_n(&to->check, ~from->check, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&to->base, from->base, __ATOMIC_RELAXED);
     __atomic_store_n(&to->size, from->size, __ATOMIC_RELAXED);
-    __atomic_store_n(&to->rkey[0], from->rkey[0], __ATOMIC_RELAXED);
-    __atomic_store_n(&to->rkey[1], from->rkey[1], __ATOMIC_RELAXED);
+    __atomic_store_n(&to->rkey, from->rkey, __ATOMIC_RELAXED);
     __atomic_store_n(&to->info, from->info, __ATOMIC_RELAXED);
     __atomic_store_n(&to->check, from->check, __ATOMIC_RELEASE);
 }
@@ -213,40 +228,66 @@ static void *map_pages(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
+enum {
+    CHUNK_BYTES = sizeof(struct ut_stag_entry) * UT_STAG_CHUNK * PROV_COUNT,
+    DIR_BYTES = sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS * PROV_COUNT,
+};
+
+/* The entry of STag `index` that peers read through this provider. */
+static struct ut_stag_entry *entry_at(struct ut_stag_table *t, uint32_t index, int provider)
+{
+    return t->entries[index / UT_STAG_CHUNK] + provider * UT_STAG_CHUNK + index % UT_STAG_CHUNK;
+}
+
+/* Entries of providers that are not in use are not written, so their pages are never touched. */
+static bool in_use(int provider)
+{
+    return ut_process_peek()->prov[provider] != NULL;
+}
+
+/* Adds the chunk to the directories, so that peers find it. */
+static void publish_chunk(struct ut_stag_table *t, uint32_t chunk)
+{
+    struct ut_stag_entry none = {0};
+
+    none.check = ut_stag_entry_check(&none);
+    for (int p = 0; p < PROV_COUNT; p++) {
+        struct ut_stag_dir *dir = &t->dir[p * UT_STAG_CHUNKS + chunk];
+        struct ut_stag_entry *entries = entry_at(t, chunk * UT_STAG_CHUNK, p);
+        if (!in_use(p))
+            continue;
+        for (int i = 0; i < UT_STAG_CHUNK; i++)
+            entries[i] = none;
+        __atomic_store_n(&dir->rkey, ut_region_rkey(t->chunk_regions[chunk], p), __ATOMIC_RELAXED);
+        __atomic_store_n(&dir->addr, (uintptr_t)entries, __ATOMIC_RELEASE);
+    }
+}
+
 static int add_chunk(struct ut_stag_table *t, uint32_t chunk)
 {
-    size_t size = sizeof(struct ut_stag_entry) * UT_STAG_CHUNK;
-
     if (t->entries[chunk])
         return 0;
     struct ut_stag_local *locals = calloc(UT_STAG_CHUNK, sizeof(*locals));
-    struct ut_stag_entry *entries = map_pages(size);
+    struct ut_stag_entry *entries = map_pages(CHUNK_BYTES);
     if (!locals || !entries)
         goto no_memory;
-    struct ut_stag_entry none = {0};
-    none.check = ut_stag_entry_check(&none);
-    for (int i = 0; i < UT_STAG_CHUNK; i++)
-        entries[i] = none;
-    if (ut_region_get(t->tni, entries, size, PROV_ACCESS_READ, &t->chunk_regions[chunk]) != 0)
+    if (ut_region_get(t->tni, entries, CHUNK_BYTES, PROV_ACCESS_READ, &t->chunk_regions[chunk]) !=
+        0)
         goto no_memory;
     t->entries[chunk] = entries;
     t->locals[chunk] = locals;
-    struct ut_stag_dir *d = &t->dir[chunk];
-    for (int i = 0; i < UT_NUM_PROVIDERS; i++)
-        __atomic_store_n(&d->rkey[i], ut_region_rkey(t->chunk_regions[chunk], i), __ATOMIC_RELAXED);
-    __atomic_store_n(&d->addr, (uintptr_t)entries, __ATOMIC_RELEASE);
+    publish_chunk(t, chunk);
     return 0;
 no_memory:
     free(locals);
     if (entries)
-        munmap(entries, size);
+        munmap(entries, CHUNK_BYTES);
     return -ENOMEM;
 }
 
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table)
 {
     struct ut_stag_table *t = calloc(1, sizeof(*t));
-    size_t dir_size = sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS;
 
     if (!t)
         return UTOFU_ERR_OUT_OF_MEMORY;
@@ -255,11 +296,11 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
     t->num_buckets = 256;
     t->free_first = t->free_last = UT_STAG_NONE;
     t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
-    t->dir = map_pages(dir_size);
+    t->dir = map_pages(DIR_BYTES);
     if (!t->buckets || !t->dir)
         goto fail;
     memset(t->buckets, 0xff, t->num_buckets * sizeof(uint32_t));
-    if (ut_region_get(tni, t->dir, dir_size, PROV_ACCESS_READ, &t->dir_region) != 0 ||
+    if (ut_region_get(tni, t->dir, DIR_BYTES, PROV_ACCESS_READ, &t->dir_region) != 0 ||
         add_chunk(t, 0) != 0)
         goto fail;
     *table = t;
@@ -277,12 +318,12 @@ void ut_stag_table_destroy(struct ut_stag_table *t)
         for (int i = 0; i < UT_STAG_CHUNK; i++)
             ut_region_put(t->locals[c][i].region);
         ut_region_put(t->chunk_regions[c]);
-        munmap(t->entries[c], sizeof(struct ut_stag_entry) * UT_STAG_CHUNK);
+        munmap(t->entries[c], CHUNK_BYTES);
         free(t->locals[c]);
     }
     ut_region_put(t->dir_region);
     if (t->dir)
-        munmap(t->dir, sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS);
+        munmap(t->dir, DIR_BYTES);
     free(t->buckets);
     free(t);
 }
@@ -308,7 +349,7 @@ static void grow_buckets(struct ut_stag_table *t)
     uint32_t *buckets = malloc(n * sizeof(uint32_t));
 
     if (!buckets)
-        return; /* longer chains, nothing else */
+        return; /* the chains get longer */
     memset(buckets, 0xff, n * sizeof(uint32_t));
     free(t->buckets);
     t->buckets = buckets;
@@ -323,13 +364,13 @@ static void grow_buckets(struct ut_stag_table *t)
     }
 }
 
-/* A freed STag is used again only when many others were freed since: a stale STADD keeps its
- * generation's distance for as long as possible. */
+/* A freed STag is reused only after many others: as its generation has six bits, a stale STADD is
+ * detected until the STag was reused 64 times. */
 static uint32_t take_dynamic(struct ut_stag_table *t)
 {
-    enum { REST = 1024 };
+    enum { MIN_FREE = 1024 };
 
-    if (t->num_free < REST && t->num_made < UT_STAG_DYNAMIC) {
+    if (t->num_free < MIN_FREE && t->num_made < UT_STAG_DYNAMIC) {
         uint32_t index = UT_STAG_CHUNK + t->num_made;
         if (add_chunk(t, index / UT_STAG_CHUNK) == 0) {
             t->num_made++;
@@ -343,6 +384,7 @@ static uint32_t take_dynamic(struct ut_stag_table *t)
         t->free_first = local_at(t, index)->next;
         if (t->free_first == UT_STAG_NONE)
             t->free_last = UT_STAG_NONE;
+        UT_ASSERT(t->num_free > 0);
         t->num_free--;
     }
     return index;
@@ -371,7 +413,7 @@ static utofu_stadd_t stadd_of(const struct ut_stag_table *t, uint32_t index,
     return ut_stadd_make(stag, l->generation, ut_stag_first_offset(index, (uintptr_t)l->base));
 }
 
-static void show_entry(struct ut_stag_table *t, uint32_t index)
+static void publish_stag(struct ut_stag_table *t, uint32_t index)
 {
     struct ut_stag_local *l = local_at(t, index);
     struct ut_stag_entry e = {0};
@@ -381,13 +423,17 @@ static void show_entry(struct ut_stag_table *t, uint32_t index)
         e.size = l->size;
         e.info = UT_STAG_VALID | (l->writable ? UT_STAG_WRITABLE : 0u) |
                  (uint32_t)l->generation << UT_STAG_GENERATION_SHIFT;
-        for (int i = 0; i < UT_NUM_PROVIDERS; i++) {
-            e.rkey[i] = ut_region_rkey(l->region, i);
-            l->lkey[i] = ut_region_lkey(l->region, i);
-        }
     }
-    e.check = ut_stag_entry_check(&e);
-    publish_entry(&t->entries[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK], &e);
+    for (int p = 0; p < PROV_COUNT; p++) {
+        if (!in_use(p))
+            continue;
+        if (l->region) {
+            e.rkey = ut_region_rkey(l->region, p);
+            l->lkey[p] = ut_region_lkey(l->region, p);
+        }
+        e.check = ut_stag_entry_check(&e);
+        publish_entry(entry_at(t, index, p), &e);
+    }
 }
 
 enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
@@ -419,12 +465,45 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
     return UT_STAG_OK;
 }
 
-static int region_error(int rc)
+struct ut_why ut_region_why(uint64_t first, uint64_t size, bool writable, utofu_stadd_t stadd,
+                            uint64_t length, bool write)
+{
+    uint64_t offset = ut_stadd_offset(stadd), at = offset - first;
+
+    if (offset < first)
+        return (struct ut_why){.cause = UT_CAUSE_BEFORE, .detail = first - offset};
+    if (at >= size && (at > size || length > 0))
+        return (struct ut_why){.cause = UT_CAUSE_BEHIND, .detail = at - size + 1};
+    if (length > size - at)
+        return (struct ut_why){.cause = UT_CAUSE_SHORT, .detail = size - at};
+    return (struct ut_why){.cause = write && !writable ? UT_CAUSE_READ_ONLY : UT_CAUSE_ACCESS};
+}
+
+struct ut_why ut_stag_why(const struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
+                          bool write)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
+    const struct ut_stag_local *l = NULL;
+
+    if (index != UT_STAG_NONE && t->locals[index / UT_STAG_CHUNK])
+        l = &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
+    if (!l || !l->region || l->generation != ut_stadd_generation(stadd))
+        return (struct ut_why){.cause = UT_CAUSE_NO_STAG};
+    return ut_region_why(ut_stag_first_offset(index, (uintptr_t)l->base), l->size, l->writable,
+                         stadd, length, write);
+}
+
+static int region_error(int rc, const void *addr, size_t size, bool writable)
 {
     switch (rc) {
     case -EFAULT:
     case -EACCES:
-        return UTOFU_ERR_INVALID_ADDRESS;
+        return ut_log_refuse(UTOFU_ERR_INVALID_ADDRESS, UT_LOG_WARNING, "stag",
+                             "%zu bytes at %p cannot be registered: not all of it is mapped%s",
+                             size, addr,
+                             writable ? " and writable (UTOFU_REG_MEM_FLAG_READ_ONLY is for "
+                                        "constant data)"
+                                      : "");
     case -ENOMEM:
         return UTOFU_ERR_OUT_OF_MEMORY;
     case -ENOSPC:
@@ -434,8 +513,8 @@ static int region_error(int rc)
     }
 }
 
-int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag,
-                     bool writable, utofu_stadd_t *stadd)
+int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag, bool writable,
+                     utofu_stadd_t *stadd)
 {
     unsigned int access = PROV_ACCESS_READ;
     uint32_t *bucket = NULL, index = stag;
@@ -454,10 +533,13 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
         }
         index = take_dynamic(t);
         if (index == UT_STAG_NONE)
-            return UTOFU_ERR_FULL;
-        bucket = bucket_of(t, addr, size, writable); /* the table may have grown */
+            return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_DEBUG, "stag",
+                                 "all %d STags of the VCQ are in use", UT_STAG_DYNAMIC);
+        bucket = bucket_of(t, addr, size, writable); /* the hash may have grown */
     } else if (local_at(t, index)->region) {
-        return UTOFU_ERR_USED;
+        return ut_log_refuse(
+            UTOFU_ERR_USED, UT_LOG_DEBUG, "stag", "STag %u has %llu bytes at %p registered", stag,
+            (unsigned long long)local_at(t, index)->size, (void *)local_at(t, index)->base);
     }
     struct ut_stag_local *l = local_at(t, index);
     struct ut_region *region;
@@ -465,7 +547,7 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
     if (rc != 0) {
         if (bucket)
             give_dynamic(t, index);
-        return region_error(rc);
+        return region_error(rc, addr, size, writable);
     }
     l->base = addr;
     l->size = size;
@@ -476,7 +558,7 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
         l->next = *bucket;
         *bucket = index;
     }
-    show_entry(t, index);
+    publish_stag(t, index);
     *stadd = stadd_of(t, index, l);
     return 0;
 }
@@ -490,6 +572,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     struct ut_stag_local *l = local_at(t, index);
     if (!l->region || stadd != stadd_of(t, index, l))
         return UTOFU_ERR_INVALID_STADD;
+    UT_ASSERT(l->count > 0);
     if (--l->count > 0)
         return 0;
     struct ut_region *region = l->region;
@@ -501,7 +584,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
         *at = l->next;
     }
     l->region = NULL;
-    show_entry(t, index);
+    publish_stag(t, index);
     if (index >= UT_STAG_CHUNK)
         give_dynamic(t, index);
     ut_region_put(region);

@@ -17,6 +17,7 @@
 
 #include "ident/ident.h"
 #include "process/process.h"
+#include "util/cause.h"
 #include "wire/wire.h"
 
 enum {
@@ -26,31 +27,16 @@ enum {
     UT_STAG_NONE = UINT32_MAX,
 };
 
-/* What a peer reads of a region. */
-struct ut_stag_entry {
-    uint64_t base;
-    uint64_t size;
-    uint32_t rkey[UT_NUM_PROVIDERS];
-    uint32_t info;  /* bit 0: valid, bit 1: writable, bits 8..13: generation */
-    uint32_t check; /* of the above: a torn read does not match */
-};
-enum { UT_STAG_VALID = 1, UT_STAG_WRITABLE = 2, UT_STAG_GENERATION_SHIFT = 8 };
-
-struct ut_stag_dir {
-    uint64_t addr; /* of the chunk; 0: there is none yet */
-    uint32_t rkey[UT_NUM_PROVIDERS];
-};
-
-uint32_t ut_stag_entry_check(const struct ut_stag_entry *entry);
+uint64_t ut_stag_entry_check(const struct ut_stag_entry *entry);
 
 struct ut_region;
 
-/* What the process itself knows of a registered STag. */
+/* A registered STag, as its own process knows it. */
 struct ut_stag_local {
     uint8_t *base;
     uint64_t size;
     struct ut_region *region; /* NULL: free */
-    uint32_t lkey[UT_NUM_PROVIDERS];
+    uint32_t lkey[PROV_COUNT];
     uint32_t count; /* registrations */
     uint32_t next;  /* in the hash of regions, or in the free list */
     uint8_t generation;
@@ -61,19 +47,19 @@ struct ut_stag_local {
  * STag, so that one subtraction tells whether an STADD is one of them. */
 struct ut_stadd_range {
     utofu_stadd_t first;
-    uint64_t size; /* 0: none */
+    uint64_t size;  /* 0: none */
     uint64_t delta; /* from an STADD to its address */
 };
 
-/* Is the last of `length` bytes from `stadd` on, or of none the first, in the range? Then all are
- * if the sign bit of what `before` became is clear, which several questions share. No length has
- * a sign. */
+/* Half of the check that [stadd, stadd + length) is in the range: is its end? The other half is
+ * that its begin is not before the range, which is so if the sign bit of *before is clear; several
+ * checks can share one test of it. `length` is less than 2^63. */
 static inline bool ut_stadd_range_ends(const struct ut_stadd_range *range, utofu_stadd_t stadd,
                                        uint64_t length, uint64_t *before)
 {
     uint64_t at = stadd - range->first;
 
-    __asm__("" : "+r"(at)); /* is not to be calculated anew, with the first in a register */
+    __asm__("" : "+r"(at)); /* keeps the compiler from computing it twice */
     *before |= at;
     return __builtin_expect(at + (length - (length != 0)) < range->size, 1);
 }
@@ -93,11 +79,12 @@ static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu
 }
 
 struct ut_stag_table {
-    /* the region found last: most communications use the same one again */
+    /* the region found last, which most communications use again */
     struct ut_stadd_range hot;
-    struct ut_stadd_range hot_writable; /* the same if it is, else none */
+    struct ut_stadd_range hot_writable; /* the same if it is writable, else empty */
     struct ut_stag_local *hot_local;
 
+    /* what peers read: one copy for each provider, one behind the other */
     struct ut_stag_dir *dir;
     struct ut_region *dir_region;
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
@@ -105,14 +92,20 @@ struct ut_stag_table {
     struct ut_stag_local *locals[UT_STAG_CHUNKS];
     uint32_t *buckets; /* hash of (address, size, access) -> index of a dynamic STag */
     uint32_t num_buckets;
-    uint32_t free_first, free_last, num_free; /* freed STags wait here before they are used again */
-    uint32_t num_made;                        /* dynamic STags that were ever used */
+    uint32_t free_first, free_last, num_free; /* queue of freed STags */
+    uint32_t num_made;                        /* dynamic STags that have been used at least once */
     unsigned int tni;
     unsigned int cmp;
 };
 
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);
 void ut_stag_table_destroy(struct ut_stag_table *table);
+/* The directory that peers read through this provider. */
+static inline const struct ut_stag_dir *ut_stag_dir_of(const struct ut_stag_table *table,
+                                                       int provider)
+{
+    return table->dir + provider * UT_STAG_CHUNKS;
+}
 uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider);
 
 /* enum utofu_return_code. stag: UT_STAG_NONE for any. */
@@ -148,7 +141,14 @@ enum ut_stag_result {
 enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
-/* The same for the STag used last; NULL: it takes ut_stag_find(). */
+/* Why ut_stag_find() fails, or where it does not, why an access may have failed. */
+struct ut_why ut_stag_why(const struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
+                          bool write);
+/* The same for a region whose first byte has the offset `first`. */
+struct ut_why ut_region_why(uint64_t first, uint64_t size, bool writable, utofu_stadd_t stadd,
+                            uint64_t length, bool write);
+
+/* ut_stag_find() for the STag used last; NULL: it is another one. */
 static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *table,
                                                 utofu_stadd_t stadd, uint64_t length,
                                                 uint8_t **addr)

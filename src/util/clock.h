@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Milliseconds of the monotonic clock; cheap, a few milliseconds coarse. */
+/* The monotonic clock: cheap and a few milliseconds coarse, or exact. */
 #ifndef UT_UTIL_CLOCK_H
 #define UT_UTIL_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
+/* Coarse. */
 static inline uint64_t ut_now_ms(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Exact. */
+uint64_t ut_clock_ns(void);
+
+/* So many milliseconds from now on this clock, for functions that wait until then. */
+struct timespec ut_clock_after(clockid_t clock, uint64_t ms);
+
+static inline uint64_t ut_clock_us(void)
+{
+    return ut_clock_ns() / 1000;
+}
+
+static inline uint64_t ut_clock_ms(void)
+{
+    return ut_clock_ns() / 1000000;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The typed table of environment variables; uses nothing but libc. */
+/* The typed table of environment variables; uses util/key.h and libc. */
 #include "util/env.h"
+#include "util/key.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 
+#include "providers.h"
+
+#define OTHER(names, who)
 static struct ut_env_entry table[UT_ENV_COUNT] = {
 #define X(id, name_, type_, def_, min_, max_, choices_, help_)                                     \
     [UT_ENV_##id] = {.name = name_,                                                                \
@@ -21,10 +26,24 @@ static struct ut_env_entry table[UT_ENV_COUNT] = {
                      .value = def_},
 #include "util/env_table.h"
 #undef X
+#undef OTHER
 };
+
+/* variables of other software: a|b|c */
+static const char *const others[] = {
+#define X(...)
+#define OTHER(names, who) names,
+#include "util/env_table.h"
+#undef X
+#undef OTHER
+};
+
+static const char prefix[] = "UTOFU_";
+enum { PREFIX_LENGTH = sizeof(prefix) - 1, NAME_MAX_LENGTH = 48 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result;
+static char load_error[512];
 
 /* A decimal number, optionally with the suffix Ki or Mi. */
 static int parse_number(const char *text, bool suffix, uint64_t *value)
@@ -80,11 +99,15 @@ static uint64_t nearest_mrq_size(uint64_t n)
 int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *value)
 {
     static const char yes_no[] = "0|no|off|false|1|yes|on|true";
+    struct ut_key key;
     uint64_t n = 0;
     int rc = 0;
 
     switch (entry->type) {
     case UT_ENV_TYPE_STR:
+        break;
+    case UT_ENV_TYPE_KEY:
+        rc = ut_key_parse(text, &key);
         break;
     case UT_ENV_TYPE_UINT:
         rc = parse_number(text, false, &n);
@@ -105,6 +128,10 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
         break;
     case UT_ENV_TYPE_ENUM:
         rc = parse_choice(entry->choices, text, &n);
+        if (rc != 0 && strncmp(entry->choices, "0|1|", 4) == 0) {
+            rc = parse_choice(yes_no, text, &n);
+            n = n >= 4;
+        }
         break;
     }
     if (rc == 0)
@@ -134,30 +161,144 @@ void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
     case UT_ENV_TYPE_STR:
         snprintf(buf, size, "a text");
         break;
+    case UT_ENV_TYPE_KEY:
+        snprintf(buf, size, "%d to %d hexadecimal digits", 2 * UT_KEY_MIN, 2 * UT_KEY_MAX);
+        break;
     }
+}
+
+/*
+ * Unknown names
+ */
+
+static bool is_ours(const char *name, size_t length)
+{
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_others(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        for (const char *p = others[i]; *p; p += *p == '|') {
+            size_t n = strcspn(p, "|");
+            if (n == length && memcmp(p, name, length) == 0)
+                return true;
+            p += n;
+        }
+    }
+    return false;
+}
+
+const char *ut_env_next_unknown(char ***at, size_t *length)
+{
+    while (*at && **at) {
+        const char *name = *(*at)++;
+        size_t n = strcspn(name, "=");
+        if (n < PREFIX_LENGTH || memcmp(name, prefix, PREFIX_LENGTH) != 0 || is_ours(name, n) ||
+            is_of_others(name, n))
+            continue;
+        *length = n;
+        return name;
+    }
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Edit distance: letters to insert, delete, replace, or exchange with the next one. */
+static size_t distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    size_t d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];
+
+    for (size_t i = 0; i <= na; i++) {
+        for (size_t j = 0; j <= nb; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = least(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
+                            least(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[na][nb];
+}
+
+const char *ut_env_nearest(const char *name, size_t length)
+{
+    const char *nearest = NULL, *rest = name + PREFIX_LENGTH;
+    size_t n = length - PREFIX_LENGTH, best = 2 + n / 3; /* further away is not similar */
+
+    if (length <= PREFIX_LENGTH || length > NAME_MAX_LENGTH)
+        return NULL;
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const char *known = table[i].name + PREFIX_LENGTH;
+        size_t nk = strlen(known);
+        if (nk > NAME_MAX_LENGTH)
+            continue;
+        size_t d = distance(rest, n, known, nk);
+        /* UTOFU_DEVICES: part of a name, however long */
+        if (n >= 4 && nk > n && memmem(known, nk, rest, n))
+            d = 1;
+        if (d < best) {
+            best = d;
+            nearest = table[i].name;
+        }
+    }
+    return nearest;
+}
+
+const char *ut_env_text(const char *name)
+{
+    return secure_getenv(name);
+}
+
+bool ut_env_is_foreign(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
+/* Prints the line. The value of a key is not shown. */
+static void refuse(const struct ut_env_entry *e, const char *text)
+{
+    char allowed[128], line[sizeof(load_error)];
+
+    ut_env_allowed(e, allowed, sizeof(allowed));
+    if (e->type == UT_ENV_TYPE_KEY)
+        snprintf(line, sizeof(line), "environment variable %s: not allowed; it takes %s", e->name,
+                 allowed);
+    else
+        snprintf(line, sizeof(line), "environment variable %s: '%s' is not allowed; it takes %s",
+                 e->name, text, allowed);
+    fprintf(stderr, "utofu: %s\n", line);
+    if (load_result == 0)
+        memcpy(load_error, line, sizeof(load_error));
+    load_result = -EINVAL;
 }
 
 static void load(void)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         struct ut_env_entry *e = &table[i];
-        const char *text = getenv(e->name);
+        const char *text = ut_env_text(e->name);
 
         e->is_set = text != NULL && *text != '\0';
-        if (e->type == UT_ENV_TYPE_STR) {
+        if (e->type == UT_ENV_TYPE_STR || e->type == UT_ENV_TYPE_KEY) {
             /* kept for the life of the process: setenv() may move the original */
             e->str = e->is_set ? strdup(text) : e->choices;
             if (!e->str)
                 e->str = "";
-            continue;
         }
-        if (e->is_set && ut_env_parse(e, text, &e->value) != 0) {
-            char allowed[128];
-            ut_env_allowed(e, allowed, sizeof(allowed));
-            fprintf(stderr, "utofu: environment variable %s: '%s' is not allowed; it takes %s\n",
-                    e->name, text, allowed);
-            load_result = -EINVAL;
-        }
+        if (e->is_set && ut_env_parse(e, text, &e->value) != 0)
+            refuse(e, text);
     }
 }
 
@@ -165,6 +306,11 @@ int ut_env_load(void)
 {
     pthread_once(&once, load);
     return load_result;
+}
+
+const char *ut_env_error(void)
+{
+    return load_error;
 }
 
 const struct ut_env_entry *ut_env_get(enum ut_env_id id)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment, read once into one typed table. A value that is not allowed is one line on
- * standard error and makes ut_env_load() fail; nothing else reads getenv() for UTOFU_*.
+ * standard error and makes ut_env_load() fail. Nothing else reads UTOFU_*, and nothing in the
+ * library calls getenv(): whoever starts a set-uid program must not control it.
  */
 #ifndef UT_UTIL_ENV_H
 #define UT_UTIL_ENV_H
@@ -14,10 +15,14 @@ enum ut_env_type {
     UT_ENV_TYPE_UINT, /* decimal number within [min, max] */
     UT_ENV_TYPE_BOOL, /* 0|1, yes|no, on|off, true|false */
     UT_ENV_TYPE_FLAG, /* integer: 0 is 0, anything else is 1 */
-    UT_ENV_TYPE_ENUM, /* one of the choices, upper or lower case */
+    UT_ENV_TYPE_ENUM, /* one of the choices, upper or lower case; where 0 and 1 come first, also as
+                         BOOL */
     UT_ENV_TYPE_MRQ,  /* number of MRQ entries: rounded to the nearest choice */
     UT_ENV_TYPE_STR,
+    UT_ENV_TYPE_KEY, /* as STR, but hexadecimal digits, and never shown */
 };
+
+#define OTHER(names, who)
 
 enum ut_env_id {
 #define X(id, name, type, def, min, max, choices, help) UT_ENV_##id,
@@ -25,9 +30,12 @@ enum ut_env_id {
 #undef X
     UT_ENV_COUNT
 };
+#undef OTHER
 
 /* values of the ENUM variables */
-enum { UT_PROVIDER_AUTO, UT_PROVIDER_VERBS, UT_PROVIDER_SHM };
+/* UTOFU_PROVIDER: auto, or UT_PROVIDER_FIRST + the index of a provider in the registry. */
+enum { UT_PROVIDER_AUTO, UT_PROVIDER_FIRST };
+enum { UT_STATS_OFF, UT_STATS_OWN, UT_STATS_JOB, UT_STATS_JOB_JSON };
 enum { UT_ARMW_CPU, UT_ARMW_NIC, UT_ARMW_AUTO };
 
 struct ut_env_entry {
@@ -36,14 +44,17 @@ struct ut_env_entry {
     uint64_t def, min, max;
     const char *choices; /* ENUM, MRQ: a|b|c; STR: the default */
     const char *help;
-    bool is_set;       /* the environment has it */
-    uint64_t value;    /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
-    const char *str;   /* STR: the value */
+    bool is_set;     /* in the environment */
+    uint64_t value;  /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
+    const char *str; /* STR, KEY: the value */
 };
 
 /* Reads the whole environment once, whichever thread comes first; 0, or -EINVAL with a line on
  * standard error for every bad variable (each later call returns the same). */
 int ut_env_load(void);
+
+/* The first of those lines, without its end; empty where ut_env_load() gave 0. */
+const char *ut_env_error(void);
 
 const struct ut_env_entry *ut_env_get(enum ut_env_id id);
 
@@ -65,7 +76,21 @@ static inline const char *ut_env_str(enum ut_env_id id)
 /* Parses one value of an entry without storing it: 0 or -EINVAL. For the table and its tests. */
 int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *value);
 
-/* What it takes: "a number from 1 to 128", "one of a|b|c". */
+/* A variable of a launcher; NULL when it is not set or the environment is not to be trusted. */
+const char *ut_env_text(const char *name);
+
+/* The environment comes from a user with fewer rights than this process has: a set-uid or set-gid
+ * program, or one whose file has capabilities. It is ignored then. */
+bool ut_env_is_foreign(void);
+
+/* Iterates over the variables of the environment that begin with UTOFU_ and are not known; *at is
+ * environ at first. Returns the name, with its length, or NULL at the end. */
+const char *ut_env_next_unknown(char ***at, size_t *length);
+
+/* The variable that is most likely meant by an unknown name; NULL where none is similar. */
+const char *ut_env_nearest(const char *name, size_t length);
+
+/* The allowed values: "a number from 1 to 128", "one of a|b|c". */
 void ut_env_allowed(const struct ut_env_entry *entry, char *buf, size_t size);
 
 #endif

@@ -2,12 +2,16 @@
 /*
  * Every environment variable of the library, once: X(ID, name, type, default, minimum, maximum,
  * choices or NULL, meaning). UINT and BOOL take the numeric default; ENUM takes the index into the
- * choices ("a|b|c"); STR takes the default string through `choices` and ignores the numbers.
+ * choices ("a|b|c"), PROV_CHOICES those of provider/providers.h; STR takes the default string
+ * through `choices` and ignores the numbers.
+ *
+ * At the end, OTHER(names, who): names that begin with UTOFU_ and belong to other software. Any
+ * other one that is set is taken for misspelt, and there is a warning.
  */
-X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, 2, "auto|verbs|shm",
+X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
   "transport: verbs where an RDMA device is active and shm between processes of a host (auto), or "
   "one of them for everything")
-X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 1, 0, 4, "none|error|warning|info|debug",
+X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
 X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",
   "comma-separated categories whose info and debug messages are written, or all")
@@ -15,8 +19,13 @@ X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
 X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",
   "where the processes of a job set up by hand meet: host:port (rank 0 listens there), "
-  "unix:@name[,nodes=K] (one machine; utofurun serves it; nodes=K deals the ranks out to K "
+  "unix:@name[,nodes=K] (one machine; utofurun serves it; nodes=K distributes the ranks over K "
   "nodes), or an existing folder that all of them can write")
+X(JOB_KEY, "UTOFU_JOB_KEY", KEY, 0, 0, 0, "",
+  "key of a job set up by hand, the same for all its processes; host:port in UTOFU_ROOT needs one, "
+  "here or in UTOFU_JOB_KEY_FILE; utofurun makes one; never shown")
+X(JOB_KEY_FILE, "UTOFU_JOB_KEY_FILE", STR, 0, 0, 0, "",
+  "file with the key where UTOFU_JOB_KEY is not set: of this user, and with mode 0600 or less")
 X(NODE, "UTOFU_NODE", UINT, 0, 0, 16777215, NULL,
   "node number that this process says it is on, instead of its host's")
 X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
@@ -36,7 +45,8 @@ X(NUM_EXCLUSIVE_CQS, "UTOFU_NUM_EXCLUSIVE_CQS", UINT, 0, 0, 1024, NULL,
 X(NUM_SESSION_MODE_CQS, "UTOFU_NUM_SESSION_MODE_CQS", UINT, 3, 0, 1024, NULL,
   "CQs per TNI that are kept for session-mode VCQs, as far as there are enough")
 X(NUM_MRQ_ENTRIES, "UTOFU_NUM_MRQ_ENTRIES", MRQ, 131072, 2048, 2097152,
-  "2Ki|8Ki|32Ki|128Ki|512Ki|2Mi", "entries of the message receive queue of a free-mode VCQ; rounded to the "
+  "2Ki|8Ki|32Ki|128Ki|512Ki|2Mi",
+  "entries of the message receive queue of a free-mode VCQ; rounded to the "
   "nearest of the choices, upwards on a tie")
 X(NUM_MRQ_ENTRIES_SESSION, "UTOFU_NUM_MRQ_ENTRIES_SESSION", MRQ, 131072, 2048, 2097152,
   "2Ki|8Ki|32Ki|128Ki|512Ki|2Mi", "the same for a session-mode VCQ")
@@ -51,14 +61,16 @@ X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
   "0 runs without the background thread: incoming requests are then served only while the "
   "program calls the library")
 X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
-  "0 makes the shm provider copy through its rings instead of cross-memory attach")
+  "0 makes the shm provider copy through its rings instead of cross-memory attach; "
+  "1 also lets other processes of the user attach where kernel.yama.ptrace_scope is 1 "
+  "(PR_SET_PTRACER_ANY)")
 X(SHM_MAP, "UTOFU_SHM_MAP", BOOL, 1, 0, 1, NULL,
   "0 keeps the shm provider from turning registered memory into memory that peers map; copies are "
   "then made by the kernel")
 X(SHM_MAP_LIMIT, "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
   "MiB of addresses that a process uses at most for mapped memory of its peers")
 X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
-  "for tests: every so-manieth region is not mapped; 0 refuses none")
+  "for tests: every n-th region is not mapped; 0 refuses none")
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
   "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
@@ -76,10 +88,21 @@ X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
   "connection handshakes in flight at once")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
-X(STATS, "UTOFU_STATS", BOOL, 0, 0, 1, NULL,
-  "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers")
+X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
+  "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
+  "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")
+X(STATS_FILE, "UTOFU_STATS_FILE", STR, 0, 0, 0, "",
+  "file that rank 0 writes the summary of UTOFU_STATS=job to, instead of standard error")
 X(TRACE, "UTOFU_TRACE", STR, 0, 0, 0, "",
   "file for a timeline of this process; the rank is put before its extension (trace.json becomes "
   "trace.0.json); utofu-trace merges those of a job")
 X(TRACE_LIMIT, "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
   "MiB that the timeline of a process may take; 0: as much as there is")
+X(DUMP_SIGNAL, "UTOFU_DUMP_SIGNAL", ENUM, 0, 0, 4, "none|HUP|QUIT|USR1|USR2",
+  "signal on which a process writes what every VCQ, link and barrier gate waits for, for programs "
+  "that hang; none: no signal handler is installed")
+OTHER("UTOFU_DIR|UTOFU_HOME|UTOFU_PREFIX|UTOFU_PATH|UTOFU_INC|UTOFU_INCLUDE|UTOFU_INCLUDE_DIR|"
+      "UTOFU_LIB|UTOFU_LIBDIR|UTOFU_LIBRARY|UTOFU_VERSION|UTOFU_VERBS_DIR|UTOFU_VERBS_HOME|"
+      "UTOFU_VERBS_PREFIX|UTOFU_VERBS_PATH|UTOFU_VERBS_ROOT|UTOFU_VERBS_INC|UTOFU_VERBS_INCLUDE|"
+      "UTOFU_VERBS_LIB|UTOFU_VERBS_LIBDIR|UTOFU_VERBS_VERSION",
+      "module files and package managers, which say so where the library is")

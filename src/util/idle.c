@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Yielding; see idle.h. */
+#include "util/clock.h"
 #include "util/idle.h"
 
 #include <sched.h>
@@ -8,55 +9,47 @@
 #include <unistd.h>
 
 enum {
-    YIELD_EVERY = 8,        /* so many polls, as long as nobody else wants the core */
-    SOMEBODY_RAN_NS = 1500, /* a yield that took longer than it does alone; at least, and */
-    SOMEBODY_RAN = 20,      /* so many times the shortest system call: emulated CPUs are slow */
-    CALLS = 8,              /* to find out how long that takes */
-    LOOK_EVERY = 4,         /* yields of a thread that others run beside */
+    YIELD_EVERY = 8,   /* empty polls, while no other thread uses the core */
+    RAN_MIN_NS = 1500, /* a yield that takes longer than this, and than */
+    RAN_FACTOR = 20,   /* this many system calls (emulated CPUs are slow), let another thread run */
+    CALLS = 8,         /* system calls that are measured */
+    MEASURE_EVERY = 4, /* yields, while other threads use the core */
 };
 
-static __thread uint32_t patience = UT_MOST_PATIENCE;
+static __thread uint32_t spin_limit = UT_MOST_SPIN_LIMIT;
 static __thread uint32_t yields;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t limit_ns(void)
 {
-    static uint64_t limit; /* atomic; all threads find out the same */
+    static uint64_t limit; /* atomic: all threads compute about the same */
     uint64_t ns = __atomic_load_n(&limit, __ATOMIC_RELAXED), shortest = UINT64_MAX;
 
     if (ns)
         return ns;
     for (int i = 0; i < CALLS; i++) {
-        uint64_t begin = now_ns();
+        uint64_t begin = ut_clock_ns();
         syscall(SYS_getppid);
-        ns = now_ns() - begin;
+        ns = ut_clock_ns() - begin;
         if (ns < shortest)
             shortest = ns;
     }
-    ns = shortest * SOMEBODY_RAN > SOMEBODY_RAN_NS ? shortest * SOMEBODY_RAN : SOMEBODY_RAN_NS;
+    ns = shortest * RAN_FACTOR > RAN_MIN_NS ? shortest * RAN_FACTOR : RAN_MIN_NS;
     __atomic_store_n(&limit, ns, __ATOMIC_RELAXED);
     return ns;
 }
 
 void ut_idle(uint32_t polls)
 {
-    if (polls < patience || (patience == UT_MOST_PATIENCE && polls % YIELD_EVERY != 0))
+    if (polls < spin_limit || (spin_limit == UT_MOST_SPIN_LIMIT && polls % YIELD_EVERY != 0))
         return;
-    if (patience == UT_LEAST_PATIENCE && ++yields % LOOK_EVERY != 0) {
+    if (spin_limit == UT_LEAST_SPIN_LIMIT && ++yields % MEASURE_EVERY != 0) {
         sched_yield();
         return;
     }
-    uint64_t limit = limit_ns(), begin = now_ns();
+    uint64_t limit = limit_ns(), begin = ut_clock_ns();
     sched_yield();
-    if (now_ns() - begin > limit)
-        patience = UT_LEAST_PATIENCE;
-    else if (patience < UT_MOST_PATIENCE)
-        patience *= 2;
+    if (ut_clock_ns() - begin > limit)
+        spin_limit = UT_LEAST_SPIN_LIMIT;
+    else if (spin_limit < UT_MOST_SPIN_LIMIT)
+        spin_limit *= 2;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a thread that polls in vain offers its core to others. A core of its own is kept for long: a
- * system call may cost more than the wait. Where a yield shows that others run there, whoever is
- * waited for may be one of them, and the next ones come soon, until one shows nobody.
+ * When a thread with empty polls yields its core. At first after many polls: a system call may cost
+ * more than the wait. Once a yield took so long that another thread has run on the core, the
+ * process that is waited for may be there, too, and yields follow after few polls, until one is
+ * short.
  */
 #ifndef UT_UTIL_IDLE_H
 #define UT_UTIL_IDLE_H
 
 #include <stdint.h>
 
-enum { UT_LEAST_PATIENCE = 3, UT_MOST_PATIENCE = 512 }; /* polls */
+enum { UT_LEAST_SPIN_LIMIT = 3, UT_MOST_SPIN_LIMIT = 512 }; /* polls */
 
-/* Call it, with no lock held, after so many polls in vain one after the other. */
+/* Call it with no lock held; `polls`: the number of empty polls in a row. */
 void ut_idle(uint32_t polls);
 
 #endif

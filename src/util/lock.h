@@ -9,9 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/assert.h"
+
 struct ut_lock {
     uint32_t held;
 };
+
+/* Whoever holds it: for assertions. */
+static inline bool ut_is_locked(const struct ut_lock *lock)
+{
+    return __atomic_load_n(&lock->held, __ATOMIC_RELAXED) != 0;
+}
 
 /* 0: the caller holds it now; 1: somebody else does. */
 static inline uint32_t ut_lock_grab(struct ut_lock *lock)
@@ -24,7 +32,7 @@ static inline bool ut_trylock(struct ut_lock *lock)
     return ut_lock_grab(lock) == 0;
 }
 
-/* The rest of ut_lock(), out of the way of its callers' registers. */
+/* The slow path of ut_lock(), not inlined. */
 void ut_lock_contended(struct ut_lock *lock) __attribute__((cold));
 
 static inline void ut_lock(struct ut_lock *lock)
@@ -33,8 +41,13 @@ static inline void ut_lock(struct ut_lock *lock)
         ut_lock_contended(lock);
 }
 
+/* The same with a deadline (ut_now_ms()), false when it is over: the caller may be a signal handler
+ * that has interrupted the holder and does not return. */
+bool ut_lock_until(struct ut_lock *lock, uint64_t until_ms);
+
 static inline void ut_unlock(struct ut_lock *lock)
 {
+    UT_ASSERT(ut_is_locked(lock));
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELEASE);
 }
 

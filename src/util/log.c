@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines and the last error; uses the environment table alone. */
+/* Log lines; uses the environment table and the last error. */
 #include "util/log.h"
+#include "util/clock.h"
 #include "util/env.h"
+#include "util/flood.h"
+#include "util/last_error.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024 };
 
-int ut_log_threshold = UT_LOG_ERROR;
+int ut_log_threshold = UT_LOG_WARNING;
 
 static int own_rank = -1; /* not known yet; other threads may write lines meanwhile */
-static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_of_process[LINE_MAX_BYTES];
-static __thread char last_of_thread[LINE_MAX_BYTES];
 
 void ut_log_init(void)
 {
@@ -40,30 +43,14 @@ static int category_wanted(const char *category)
     return 0;
 }
 
-void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
+static void write_line(const char *level, const char *category, const char *text)
 {
-    static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    char text[LINE_MAX_BYTES - 96], line[LINE_MAX_BYTES];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (level <= UT_LOG_WARNING) {
-        memcpy(last_of_thread, text, sizeof(text));
-        pthread_mutex_lock(&last_lock);
-        memcpy(last_of_process, text, sizeof(text));
-        pthread_mutex_unlock(&last_lock);
-    }
-    if ((int)level > ut_log_threshold)
-        return;
-    if (level > UT_LOG_WARNING && !category_wanted(category))
-        return;
-    char rank_text[16] = "?";
+    char line[LINE_MAX_BYTES], rank_text[16] = "?";
     int rank = __atomic_load_n(&own_rank, __ATOMIC_RELAXED);
+
     if (rank >= 0)
         snprintf(rank_text, sizeof(rank_text), "%d", rank);
-    int n = snprintf(line, sizeof(line), "utofu: %s: [rank %s, %s] %s\n", names[level], rank_text,
+    int n = snprintf(line, sizeof(line), "utofu: %s: [rank %s, %s] %s\n", level, rank_text,
                      category, text);
     if (n >= (int)sizeof(line))
         n = (int)sizeof(line) - 1;
@@ -72,13 +59,94 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
         return;
 }
 
+static void log_total(const char *text, uint64_t times)
+{
+    char line[LINE_MAX_BYTES - 96];
+
+    snprintf(line, sizeof(line), "%llu times in all: %s", (unsigned long long)times, text);
+    write_line("warning", "log", line);
+}
+
+static pid_t totals_owner; /* a child made by fork() has counted nothing */
+
+static void log_totals(void)
+{
+    if (getpid() == totals_owner)
+        ut_flood_each(log_total);
+}
+
+static void register_totals(void)
+{
+    totals_owner = getpid();
+    atexit(log_totals);
+}
+
+/* Rate limit: false if the line is suppressed; appends how often it came if it is repeated. */
+static bool passes(const char *fmt, char *text, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint64_t times;
+
+    if (!ut_flood_pass(fmt, text, ut_now_ms(), &times)) {
+        pthread_once(&once, register_totals);
+        return false;
+    }
+    if (times > 1) {
+        ut_flood_shorten(text);
+        size_t n = strlen(text);
+        snprintf(text + n, size - n, " (%llu times)", (unsigned long long)times);
+    }
+    return true;
+}
+
+/* Drops lines below the level, and info and debug lines of other categories. */
+static void write_text(enum ut_log_level level, const char *category, const char *fmt, char *text,
+                       size_t size)
+{
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+
+    if ((int)level > ut_log_threshold)
+        return;
+    if (level > UT_LOG_WARNING && !category_wanted(category))
+        return;
+    if (level > UT_LOG_WARNING || passes(fmt, text, size))
+        write_line(names[level], category, text);
+}
+
+void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
+{
+    char text[UT_LAST_ERROR_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (level <= UT_LOG_WARNING)
+        ut_last_error_text(0, text);
+    write_text(level, category, fmt, text, sizeof(text));
+}
+
+int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const char *fmt, ...)
+{
+    char text[UT_LAST_ERROR_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    ut_last_error_text(rc, text);
+    write_text(level, category, fmt, text, sizeof(text));
+    return rc;
+}
+
+const char *ut_descriptor_advice(int error)
+{
+    return error == EMFILE   ? "; raise this process's limit of open files (ulimit -n)"
+           : error == ENFILE ? "; raise the system's limit of open files (sysctl fs.file-max)"
+                             : "";
+}
+
 void ut_log_last_error(char *buf, size_t size)
 {
-    if (last_of_thread[0]) {
-        snprintf(buf, size, "%s", last_of_thread);
-        return;
-    }
-    pthread_mutex_lock(&last_lock);
-    snprintf(buf, size, "%s", last_of_process);
-    pthread_mutex_unlock(&last_lock);
+    ut_last_error_get(buf, size, false);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on standard error, one line each: "utofu: LEVEL: [rank R, place] text". The place is a
- * category (job, vcq, shm, verbs...). The last error or warning is kept for utofu_get_last_error().
- * A message below the level costs one load and one branch.
+ * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text". A category is
+ * job, vcq, shm, verbs and so on. Errors and warnings are also kept for utofu_get_last_error().
+ * A message below the level costs one load and one branch. Errors and warnings that repeat are
+ * written once and then counted: see flood.h.
  */
 #ifndef UT_UTIL_LOG_H
 #define UT_UTIL_LOG_H
@@ -22,7 +23,15 @@ void ut_log_set_rank(unsigned int rank);
 void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Copies the last error or warning of this thread (else of the process) into buf. */
+/* A remedy for EMFILE and ENFILE, to append to a message; else "". */
+const char *ut_descriptor_advice(int error);
+
+/* Records why a public function returns `rc`, for utofu_get_last_error(), and logs it with the
+ * level. Returns rc. */
+int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5), cold));
+
+/* The last error or warning of this thread, else of the process, without a code before it. */
 void ut_log_last_error(char *buf, size_t size);
 
 #define ut_log_at(level, category, ...)                                                            \

@@ -3,7 +3,7 @@
  * A VCQ: its three queues, its lock, its endpoints. Everything in it is touched with its lock held,
  * by the program's thread or by the background thread.
  *
- * Uses util, ident, desc, process.
+ * Uses util, ident, desc, wire, process. Creating and freeing is in runtime.
  */
 #ifndef UT_VCQ_VCQ_H
 #define UT_VCQ_VCQ_H
@@ -20,8 +20,10 @@
 #include "wire/wire.h"
 
 struct ut_link;
+struct ut_link_ops;
+struct ut_vcq;
 struct ut_stag_table;
-struct ut_watch;
+struct ut_stats;
 
 enum { UT_NO_SLOT = UINT32_MAX };
 
@@ -35,111 +37,150 @@ enum ut_slot_state {
     UT_SLOT_RETIRED,   /* its notices are written */
 };
 
+/* How much of a TOQ entry that is on its link is posted: what is posted next, and what a completion
+ * of the provider means. */
+enum ut_slot_stage {
+    UT_STAGE_NONE,     /* nothing of it */
+    UT_STAGE_DATA,     /* data, read, atomic, or the request to the target's CPU; the remote notice
+                        * is next, if it is a message */
+    UT_STAGE_EXECUTED, /* ARMW: its old value is known; its remote notice, if any, is next */
+    UT_STAGE_NOTICE,   /* the message with its remote notice, which is the last of it */
+    UT_STAGE_RETRY,    /* ARMW by the device: its compare-and-swap failed, and could not be posted
+                        * again yet */
+};
+
 struct ut_slot {
     struct ut_desc desc;
     void *cbdata;
     struct ut_link *link;
-    uint32_t next;               /* on the link */
-    uint8_t state;
+    uint32_t next; /* on the link */
+    uint8_t state; /* enum ut_slot_state */
+    /* set when it enters the TOQ */
+    uint64_t rmt_value;  /* ARMW: the old value, or what the device found last */
+    uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
     union {
         struct {
-            uint64_t rmt_value;  /* ARMW: the old value */
-            uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
-            int16_t tcq_rc;      /* what poll_tcq returns for it */
-            int16_t mrq_rc;      /* what its local MRQ notice says */
-            uint8_t stage;       /* how much of it is posted: see engine */
-            uint8_t pending;     /* done() calls that are still to come */
-            bool tcq_ready;      /* its TCQ entry is written */
-            bool apart : 1;      /* ARMW, or watched: there is more to its end */
-            bool streak : 1;     /* posted with PROV_STREAK, and nothing told of it since */
-            bool fresh;          /* the remote STag entry was read anew for it */
-            bool applied;        /* ARMW: executed; at most its notice is to be sent */
-            uint8_t retries;
-            uint8_t unused[5];
+            int16_t tcq_rc;       /* what poll_tcq returns for it */
+            int16_t mrq_rc;       /* what its local MRQ notice says */
+            uint8_t stage;        /* enum ut_slot_stage */
+            uint8_t pending;      /* requests that are posted and not complete */
+            bool tcq_ready;       /* its TCQ entry is written */
+            bool slow_end : 1;    /* ARMW, or counted: usual_done() is not for it */
+            bool unsignalled : 1; /* posted with PROV_UNSIGNALLED, and not complete */
         };
-        uint64_t as_new[4];      /* all of the above, to clear it */
+        uint64_t progress; /* all of these, to be written and compared at once */
     };
+    union {
+        struct {
+            bool fresh;      /* the remote STag entry was read anew for it */
+            bool applied;    /* ARMW: executed by the origin; at most its notice is to be sent */
+            uint8_t retries; /* after an access error */
+            uint8_t cause;   /* of tcq_rc or mrq_rc: enum ut_cause */
+            uint8_t unused[4];
+        };
+        uint64_t history; /* all of these */
+    };
+    uint64_t detail; /* of the cause */
 } __attribute__((aligned(128)));
+_Static_assert(sizeof(struct ut_slot) == 128, "two cache lines");
+
+/* An endpoint of a VCQ. */
+struct ut_vcq_ep {
+    struct prov_ep *ep;
+    const struct prov_ops *ops;
+    int provider;
+    uint32_t keep_source; /* see struct ut_link */
+};
+
+/* Of the library's own VCQs, for barrier gates: handles messages that the engine does not. */
+struct ut_vcq_handlers {
+    /* UT_MSG_PACKET and UT_MSG_GATE; `size` is at least that of their structures */
+    void (*packet)(struct ut_link *link, const void *data, size_t size);
+    void (*message)(struct ut_link *link, const void *data, size_t size);
+    /* Messages to the peer are lost; dead: nothing more will come from it. */
+    void (*link_failed)(struct ut_link *link, bool dead);
+    /* Progress besides polling the endpoints; returns how many things were done. */
+    int (*progress)(struct ut_vcq *vcq);
+};
 
 struct ut_vcq {
-    /* what every call touches; the first two outlive the VCQ, whose place is used again */
-    utofu_vcq_hdl_t handle;     /* atomic; 0: not in use, 1: in use without a handle */
+    /* what every call touches; the first two outlive the VCQ, whose struct is used again */
+    utofu_vcq_hdl_t handle; /* atomic; 0: not in use, 1: in use without a handle */
     struct ut_lock lock;
     uint32_t toq_mask;
     struct ut_slot *toq;
-    uint32_t toq_tail;   /* next to fill; all four run freely */
-    uint32_t toq_exec;   /* next to start */
-    uint32_t tcq_head;   /* next whose TCQ entry is to be read */
-    uint32_t toq_head;   /* oldest that is not free */
+    uint32_t toq_tail; /* next to fill; all four wrap around at 2^32 */
+    uint32_t toq_exec; /* next to start */
+    uint32_t tcq_head; /* next whose TCQ entry is to be read */
+    uint32_t toq_head; /* oldest that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
-    uint32_t mrq_alarm;  /* with so many entries in use the next one is looked at: no room, or more
-                          * than ever of a watched VCQ */
+    uint32_t mrq_alarm; /* with so many entries in use ut_mrq_alarm() is called: no room, or more
+                         * than ever of a counted VCQ */
     struct utofu_mrq_notice *mrq;
-    struct utofu_mrq_notice *taker; /* where a poll that found the MRQ empty wants the next entry */
-    utofu_vcq_id_t last_id;    /* for this id the link found last was asked for; 0: for none */
-    struct ut_link *last_link; /* the link found last, at first &ut_link_none */
-    bool long_way;             /* session mode, or watched */
-    bool more_to_do;           /* the library's own, or no background thread: there is more to do
-                                * than polling the endpoints */
+    struct utofu_mrq_notice *direct; /* direct delivery: the next entry is written here, for a poll
+                                      * that found the MRQ empty */
+    utofu_vcq_id_t last_id;          /* the id that last_link was found for; 0: none */
+    struct ut_link *last_link;       /* the link found last, at first &ut_link_none */
+    bool slow_path;                  /* session mode, or counted */
+    bool more_to_do;                 /* the library's own, or no background thread:
+                                      * ut_engine_progress_rest() is called */
     unsigned int num_eps;
-    uint32_t idle_polls, patience; /* polls in vain, and how many before they are looked at */
-    struct {
-        struct prov_ep *ep;
-        const struct prov_ops *ops;
-        int provider;
-        uint32_t keep_source; /* see struct ut_link */
-    } eps[UT_NUM_PROVIDERS];
-    uint32_t unattended;      /* looks at it without a background thread */
-    uint32_t poll_count;      /* grows with every call: tells the background thread who polls */
-    bool unflushed;           /* PROV_MORE was used since the last flush */
-    bool held_up;             /* the next poll in vain calls ut_engine_release() */
+    uint32_t idle_polls, spin_limit; /* empty polls in a row, and how many before leave_idle() */
+    struct ut_vcq_ep eps[PROV_COUNT];
+    const struct ut_vcq_ep *eps_end; /* behind the last one */
+    uint32_t unattended;             /* calls of progress without a background thread */
+    uint32_t poll_count;     /* grows with every call: the background thread sees who polls */
+    bool unflushed;          /* PROV_MORE was used since the last flush */
+    bool completions_wanted; /* the next empty poll calls ut_engine_request_completions() */
 
     /* links */
     struct ut_link **link_buckets;
     uint32_t num_buckets, num_links;
-    struct ut_link *all_links;  /* with the passive ones */
-    struct ut_link *waiting;    /* links that want to be looked at again: room or time */
+    struct ut_link *all_links; /* with the passive ones */
+    struct ut_link *waiting;   /* links that wait for room or time */
+    const struct ut_link_ops *link_ops;
+    const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
     /* session mode */
-    uint64_t scheduled;  /* descriptors that arrived SPS allow to start, in all */
-    uint64_t started;    /* descriptors started, in all */
-    bool shortfall_told;
+    uint64_t scheduled; /* descriptors that arrived SPS allow to start, in all */
+    uint64_t started;   /* descriptors started, in all */
+    bool shortfall_reported;
 
-    struct ut_watch *watch; /* counters and timeline; NULL: not watched */
+    struct ut_stats *stats; /* counters and timeline; NULL: neither is asked for */
 
     struct ut_stag_table *stags;
-    uint8_t *scratch;              /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */
+    uint8_t *scratch; /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */
     struct ut_region *scratch_region;
-    uint32_t *scratch_free;        /* stack of free entries */
+    uint32_t *scratch_free; /* stack of free entries */
     uint32_t num_scratch_free;
-    uint64_t *armw_words;          /* registered, one per TOQ slot; device ARMW only */
+    uint64_t *armw_words; /* registered, one per TOQ slot; device ARMW only */
     struct ut_region *armw_region;
 
     /* fixed at creation */
-    uint16_t cq_index;          /* into ut_process.cq_ids */
-    uint16_t tni;               /* the real one, also of a VCQ of the library's own */
+    uint16_t cq_index; /* into ut_process.cq_ids */
+    uint16_t tni;      /* the real one, also of a VCQ of the library's own */
     unsigned long flags;
     struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
-    uint64_t session_number;    /* random; tells it from an earlier VCQ of the same id */
+    uint64_t session_number; /* random; tells it from an earlier VCQ of the same id */
     uint32_t mrq_entries;
+    uint32_t *mrq_most; /* of a counted VCQ: the most entries that were in use at one time */
 
-    /* the background thread's view; its own lock */
-    uint32_t wake_pending;      /* atomic: progress() asked for ep_poll() */
+    /* of the background thread */
+    uint32_t wake_pending; /* atomic: the thread is to poll the VCQ */
     uint32_t seen_poll_count;
-    uint64_t look_again_at;     /* ms */
-    uint32_t look_interval;     /* ms */
+    uint64_t look_again_at; /* ms */
+    uint32_t look_interval; /* ms */
 };
 
 /* The handle table. A handle is an index and a generation: a stale one is an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
-/* Of the VCQ in the same place, atomic: a hint that the link found last has a view. Beside the table
- * because it is looked at before anything is known of the VCQ. */
-extern uint8_t ut_in_view[UT_MAX_VCQS];
+/* Of the VCQ with the same index, atomic: a hint that the peer's memory of last_link is mapped. Not
+ * in struct ut_vcq, because it is read before the handle is looked up. */
+extern uint8_t ut_maybe_mapped[UT_MAX_VCQS];
 
-/* The VCQ in the place that a handle names, if there is one; whose handle it is shows under its
- * lock. */
+/* The VCQ at the index of a handle, or NULL; compare its handle with the lock held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
 {
     return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
@@ -160,8 +201,7 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same, but NULL also where somebody else holds the lock: for ways that leave the rest to
- * others. */
+/* The same, but NULL also where the lock is held: for fast paths. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -183,43 +223,63 @@ static inline void ut_vcq_leave(struct ut_vcq *vcq)
     ut_unlock(&vcq->lock);
 }
 
-int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle);
-int ut_vcq_free(utofu_vcq_hdl_t handle);
-/* The library's own VCQ of a TNI, for barrier gates; made at the first call, never freed. In its id
- * the local rank of the process stands for the CQ, so that a VBG id tells it without a look-up. */
-int ut_vcq_internal(unsigned int tni, struct ut_vcq **vcq);
+/* With the table locked: an unused VCQ and its index, or NULL: no memory, or all are in use; and a
+ * new handle for that index. */
+void ut_vcq_lock_table(void);
+void ut_vcq_unlock_table(void);
+struct ut_vcq *ut_vcq_unused(uint32_t *index);
+utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index);
 
-/* All VCQs that live now, for the background thread and for exit: calls visit(vcq) for each while
- * none of them can be freed. */
+/* In a child made by fork(), which has none of the VCQs (manual 6.1.4.1): invalidates all handles,
+ * and releases locks that other threads of the parent held. */
+void ut_vcq_forget_all(void);
+
+/* May it be the handle of a VCQ that was freed? For messages. */
+bool ut_vcq_was_handle(utofu_vcq_hdl_t handle);
+
+/* Calls visit() for each entry of the table, free ones included: take the lock and look. */
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
 
 /* Sum over the VCQs of its CQ, each counted with its lock held. */
 size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq));
+
+/* The four positions of the TOQ are in order and span no more than it has: for assertions. */
+static inline bool ut_toq_is_sound(const struct ut_vcq *vcq)
+{
+    uint32_t held = vcq->toq_tail - vcq->toq_head;
+
+    return held <= vcq->toq_mask + 1 && vcq->tcq_head - vcq->toq_head <= held &&
+           vcq->toq_exec - vcq->toq_head <= held &&
+           vcq->toq_exec - vcq->tcq_head <= vcq->toq_tail - vcq->tcq_head;
+}
 
 static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
 {
     return &vcq->toq[position & vcq->toq_mask];
 }
 
-/* No room in the MRQ: prints chapter 7's message and ends the program; or more used than ever. */
+/* The MRQ is full: prints the message of manual chapter 7 and ends the program. Or, of a counted
+ * VCQ: more entries are in use than ever. */
 void ut_mrq_alarm(struct ut_vcq *vcq) __attribute__((cold));
 
-static inline bool ut_mrq_is_at_ease(const struct ut_vcq *vcq)
+static inline bool ut_mrq_below_alarm(const struct ut_vcq *vcq)
 {
     return vcq->mrq_tail - vcq->mrq_head < vcq->mrq_alarm;
 }
 
-/* Writes an MRQ entry where it is at ease, or hands it to the poll that waits for it. All is
- * written, and read later, in whole words: a load that spans two stores would have to wait for them
- * to leave the CPU. */
-static inline __attribute__((always_inline)) void ut_mrq_write(struct ut_vcq *vcq, int rc,
-                                                               const struct utofu_mrq_notice v)
+/* Writes an MRQ entry, where ut_mrq_below_alarm(), or delivers it directly to the poll that waits
+ * for it. Entries are written and read in whole words: a load that spans two stores would stall
+ * until both have left the store buffer. `failed` is 0, or a failure packed by engine/failure.c. */
+static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_write(
+    struct ut_vcq *vcq, uint64_t failed, const struct utofu_mrq_notice v)
 {
-    struct utofu_mrq_notice *n = vcq->taker;
+    struct utofu_mrq_notice *n = vcq->direct;
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    UT_ASSERT(n || vcq->mrq_tail - vcq->mrq_head <= vcq->mrq_mask);
     const uint64_t type = htole64(v.notice_type); /* and the padding behind it */
 
     if (n)
-        vcq->taker = NULL;
+        vcq->direct = NULL;
     else
         n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
     memcpy(n, &type, sizeof(type));
@@ -228,44 +288,38 @@ static inline __attribute__((always_inline)) void ut_mrq_write(struct ut_vcq *vc
     n->rmt_value = v.rmt_value;
     n->lcl_stadd = v.lcl_stadd;
     n->rmt_stadd = v.rmt_stadd;
-    n->reserved[0] = (uint64_t)(int64_t)rc; /* ours until it is handed out */
+    n->reserved[0] = failed; /* for the library until the program gets the entry */
+    return n;
 }
 
-static inline __attribute__((always_inline)) void ut_mrq_push(struct ut_vcq *vcq, int rc,
-                                                              const struct utofu_mrq_notice v)
+static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_push(
+    struct ut_vcq *vcq, uint64_t failed, const struct utofu_mrq_notice v)
 {
-    if (__builtin_expect(!ut_mrq_is_at_ease(vcq), 0))
+    if (__builtin_expect(!ut_mrq_below_alarm(vcq), 0))
         ut_mrq_alarm(vcq);
-    ut_mrq_write(vcq, rc, v);
+    return ut_mrq_write(vcq, failed, v);
 }
 
-/* The return code of the entry that was handed to vcq->taker. */
-static inline int ut_mrq_taken(struct utofu_mrq_notice *notice)
-{
-    int rc = (int)(int64_t)notice->reserved[0];
-
-    notice->reserved[0] = notice->reserved[1] = 0;
-    return rc;
-}
-
-/* Takes the next entry: its return code, or UTOFU_ERR_NOT_FOUND. The one behind the last of all is
- * the first again, so that a program that keeps up uses a few entries only, which stay cached. */
-static inline int ut_mrq_pop(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+/* Takes the next entry; reserved[0] of the result is not 0 where it is a failure. NULL: there is
+ * none. An empty ring starts again at index 0, so that a program that polls often uses few entries,
+ * which stay cached. */
+static inline const struct utofu_mrq_notice *ut_mrq_pop(struct ut_vcq *vcq,
+                                                        struct utofu_mrq_notice *notice)
 {
     if (vcq->mrq_head == vcq->mrq_tail)
-        return UTOFU_ERR_NOT_FOUND;
+        return NULL;
+    UT_ASSERT(vcq->mrq_tail - vcq->mrq_head <= vcq->mrq_mask + 1);
     struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_head++ & vcq->mrq_mask];
-    int rc = (int)(int64_t)n->reserved[0];
     memcpy(notice, n, sizeof(uint64_t));
     notice->vcq_id = n->vcq_id;
     notice->edata = n->edata;
     notice->rmt_value = n->rmt_value;
     notice->lcl_stadd = n->lcl_stadd;
     notice->rmt_stadd = n->rmt_stadd;
-    notice->reserved[0] = notice->reserved[1] = 0;
+    notice->reserved[0] = 0; /* the caller clears reserved[1] */
     if (vcq->mrq_head == vcq->mrq_tail)
         vcq->mrq_head = vcq->mrq_tail = 0;
-    return rc;
+    return n;
 }
 
 #endif

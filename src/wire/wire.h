@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels between processes: the blob that each publishes, the greeting of a connection, the
- * immediates and the messages. Layouts only; all integers little-endian as the machines are.
+ * What processes send each other: the address record that each publishes, the hello of a
+ * connection, the immediates and the messages. Layouts only; all integers are little-endian.
  */
 #ifndef UT_WIRE_WIRE_H
 #define UT_WIRE_WIRE_H
@@ -11,28 +11,46 @@
 #include "utofu.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the wire format is little-endian"
+#    error "the wire format is little-endian"
 #endif
 
 enum {
-    UT_WIRE_VERSION = 2,
-    UT_BLOB_MAGIC = 0x5554,
-    UT_NUM_PROVIDERS = 2, /* index 0: shm, 1: verbs */
-    UT_PROV_SHM = 0,
-    UT_PROV_VERBS = 1,
+    UT_WIRE_VERSION = 4, /* raised with every change of this file: docs/versions.md */
+    UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
-/* The greeting: 32 bytes, PROV_HELLO_MAX. */
+/* The hello: 32 bytes, PROV_HELLO_MAX. */
 struct ut_hello {
     uint8_t version;
-    uint8_t armw_mode;   /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t serial;     /* how often the link was up so far, the accepter's counting this time */
-    uint32_t dir_rkey;   /* the STag directory of the sender's VCQ, */
-    uint64_t dir_addr;   /* an array of struct ut_stag_dir */
-    uint64_t rx_count;   /* messages and immediates it has received from the other side */
-    uint64_t session;    /* random: tells a reborn VCQ of the same id from the old one */
+    uint8_t armw_mode; /* UT_ARMW_CPU or UT_ARMW_NIC */
+    uint16_t serial;   /* how often the link was up so far; the accepting side counts this time */
+    uint32_t dir_rkey; /* the STag directory of the sender's VCQ for this provider, */
+    uint64_t dir_addr; /* an array of struct ut_stag_dir */
+    uint64_t rx_count; /* messages and immediates it has received from the other side */
+    uint64_t session;  /* random: distinguishes a VCQ from an earlier one of the same id */
 };
-_Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's greeting");
+_Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's hello");
+
+/*
+ * The STag table of a VCQ, which peers read: a directory of chunks, and chunks of entries. There is
+ * one for each provider, so that its layout does not depend on the number of providers.
+ */
+struct ut_stag_dir {
+    uint64_t addr; /* of the chunk: an array of struct ut_stag_entry; 0: there is none yet */
+    uint32_t rkey;
+    uint32_t zero;
+};
+_Static_assert(sizeof(struct ut_stag_dir) == 16, "no padding");
+
+struct ut_stag_entry {
+    uint64_t base;
+    uint64_t size;
+    uint32_t rkey;
+    uint32_t info;  /* bit 0: valid, bit 1: writable, bits 8..13: generation */
+    uint64_t check; /* of the above: a torn read does not match */
+};
+_Static_assert(sizeof(struct ut_stag_entry) == 32, "no padding");
+enum { UT_STAG_VALID = 1, UT_STAG_WRITABLE = 2, UT_STAG_GENERATION_SHIFT = 8 };
 
 /* Immediate of a put: edata8 | sps4 | notice1 | 0... | slot16 */
 enum { UT_IMM_NOTICE = 1u << 12, UT_IMM_SLOT_SHIFT = 16, UT_NUM_ANNOUNCED = 512 };
@@ -45,19 +63,19 @@ static inline uint32_t ut_imm_make(unsigned int edata, unsigned int sps, int not
 
 enum ut_msg_type {
     UT_MSG_NOTICE = 1, /* a put's or get's remote notice in full; a put's also announces its slot */
-    UT_MSG_ARMW,       /* do this and answer */
+    UT_MSG_ARMW,       /* to be executed by the target's CPU and answered */
     UT_MSG_ARMW_REPLY,
     UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
-    UT_MSG_GATE,       /* what barrier gates tell each other */
-    UT_MSG_PACKET,     /* a packet between barrier gates */
+    UT_MSG_GATE,        /* messages between barrier gates */
+    UT_MSG_PACKET,      /* a packet between barrier gates */
 };
 
 struct ut_msg_head {
     uint8_t type;
     uint8_t edata;
-    uint8_t sps;     /* NOTICE */
-    uint8_t flags;   /* below */
-    uint32_t slot;   /* NOTICE: announced slot; ARMW, REPLY: the origin's TOQ slot */
+    uint8_t sps;   /* NOTICE */
+    uint8_t flags; /* below */
+    uint32_t slot; /* NOTICE: announced slot; ARMW, REPLY: the origin's TOQ slot */
 };
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
@@ -85,45 +103,65 @@ struct ut_msg_armw_reply {
     uint32_t zero;
 };
 
-/* A packet; its value follows. The connection says which TNIs of which processes. With one double
- * it fits where the shm provider takes messages fastest. */
+/* A packet; its value follows. TNIs and processes follow from the connection. With one double it
+ * fits into a ring slot of the shm provider. */
 struct ut_msg_packet {
     uint8_t type;
     uint8_t src, dst; /* gates */
-    uint8_t last;     /* none comes after it */
+    uint8_t last;     /* nothing comes after it */
     uint32_t epoch;   /* of src */
-    uint32_t number;  /* counts those of src, in the epoch */
+    uint32_t number;  /* counts packets of src within the epoch */
 };
 _Static_assert(sizeof(struct ut_msg_packet) == 12, "no padding");
 
 /* Between barrier gates, besides packets. head.slot: the epoch of src. */
 enum ut_gate_msg {
-    UT_GATE_QUERY = 1, /* to src: dst is set to receive from you */
-    UT_GATE_ANSWER,    /* to dst: these are my epoch and state */
+    UT_GATE_QUERY = 1, /* to src: dst is set to receive from it, and asks for its epoch and state */
+    UT_GATE_ANSWER,    /* to dst: epoch and state of src */
 };
 struct ut_msg_gate {
     struct ut_msg_head head; /* flags: enum ut_gate_msg */
     utofu_vbg_id_t src, dst;
-    uint64_t number;         /* ANSWER: of the last packet sent to dst */
-    uint32_t serial;         /* QUERY, ANSWER: of the setting of dst */
-    uint8_t last;            /* QUERY: a barrier waits for src */
-    uint8_t answer;          /* ANSWER: enum ut_gate_answer */
+    uint64_t number; /* ANSWER: of the last packet sent to dst */
+    uint32_t serial; /* QUERY, ANSWER: of the setting of dst */
+    uint8_t last;    /* QUERY: a barrier waits for src */
+    uint8_t answer;  /* ANSWER: enum ut_gate_answer */
     uint8_t zero[2];
 };
 _Static_assert(sizeof(struct ut_msg_gate) == 40, "no padding");
 
-/* What each process publishes: this, then the addresses of its providers. */
-struct ut_blob {
+/* The address record that each process publishes; the addresses of its providers follow. */
+struct ut_address_record {
     uint16_t magic, version;
     uint16_t local_rank, local_size;
     uint32_t node;
     uint16_t cq_first, num_cqs; /* a run of CQ ids; with a list: num_cqs ids behind the struct */
-    uint64_t host;              /* hash that is equal for processes of one host */
+    uint64_t host;              /* hash, equal for processes that can share memory */
     uint8_t armw_mode;
-    uint8_t addr_size[UT_NUM_PROVIDERS];
-    uint8_t cq_list;            /* 1: an explicit list of uint16_t CQ ids follows */
-    uint32_t zero;
+    uint8_t num_addrs;       /* so many struct ut_record_address, one behind the other */
+    uint8_t cq_list;         /* 1: an explicit list of uint16_t CQ ids comes before them */
+    uint8_t has_contact;     /* 1: a struct ut_contact comes last */
+    uint32_t boot;           /* for error messages: hash of the boot id, */
+    uint32_t pid_ns, net_ns; /* and the namespaces of the process */
+    uint8_t zero[8];
 };
-_Static_assert(sizeof(struct ut_blob) == 32, "no padding");
+_Static_assert(sizeof(struct ut_address_record) == 48, "no padding");
+
+/* The address of a provider. Processes that do not know the provider skip it. */
+struct ut_record_address {
+    uint8_t provider; /* its number in provider/providers.h */
+    uint8_t size;
+    uint8_t bytes[];
+};
+_Static_assert(sizeof(struct ut_record_address) == 2, "no padding");
+
+/* For the summary of a job (UTOFU_STATS=job): a TCP address, and a token that connections must
+ * send. */
+struct ut_contact {
+    uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
+    uint64_t token;
+    uint16_t port, zero[3];
+};
+_Static_assert(sizeof(struct ut_contact) == 32, "no padding");
 
 #endif

@@ -3,7 +3,9 @@
 # The library exports the names of the version script, the headers declare the same names, the soname
 # is the one programs were linked with, and every utofu_* is a weak alias of its putofu_* twin.
 #
-# usage: check_exports.sh LIB MAP HEADER     (utofu_profile.h lies beside HEADER)
+# usage: check_exports.sh LIB MAP HEADER     (utofu_profile.h and utofu_ext.h lie beside HEADER)
+#
+# The names of utofu_ext.h have a version of their own and no twin.
 set -u
 export LC_ALL=C
 
@@ -13,6 +15,7 @@ if [ $# -ne 3 ]; then
 fi
 lib=$1 map=$2 header=$3
 profile=$(dirname "$header")/utofu_profile.h
+ext=$(dirname "$header")/utofu_ext.h
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 failed=0
@@ -34,9 +37,10 @@ declared() {
     sed -n 's/^\(int\|void\) \{1,\}\(p\{0,1\}utofu_[a-z0-9_]*\)(.*/\2/p' "$1"
 }
 
-sed -e 's/#.*//' "$map" | sed -n '/global:/,/local:/s/^ *\([A-Za-z0-9_]*\);.*/\1/p' | sort >"$tmp/map"
+sed -e 's/#.*//' "$map" | sed -n '/global:/,/local:\|}/s/^ *\([A-Za-z0-9_]*\);.*/\1/p' | sort >"$tmp/map"
 declared "$header" | sort >"$tmp/header"
 declared "$profile" | sort >"$tmp/profile"
+declared "$ext" | sort >"$tmp/ext"
 nm -D --defined-only "$lib" >"$tmp/nm" || fail "nm cannot read $lib"
 awk '$2 != "A" { print $3 }' "$tmp/nm" | sed 's/@.*//' | sort >"$tmp/lib"
 
@@ -44,17 +48,23 @@ awk '$2 != "A" { print $3 }' "$tmp/nm" | sed 's/@.*//' | sort >"$tmp/lib"
 [ -z "$(uniq -d "$tmp/map")" ] || fail "$map lists a name twice"
 grep -q '[*?]' "$tmp/map" && fail "$map has a pattern among the global names"
 same "library (<) and version script (>) differ" "$tmp/lib" "$tmp/map"
-sort "$tmp/header" "$tmp/profile" >"$tmp/headers"
+sort "$tmp/header" "$tmp/profile" "$tmp/ext" >"$tmp/headers"
 same "headers (<) and version script (>) differ" "$tmp/headers" "$tmp/map"
 sed 's/^/p/' "$tmp/header" | sort >"$tmp/twins"
 same "twins of utofu.h (<) and utofu_profile.h (>) differ" "$tmp/twins" "$tmp/profile"
 
 # name, address, type and version of each symbol
 awk '$2 != "A" { split($3, n, /@+/); print n[1], $1, $2, n[2] }' "$tmp/nm" >"$tmp/symbols"
-awk '
+awk -v ext="$(tr '\n' ' ' <"$tmp/ext")" '
+    BEGIN { split(ext, names, " "); for (i in names) is_ext[names[i]] = 1 }
     { address[$1] = $2; type[$1] = $3; version[$1] = $4 }
     END {
         for (name in type) {
+            if (name in is_ext) {
+                if (type[name] != "T" || version[name] != "UTOFU_1.1")
+                    print name " is " type[name] " of " version[name] ", not T of UTOFU_1.1"
+                continue
+            }
             if (version[name] != "UTOFU_1.0")
                 print name " has the version \"" version[name] "\""
             if (name ~ /^putofu_/ && type[name] != "T")

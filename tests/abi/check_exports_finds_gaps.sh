@@ -33,6 +33,10 @@ refused "a name that the header lacks" "$lib" "$map" "$tmp/utofu.h" '> utofu_nop
 cp "$header" "$tmp/utofu.h"
 sed 's/^int putofu_nop(/int putofu_nap(/' "$(dirname "$header")/utofu_profile.h" >"$tmp/utofu_profile.h"
 refused "a twin that is not declared" "$lib" "$map" "$tmp/utofu.h" '< putofu_nop$'
+cp "$(dirname "$header")"/utofu*.h "$tmp"
+sed 's/^int utofu_profile_stop(/int utofu_profile_stay(/' "$(dirname "$header")/utofu_ext.h" >"$tmp/utofu_ext.h"
+refused "an extension that is not declared" "$lib" "$map" "$tmp/utofu.h" '> utofu_profile_stop$'
+cp "$(dirname "$header")"/utofu*.h "$tmp"
 
 # A library with the right names that are two functions each, strong, under another soname.
 sed -n 's/^ *\(p*utofu_[a-z0-9_]*\);.*/void \1(void);\nvoid \1(void)\n{\n}/p' "$map" >"$tmp/strong.c"

@@ -387,7 +387,7 @@ Test(client, c6_c7_remote_notice_has_the_id_its_origin_knows_and_the_stadd_twice
     run(6, 3, search_by_id);
 }
 
-/* 9: TNIs 0..5 are there; 8 VCQs on each; the dealing of CQs is configurable */
+/* 9: TNIs 0..5 are there; 8 VCQs on each; the allocation of CQs is configurable */
 
 static void eight_on_each_tni(void *arg)
 {

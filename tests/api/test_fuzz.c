@@ -55,7 +55,7 @@ struct own {
     struct ut_end end;
     uint8_t *model;
     int submitted; /* operations of the script */
-    int told;      /* the one whose TCQ entry is due, and its block */
+    int due_tcq;   /* the one whose TCQ entry is due, and its block */
     size_t tcq_block;
     int lcl[MAX_VCQS], rmt[MAX_VCQS]; /* per target, per origin: the one whose notice is due */
     size_t lcl_block[MAX_VCQS], rmt_block[MAX_VCQS];
@@ -308,7 +308,7 @@ static size_t notices_of(const struct op *op, unsigned long int flag)
 
 static void count_due(struct own *mine)
 {
-    mine->submitted = mine->told = 0;
+    mine->submitted = mine->due_tcq = 0;
     mine->tcq_block = 0;
     mine->due = 0;
     for (int other = 0; other < num_vcqs; other++) {
@@ -382,12 +382,12 @@ static bool poll_mrq(struct own *mine)
 }
 
 /* Passes the operations that have no (more) TCQ entries. Returns the next one that has, or NULL. */
-static const struct op *next_told(struct own *mine)
+static const struct op *next_with_tcq(struct own *mine)
 {
     const struct vcq *vcq = &vcqs[mine->number];
 
-    for (; mine->told < vcq->num_ops; mine->told++, mine->tcq_block = 0) {
-        const struct op *op = &vcq->ops[mine->told];
+    for (; mine->due_tcq < vcq->num_ops; mine->due_tcq++, mine->tcq_block = 0) {
+        const struct op *op = &vcq->ops[mine->due_tcq];
 
         if ((op->comm.flags & UT_TCQ) && mine->tcq_block < ut_num_blocks(&op->comm))
             return op;
@@ -403,8 +403,9 @@ static bool poll_tcq(struct own *mine)
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
     CHECK_OK(rc);
-    const struct op *op = next_told(mine);
-    CHECK(op != NULL && mine->told < mine->submitted, "VCQ %d: no TCQ entry is due", mine->number);
+    const struct op *op = next_with_tcq(mine);
+    CHECK(op != NULL && mine->due_tcq < mine->submitted, "VCQ %d: no TCQ entry is due",
+          mine->number);
     CHECK_EQ((uintptr_t)cbdata, op->group);
     mine->tcq_block++;
     return true;
@@ -465,7 +466,8 @@ static bool work_left(void)
     bool left = own[0].due > 0; /* the other one's notices are the thread's business */
 
     for (int i = 0; i < PER_PROC; i++)
-        left = left || own[i].submitted < vcqs[own[i].number].num_ops || next_told(&own[i]) != NULL;
+        left = left || own[i].submitted < vcqs[own[i].number].num_ops ||
+               next_with_tcq(&own[i]) != NULL;
     return left;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process leaves, in order or not, at any moment from before the first contact to the end of the
- * handshake. Whoever puts to it is told UTOFU_ERR_MRQ_PEER, and soon: UTOFU_JOB_TIMEOUT, which is
+ * handshake. Puts to it fail with UTOFU_ERR_MRQ_PEER, and soon: UTOFU_JOB_TIMEOUT, which is
  * for processes that are still to come, is longer than the tests wait.
  */
 #include "ends.h"
@@ -11,12 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 TestSuite(leaving);
 
-enum { VICTIM = 1, PATIENCE = 25 }; /* the latter: UTOFU_PEER_TIMEOUTs, of a second */
+#ifdef __SANITIZE_THREAD__
+/* exit() in a signal handler is what is tried here: what it calls is not safe there */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "report_signal_unsafe=0";
+}
+#endif
+
+enum { VICTIM = 1, TIME_LIMIT = 25 }; /* the latter: UTOFU_PEER_TIMEOUTs, of a second */
 
 #define ENVIRONMENT                                                                                \
     {                                                                                              \
@@ -73,7 +83,7 @@ static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t
     do {
         rc = utofu_poll_mrq(end->vcq, 0, &notice);
         ut_relax();
-        CHECK(now() < since + PATIENCE, "nothing within %d peer timeouts", PATIENCE);
+        CHECK(now() < since + TIME_LIMIT, "nothing within %d peer timeouts", TIME_LIMIT);
     } while (rc == UTOFU_ERR_NOT_FOUND ||
              (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT));
     CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
@@ -82,8 +92,8 @@ static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t
     return rc;
 }
 
-/* Puts until it is told that the peer is gone. Before, all may be well, and memory that the peer
- * deregisters on its way out is not there any more. */
+/* Puts until one fails as the peer is gone. Before, puts may succeed, or fail as the peer has
+ * deregistered its memory. */
 static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
 {
     double since = now();
@@ -95,7 +105,7 @@ static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
         CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_STADD ||
                   rc == UTOFU_ERR_MRQ_RMT_MEMORY,
               "%s", ut_rc_name(rc));
-        CHECK(now() < since + PATIENCE, "%s after %d peer timeouts", ut_rc_name(rc), PATIENCE);
+        CHECK(now() < since + TIME_LIMIT, "%s after %d peer timeouts", ut_rc_name(rc), TIME_LIMIT);
     } while (rc != UTOFU_ERR_MRQ_PEER);
     printf("told after %.3f s\n", now() - since);
     for (uint64_t i = 0; i < 4; i++) {
@@ -110,8 +120,10 @@ static void leaves_before(void *arg)
     struct ut_peer peers[2];
 
     ut_open_all(&end, 4096, peers);
-    if (ut_rank == VICTIM)
+    if (ut_rank == VICTIM) {
+        usleep(300000); /* its address is on its way to the job's server by a thread of its own */
         leave(&end, *(enum way *)arg);
+    }
     ut_barrier(); /* comes back when the other one is gone */
     put_until_gone(&end, &peers[VICTIM]);
     ut_end_close(&end);
@@ -140,7 +152,7 @@ Test(leaving, first_contact_is_mrq_peer_where_the_job_meets_in_a_folder)
     for_all_ways(false, 2);
 }
 
-/* Words of memory in view are moved without anybody's help, as long as their owner lives. */
+/* Words of mapped memory are moved by the origin alone, as long as their owner lives. */
 static void dies_under_words(void *arg)
 {
     struct utofu_mrq_notice notice;
@@ -171,7 +183,7 @@ static void dies_under_words(void *arg)
         CHECK(rc == UTOFU_SUCCESS ||
                   (i > 1000 && (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_RMT_MEMORY)),
               "word %llu: %s", (unsigned long long)i, ut_rc_name(rc));
-        CHECK(now() < since + PATIENCE, "%s after %d peer timeouts", ut_rc_name(rc), PATIENCE);
+        CHECK(now() < since + TIME_LIMIT, "%s after %d peer timeouts", ut_rc_name(rc), TIME_LIMIT);
     }
     ut_end_close(&end);
 }
@@ -181,6 +193,45 @@ Test(leaving, whoever_moves_words_only_is_told_too)
     for (enum way way = 0; way < NUM_WAYS; way++)
         ut_run(&(struct ut_run_opts){.n = 2, .may_die = 1u << VICTIM, .env = ENVIRONMENT},
                dies_under_words, &way);
+}
+
+static void exit_now(int signal_number)
+{
+    (void)signal_number;
+    exit(0);
+}
+
+/* In the middle of a call, more often than not; but not in malloc(), in which exit() must not be
+ * called: the connection is there. */
+static void exits_in_handler(void *arg)
+{
+    struct itimerval soon = {.it_value = {.tv_usec = 1000 + (suseconds_t)ut_random_below(20000)}};
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    if (ut_rank != VICTIM) {
+        put_until_gone(&end, &peers[VICTIM]);
+        ut_end_close(&end);
+        return;
+    }
+    put_to(&end, &peers[!VICTIM], 0);
+    CHECK_OK(result(&end, &peers[!VICTIM], 0));
+    signal(SIGALRM, exit_now);
+    CHECK_EQ(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    for (uint64_t i = 0;; i++) {
+        if (i % 64 == 0)
+            put_to(&end, &peers[!VICTIM], 0);
+        (void)utofu_poll_mrq(end.vcq, 0, &notice);
+    }
+}
+
+Test(leaving, exit_in_a_signal_handler_ends_the_process)
+{
+    for (int round = 0; round < 12; round++)
+        ut_run(&(struct ut_run_opts){.n = 2, .env = ENVIRONMENT}, exits_in_handler, NULL);
 }
 
 /* Both sides connect at about the same time, and one of them leaves at about that time. */
@@ -222,7 +273,7 @@ Test(leaving, in_the_middle_of_the_handshake_the_others_are_told)
     uint64_t rounds = ut_env_number("UT_LEAVING_ROUNDS", 30);
 
     for (uint64_t round = 0; round < rounds; round++) {
-        /* emulated and watched machines are slower */
+        /* emulators and sanitizers are slower */
         unsigned int scale = round % 2 ? 1 : 10;
         /* in a folder, as rank 0 of a job that meets at a socket stays for the others */
         ut_run(

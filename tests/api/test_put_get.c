@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 TestSuite(put_get);
 
@@ -132,7 +133,7 @@ static void transfer(const struct lane *lane, struct ut_comm comm, size_t src, s
     ut_barrier();
 }
 
-/* The ways in which an origin and a target may lie. */
+/* Where origin and target are. */
 enum layout { TWO_NODES, ONE_NODE, SELF, TWO_VCQS, NUM_LAYOUTS };
 
 static const char *const layout_names[] = {"two nodes", "one node", "one VCQ", "one process"};
@@ -537,7 +538,7 @@ static void tcq_in_order(void *arg)
     struct ut_end end;
     struct ut_peer peers[4];
     uintptr_t expected[COUNT];
-    size_t told = 0;
+    size_t count = 0;
 
     (void)arg;
     ut_open_all(&end, SIZE, peers);
@@ -562,11 +563,11 @@ static void tcq_in_order(void *arg)
         }
         if (ut_random_below(4) > 0) {
             comm.flags = UT_TCQ;
-            expected[told++] = i + 1;
+            expected[count++] = i + 1;
         }
         ut_submit(&comm);
     }
-    for (size_t i = 0; i < told; i++)
+    for (size_t i = 0; i < count; i++)
         ut_expect_tcq(end.vcq, UTOFU_SUCCESS, (void *)expected[i]);
     for (int to = 0; to < 4; to++)
         ut_flush(&end, &peers[to]);
@@ -982,7 +983,8 @@ static void toq_full(void *arg)
             stride.rmt = lane.to.id;
             stride.lcl_stadd = lane.from.stadd;
             stride.rmt_stadd = lane.to.stadd;
-            ut_flush(lane.origin, &lane.to); /* also what nobody hears of, the last round's marker */
+            ut_flush(lane.origin,
+                     &lane.to); /* also the marker of the last round, which has no notice */
             count = fill_toq(&comm);
             for (int i = 0; i < 5; i++)
                 CHECK_RC(ut_start(&comm), UTOFU_ERR_BUSY);
@@ -1031,8 +1033,8 @@ Test(put_get, poll_makes_room_where_no_notice_was_asked_for)
     run_layouts(toq_full_silent, APART_AND_SELF);
 }
 
-/* What fails at once is told in its turn: behind a put whose end nobody asked for. */
-static void told_behind_silent(void *arg)
+/* A failure is reported in order: behind an unsignalled put without notices. */
+static void failure_behind_unsignalled(void *arg)
 {
     struct lane lane = open_lane(*(enum layout *)arg, 4096);
     void *cbdata;
@@ -1064,9 +1066,9 @@ static void told_behind_silent(void *arg)
     close_lane();
 }
 
-Test(put_get, a_failure_is_told_behind_a_put_that_nobody_hears_of)
+Test(put_get, a_failure_is_reported_behind_an_unsignalled_put)
 {
-    run_layouts(told_behind_silent, APART_AND_SELF);
+    run_layouts(failure_behind_unsignalled, APART_AND_SELF);
 }
 
 static void unread(void *arg)
@@ -1104,6 +1106,47 @@ static void unread(void *arg)
     CHECK_RC(utofu_query_num_unread_tcq(vcq, NULL), UTOFU_ERR_INVALID_POINTER);
     CHECK_RC(utofu_query_num_unread_mrq(vcq, NULL), UTOFU_ERR_INVALID_POINTER);
     close_lane();
+}
+
+/* Puts with a local notice each, which are taken when all are there. */
+static void fill_own_mrq(void *arg)
+{
+    size_t count = *(size_t *)arg, unread = 0;
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+
+    ut_end_open(&end, 0, 0, 4096);
+    for (size_t i = 0; i < count; i++) {
+        struct ut_comm comm = {.kind = UT_PIGGYBACK8,
+                               .vcq = end.vcq,
+                               .rmt = end.id,
+                               .data = &comm,
+                               .rmt_stadd = end.stadd,
+                               .length = 8,
+                               .flags = UT_LCL};
+        ut_start_busy(&comm);
+    }
+    while (unread < count)
+        CHECK_OK(utofu_query_num_unread_mrq(end.vcq, &unread));
+    while (count-- > 0)
+        CHECK_OK(utofu_poll_mrq(end.vcq, 0, &notice));
+    CHECK_RC(utofu_poll_mrq(end.vcq, 0, &notice), UTOFU_ERR_NOT_FOUND);
+    ut_end_close(&end);
+}
+
+Test(put_get, mrq_holds_as_many_notices_as_it_has_entries_and_none_more)
+{
+    static struct ut_outcome out;
+    static char report[16384];
+    const struct ut_run_opts opts = {.n = 1, .may_die = 1, .env = {"UTOFU_NUM_MRQ_ENTRIES=2048"}};
+
+    ut_run(&opts, fill_own_mrq, &(size_t){2048});
+    ut_run_collect(&opts, fill_own_mrq, &(size_t){2049}, &out, report, sizeof(report));
+    if (out.elsewhere)
+        return;
+    cr_assert(WIFEXITED(out.status) && WEXITSTATUS(out.status) == 1, "%s", report);
+    cr_assert_not_null(strstr(out.output, "utofu: asynchronous error: MRQ Overflow on TNI 0 CQ"),
+                       "%s", report);
 }
 
 Test(put_get, number_unread_goes_down_to_zero)
@@ -1158,7 +1201,7 @@ static struct places make_places(struct ut_end *end)
 
 enum side { LCL, RMT };
 
-/* `rc` is the code that is right; a get may tell of its local side in the TCQ or in the MRQ. */
+/* `rc` is the expected code; errors of the local side of a get may be in the TCQ or in the MRQ. */
 struct fault {
     const char *what;
     enum ut_kind kind;
@@ -1291,7 +1334,8 @@ static void errors(void *arg)
     memcpy(before, ends[0].mem, 8192);
     for (size_t i = 0; i < NUM(faults); i++) {
         check_fault(&lane, &all[0], &all[1], &faults[i], all_notices);
-        check_fault(&lane, &all[0], &all[1], &faults[i], 0); /* errors are told unasked */
+        check_fault(&lane, &all[0], &all[1], &faults[i],
+                    0); /* errors are notified without a flag */
     }
     /* good data has arrived, bad data has not */
     if (lane.target != NULL) {
@@ -1307,7 +1351,7 @@ static void errors(void *arg)
     close_lane();
 }
 
-Test(put_get, errors_are_told_exactly_and_hurt_no_other_communication)
+Test(put_get, errors_are_exact_and_affect_no_other_communication)
 {
     run_layouts(errors, 1 << TWO_NODES | 1 << ONE_NODE | 1 << TWO_VCQS);
 }

@@ -170,6 +170,64 @@ Test(stadd, stadd_of_a_region_that_is_gone_does_not_name_a_newer_one)
     run_one(generations);
 }
 
+/* Do they differ in the generation alone? */
+static bool same_stag(utofu_stadd_t a, utofu_stadd_t b)
+{
+    return ((a ^ b) & ~(UINT64_C(0x3f) << 58)) == 0;
+}
+
+/* Registers and deregisters something until its STag is that of the stale STADD again. */
+static utofu_stadd_t take_stag_again(utofu_stadd_t stale, uint8_t *mem)
+{
+    for (int i = 0; i < 5000; i++) {
+        utofu_stadd_t fresh = reg(mem, 4096);
+        if (same_stag(fresh, stale))
+            return fresh;
+        CHECK_OK(dereg(fresh));
+    }
+    ut_fail(__FILE__, __LINE__, "no STag is used again", " in 5000 registrations");
+}
+
+static void used_again(void *arg)
+{
+    uint8_t *mem = ut_pages(3 * 65536);
+    uint8_t *old_mem = mem + (-(uintptr_t)mem & 0xffff), *new_mem = old_mem + 65536;
+    uint8_t *other = ut_pages(4096);
+    utofu_stadd_t good, stale, fresh;
+    int mrq;
+
+    (void)arg;
+    open_vcq();
+    good = reg(other, 4096);
+    stale = reg(old_mem, 4096);
+    check_copies(UT_PUT, good, stale, 1);
+    CHECK_OK(dereg(stale));
+    fresh = take_stag_again(stale, new_mem);
+    CHECK(fresh != stale);
+    other[0] = 0x66;
+    check_copies(UT_PUT, good, fresh + 8, 1);
+    new_mem[0] = 0x77;
+    CHECK_OK(tcq_of(UT_PUT, good, stale, 1, &mrq));
+    CHECK_RC(mrq, UTOFU_ERR_MRQ_RMT_STADD);
+    CHECK_OK(tcq_of(UT_GET, good, stale, 1, &mrq));
+    CHECK_RC(mrq, UTOFU_ERR_MRQ_RMT_STADD);
+    CHECK_RC(tcq_of(UT_PUT, stale, good, 1, &mrq), UTOFU_ERR_TCQ_STADD);
+    CHECK_OK(tcq_of(UT_GET, stale, good, 1, &mrq));
+    CHECK_RC(mrq, UTOFU_ERR_MRQ_LCL_STADD);
+    CHECK(new_mem[0] == 0x77 && new_mem[8] == 0x66 && other[0] == 0x66);
+    CHECK_RC(dereg(stale), UTOFU_ERR_INVALID_STADD);
+    check_copies(UT_PUT, fresh, good, 1); /* used last */
+    CHECK_OK(dereg(fresh));
+    CHECK_RC(tcq_of(UT_PUT, fresh, good, 1, &mrq), UTOFU_ERR_TCQ_STADD);
+    CHECK_OK(dereg(good));
+    close_vcq();
+}
+
+Test(stadd, stadd_of_a_region_that_is_gone_is_refused_when_its_stag_is_used_again)
+{
+    run_one(used_again);
+}
+
 static void overlapping(void *arg)
 {
     uint8_t *mem = ut_pages(65536);
@@ -656,8 +714,7 @@ static bool memory_can_be_pinned(void)
     if (!provider || strcmp(provider, "shm") == 0)
         return true;
     FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof(line), f) &&
-           sscanf(line, "MemAvailable: %llu kB", &kib) != 1)
+    while (f && fgets(line, sizeof(line), f) && sscanf(line, "MemAvailable: %llu kB", &kib) != 1)
         ;
     if (f)
         fclose(f);

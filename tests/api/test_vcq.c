@@ -377,6 +377,31 @@ Test(vcq, exclusive_cqs_are_set_aside_and_run_out)
     run_one(exclusive_reserve, "UTOFU_NUM_EXCLUSIVE_CQS=2");
 }
 
+/* However many are wanted, one CQ stays for ordinary ones. */
+static void exclusive_first(void *arg)
+{
+    utofu_vcq_hdl_t exclusive[UT_CQS], ordinary, more;
+    size_t count = 0;
+
+    (void)arg;
+    while (count < UT_CQS &&
+           utofu_create_vcq(4, UTOFU_VCQ_FLAG_EXCLUSIVE, &exclusive[count]) == UTOFU_SUCCESS)
+        count++;
+    CHECK(count > 0 && count < UT_CQS);
+    CHECK_OK(utofu_create_vcq(4, 0, &ordinary));
+    CHECK_RC(utofu_create_vcq(4, UTOFU_VCQ_FLAG_EXCLUSIVE, &more), UTOFU_ERR_NOT_AVAILABLE);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(place_of(id_of(exclusive[i])).cq != place_of(id_of(ordinary)).cq);
+        CHECK_OK(utofu_free_vcq(exclusive[i]));
+    }
+    CHECK_OK(utofu_free_vcq(ordinary));
+}
+
+Test(vcq, exclusive_ones_leave_a_cq_for_ordinary_ones)
+{
+    run_one(exclusive_first, NULL);
+}
+
 /* Handles */
 
 static int use_handle(int which, utofu_vcq_hdl_t hdl)
@@ -508,21 +533,42 @@ Test(vcq, ids_of_all_processes_and_nodes_differ)
         ut_run(&(struct ut_run_opts){.n = 8, .nodes = nodes}, ids_differ, NULL);
 }
 
+/* All CQs of TNI 3 that this process gets. */
+static uint64_t cqs_of_process(void)
+{
+    utofu_vcq_hdl_t vcq[UT_CQS * UT_VCQS_PER_CQ];
+    uint64_t cqs = 0;
+    size_t count = 0;
+
+    for (int session = 0; session < 2; session++) {
+        unsigned long flags = session ? UTOFU_VCQ_FLAG_SESSION_MODE : 0;
+        while (count < NUM(vcq) && utofu_create_vcq(3, flags, &vcq[count]) == UTOFU_SUCCESS)
+            cqs |= UINT64_C(1) << place_of(id_of(vcq[count++])).cq;
+    }
+    while (count > 0)
+        CHECK_OK(utofu_free_vcq(vcq[--count]));
+    return cqs;
+}
+
 static void same_cq_numbers(void *arg)
 {
     struct place mine, all[8];
+    uint64_t cqs = cqs_of_process(), all_cqs[8];
     utofu_vcq_hdl_t vcq = create_cmp(0, 0);
 
     (void)arg;
     memset(&mine, 0, sizeof(mine));
     mine = place_of(id_of(vcq));
     ut_allgather(&mine, all, sizeof(mine));
+    ut_allgather(&cqs, all_cqs, sizeof(cqs));
     /* two processes of a node never share a CQ; those at the same place of their nodes agree */
     for (int rank = 0; rank < ut_size; rank++) {
         if (rank == ut_rank)
             continue;
         if (memcmp(all[rank].coords, mine.coords, 6) == 0)
-            CHECK(all[rank].cq != mine.cq, "ranks %d and %d share CQ %d", rank, ut_rank, mine.cq);
+            CHECK((all_cqs[rank] & cqs) == 0 && all[rank].cq != mine.cq,
+                  "ranks %d and %d share a CQ: 0x%llx, 0x%llx", rank, ut_rank,
+                  (unsigned long long)all_cqs[rank], (unsigned long long)cqs);
         else if (rank % 4 == ut_rank % 4)
             CHECK_EQ(all[rank].cq, mine.cq);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one ARMW does, tells and refuses. Sections 2.2.5, 3.7.1.11 to 14, 3.7.2.11 to 14, 3.7.6. */
+/* One ARMW: its effect, its notices, and errors. Sections 2.2.5, 3.7.1.11 to 14, 3.7.2.11 to
+ * 14, 3.7.6. */
 #include "words.h"
 
 #include <criterion/criterion.h>

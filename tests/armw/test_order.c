@@ -298,7 +298,7 @@ static void run_vcqs(struct own own[], int count)
             for (uint64_t burst = ut_rng_below(&own[i].rng, 12); burst > 0 && own[i].submitted < n;
                  burst--)
                 submit(&own[i].end, own[i].number, own[i].submitted++);
-            if (own[i].submitted == n) /* what DELAY_START held back */
+            if (own[i].submitted == n) /* what DELAY_START has delayed */
                 CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
             while (take_tcq(&own[i]) || take_mrq(&own[i]))
                 progress = true;
@@ -534,7 +534,7 @@ Test(order, last_byte_of_a_strong_get_is_written_last)
 }
 
 /*
- * An ARMW is executed once, and told once, though the connection breaks right behind it: a put
+ * An ARMW is executed once, and notified once, though the connection breaks right behind it: a put
  * finds its STag registered anew, which verbs notices only when the access is refused.
  */
 enum { BREAK_ROUNDS = 25, BREAK_STAG = 7 };

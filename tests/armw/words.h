@@ -35,7 +35,7 @@ void word_submit(const struct word_armw *armw);
 uint64_t word_load(const void *at, unsigned int size);
 void word_store(void *at, unsigned int size, uint64_t value);
 
-/* What the word holds afterwards, and what the local notice tells. */
+/* What the word holds afterwards, and rmt_value of the local notice. */
 uint64_t word_after(const struct word_armw *armw, uint64_t before);
 uint64_t word_old(const struct word_armw *armw, uint64_t before);
 

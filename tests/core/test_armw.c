@@ -4,8 +4,8 @@
 
 #include "armw/armw.h"
 
-static const uint64_t values[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000ull,
-                                  0x123456789abcdef0ull, UINT64_MAX};
+static const uint64_t values[] = {
+    0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000ull, 0x123456789abcdef0ull, UINT64_MAX};
 enum { NUM_VALUES = sizeof(values) / sizeof(values[0]) };
 
 Test(armw, applied_and_computed_results_agree)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "engine/inner.h"
-#include "gate/inner.h"
+#include "barrier/inner.h"
 #include "ident/ident.h"
 #include "utofu.h"
 #include "wire/wire.h"
@@ -147,7 +147,7 @@ static void make_likely(uint8_t *bytes, size_t size, bool gates)
 static void arrive(struct ut_vcq *vcq, utofu_vcq_id_t from, const uint8_t *data, size_t size,
                    bool immediate, bool likely, bool gates)
 {
-    const struct prov_callbacks *calls = &ut_engine_callbacks[UT_PROV_SHM];
+    const struct prov_callbacks *calls = &ut_engine_callbacks;
     uint32_t imm;
 
     ut_lock(&vcq->lock);

@@ -35,6 +35,8 @@ const char *ut_rc_name(int rc)
         NAME(ERR_MRQ_RMT_STADD),
         NAME(ERR_MRQ_LCL_LENGTH),
         NAME(ERR_MRQ_RMT_LENGTH),
+        NAME(ERR_BARRIER_OTHER),
+        NAME(ERR_BARRIER_MISMATCH),
         NAME(ERR_INVALID_ARG),
         NAME(ERR_INVALID_POINTER),
         NAME(ERR_INVALID_FLAGS),

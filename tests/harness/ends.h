@@ -126,7 +126,7 @@ void ut_expect_tcq(utofu_vcq_hdl_t vcq, int rc, const void *cbdata);
 void ut_expect_notice(utofu_vcq_hdl_t vcq, const struct utofu_mrq_notice *want);
 void ut_check_notice(const struct utofu_mrq_notice *got, const struct utofu_mrq_notice *want);
 
-/* The next notice is the error of a communication: code, type, peer and EDATA are told. */
+/* The next notice is the error of a communication, with code, type, peer and EDATA. */
 void ut_expect_error(utofu_vcq_hdl_t vcq, int rc, uint8_t type, utofu_vcq_id_t peer,
                      uint64_t edata);
 
@@ -138,7 +138,7 @@ struct utofu_mrq_notice ut_rmt_notice(const struct ut_comm *comm, size_t block,
 /* Nothing is in the TCQ and the MRQ now. */
 void ut_expect_nothing(utofu_vcq_hdl_t vcq);
 
-/* All that was started before with this peer (and path) is done and told when this returns: a put
+/* All that was started before with this peer (and path) is complete when this returns: a put
  * with STRONG_ORDER is waited for. Nothing may be in the origin's queues before; what else arrives
  * fails the test. */
 void ut_flush(const struct ut_end *end, const struct ut_peer *peer);

@@ -40,7 +40,7 @@ struct proc_state {
     atomic_int pid;
     char failure[1024];
     char step[128];
-    uint8_t blob[UT_BLOB_MAX];
+    uint8_t record[UT_ADDRESS_RECORD_MAX];
 };
 
 /* Where the parents of a run that spans hosts meet: in front of what the processes share. */
@@ -223,12 +223,12 @@ void ut_barrier(void)
 
 void ut_allgather(const void *mine, void *all, size_t size)
 {
-    CHECK(size <= UT_BLOB_MAX);
+    CHECK(size <= UT_ADDRESS_RECORD_MAX);
     ut_barrier(); /* everybody has read the last one */
-    memcpy(sh->proc[ut_rank].blob, mine, size);
+    memcpy(sh->proc[ut_rank].record, mine, size);
     ut_barrier();
     for (int rank = 0; rank < ut_size; rank++)
-        memcpy((uint8_t *)all + (size_t)rank * size, sh->proc[rank].blob, size);
+        memcpy((uint8_t *)all + (size_t)rank * size, sh->proc[rank].record, size);
 }
 
 _Atomic uint64_t *ut_cell(int number)
@@ -274,7 +274,7 @@ static void show_stack(int signal_number)
     backtrace_symbols_fd(frames, backtrace(frames, 48), STDERR_FILENO);
 }
 
-/* Nodes are dealt to the hosts as ranks are to nodes. */
+/* Nodes are distributed over the hosts as ranks over nodes. */
 static bool is_here(const struct run *run, int rank)
 {
     return rank * run->nodes / run->n * num_hosts / run->nodes == own_host;
@@ -299,14 +299,16 @@ static void set_job(const struct run *run, int rank)
     int first = first_rank_of(run, node);
     char root[128];
 
-    if (num_hosts > 1)
+    if (num_hosts > 1) {
         snprintf(root, sizeof(root), "%s:%llu", getenv("UT_TEST_ROOT_ADDRESS"),
                  20000 + (unsigned long long)(run_number % 20000));
-    /* with the folder in the name, so that runs at the same time do not meet */
-    else if (run->opts->fresh_root_socket)
+        setenv("UTOFU_JOB_KEY", "00112233445566778899aabbccddeeff", 1); /* the hosts are guests */
+    } else if (run->opts->fresh_root_socket) {
+        /* with the folder in the name, so that runs at the same time do not meet */
         snprintf(root, sizeof(root), "unix:@%s", run->folder + 1);
-    else
+    } else {
         snprintf(root, sizeof(root), "%s/root", run->folder);
+    }
     ut_node = node;
     ut_nodes = run->nodes;
     setenv("UTOFU_ROOT", root, 1);
@@ -630,7 +632,8 @@ bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
     make_folder(&run);
     fflush(NULL);
     for (int rank = 0; rank < run.n; rank++) {
-        if (!is_here(&run, rank))
+        out[rank].elsewhere = !is_here(&run, rank);
+        if (out[rank].elsewhere)
             continue;
         run.pid[rank] = fork();
         if (run.pid[rank] == 0)

@@ -5,13 +5,13 @@
  *
  * The processes are forked from the test's own process, which must not have used the library. They
  * talk through shared memory that needs nothing of the library: barriers, an all-gather of small
- * blobs, the text of a failure. A process that fails ends at once, and the others are ended soon
+ * records, the text of a failure. A process that fails ends at once, and the others are ended soon
  * after; when the deadline passes all are killed and the report says who was where.
  *
- * A run can span hosts: each starts the same tests with UT_TEST_SHARED_MEMORY naming a file that all
- * of them can map, UT_TEST_HOSTS and UT_TEST_HOST (how many, and which this is), and
- * UT_TEST_ROOT_ADDRESS, an address of host 0. Nodes are dealt to the hosts; each host reports the
- * processes that it ran.
+ * A run can span hosts: each starts the same tests with UT_TEST_SHARED_MEMORY naming a file that
+ * all of them can map, UT_TEST_HOSTS and UT_TEST_HOST (how many, and which this is), and
+ * UT_TEST_ROOT_ADDRESS, an address of host 0. Nodes are distributed over the hosts; each host
+ * reports the processes that it ran.
  *
  * Environment: UT_TEST_SEED (seed of every random number, else a fresh one; printed with failures),
  * UT_TEST_TIMEOUT_SCALE (multiplies the deadlines), UT_TEST_KEEP_OUTPUT (prints what the processes
@@ -27,9 +27,9 @@
 enum {
     UT_MAX_PROCS = 32,
     UT_MAX_HOSTS = 8,
-    UT_BLOB_MAX = 4096,   /* bytes of a process in ut_allgather() */
-    UT_NUM_CELLS = 64,    /* words that all processes share: ut_cell() */
-    UT_OUTPUT_MAX = 8192, /* bytes at the end of a process's output that are kept */
+    UT_ADDRESS_RECORD_MAX = 4096, /* bytes of a process in ut_allgather() */
+    UT_NUM_CELLS = 64,            /* words that all processes share: ut_cell() */
+    UT_OUTPUT_MAX = 8192,         /* bytes at the end of a process's output that are kept */
 };
 
 /* A test body. It runs in every process; returning from it is success. */
@@ -47,6 +47,7 @@ struct ut_run_opts {
 /* How a process ended. */
 struct ut_outcome {
     int status;         /* as from waitpid() */
+    bool elsewhere;     /* it runs on another host, and nothing of it is known here */
     bool timed_out;     /* the harness killed it because the deadline had passed */
     bool cut_short;     /* the harness or the process itself ended it because another one failed */
     char failure[1024]; /* the text of its failed CHECK, or empty */
@@ -75,7 +76,7 @@ void ut_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits for all processes that are not known to be dead. Calls nothing of the library. */
 void ut_barrier(void);
 
-/* Gives all processes' blobs of `size` bytes (at most UT_BLOB_MAX) in order of rank. */
+/* Gives all processes' records of `size` bytes (at most UT_ADDRESS_RECORD_MAX) in order of rank. */
 void ut_allgather(const void *mine, void *all, size_t size);
 
 /* A word that all processes share, zero at the start; use with the C11 atomics. */

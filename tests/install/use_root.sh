@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Uses what was installed into a root folder, and nothing of the build: compiles examples with
-# pkg-config, runs them, asks the tools, reads the manual pages. Sourced by the tests beside it.
+# pkg-config, make and CMake, runs them, asks the tools, reads the manual pages. Sourced by the tests
+# beside it.
 
 failures=0
 fail() {
@@ -14,9 +15,124 @@ skip() {
     exit 77
 }
 
-# use_root ROOT EXAMPLES CC...: EXAMPLES is a folder with their sources
+# uses_root PROGRAM: it runs with the library of the root folder and no other
+uses_root() {
+    ldd "$1" | grep -q "libtofucom.so.1 => ${LD_LIBRARY_PATH%%:*}/" ||
+        fail "$1 does not use the installed library"
+}
+
+# use_first_lines EXAMPLES WORK CC...: each example is compiled as its opening comment says, and run
+# with the first line below that. mpicc stands for each that is installed.
+use_first_lines() {
+    local work=$2 source name line start mpi
+    cp -r "$1" "$work"
+    shift 2
+    cd "$work" || return
+    for source in *.c; do
+        name=${source%.c}
+        case $name in meet | circuit) continue ;; esac
+        line=$(sed -n "s/^ \\*     \\(\\(mpi\\)\\{0,1\\}cc -o $name $source .*\\)/\\1/p" "$source")
+        start=$(sed -n "s|^ \\*     \\(utofurun -n .* \\./$name.*\\)|\\1|p" "$source")
+        case $line in
+        'cc '*)
+            [ -n "$start" ] && grep -q "^ \\*     mpirun -n .* \\./$name" "$source" ||
+                fail "$source does not say how to start it"
+            eval "\"\$@\" -std=gnu11 -Wall -Wextra -Werror ${line#cc }" && uses_root "./$name" &&
+                eval "${start/utofurun/utofurun --timeout 60}" || fail "$source: $line; $start"
+            ;;
+        'mpicc '*)
+            for mpi in openmpi mpich; do
+                command -v mpicc.$mpi >/dev/null || continue
+                case "$*" in *-fsanitize*) continue ;; esac # mpicc knows nothing of a sanitizer
+                eval "mpicc.$mpi -std=gnu11 -Wall -Wextra -Werror ${line#mpicc }" &&
+                    uses_root "./$name" || fail "$source with $mpi: $line"
+            done
+            ;;
+        *) fail "$source does not say how to compile it: $line" ;;
+        esac
+    done
+    cd - >/dev/null || return
+}
+
+use_make() { # EXAMPLES WORK CC...
+    local work=$2
+    command -v make >/dev/null || { echo 'not tried: make is not installed'; return; }
+    cp -r "$1" "$work"
+    shift 2
+    make -C "$work" CC="$*" all check >"$work.out" 2>&1 || { fail "make check"; cat "$work.out"; }
+    uses_root "$work/session_ring"
+    make -C "$work" clean >"$work.out" 2>&1 && [ ! -e "$work/session_ring" ] || fail "make clean"
+    if PKG_CONFIG_LIBDIR=/nonexistent make -C "$work" CC="$*" >"$work.out" 2>&1 ||
+        ! grep -q 'pkg-config does not find utofu: set PKG_CONFIG_PATH' "$work.out"; then
+        fail "make without a library does not say what is missing"
+        cat "$work.out"
+    fi
+}
+
+# cmake_finds WORK WHAT TEXT PREFIX REQUEST: find_package(utofu REQUEST) says TEXT
+cmake_finds() {
+    rm -rf "$1"
+    mkdir "$1"
+    cat >"$1/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.13)
+project(p C)
+find_package(utofu $5)
+get_target_property(at utofu::tofucom IMPORTED_LOCATION)
+get_target_property(include utofu::tofucom INTERFACE_INCLUDE_DIRECTORIES)
+message(STATUS "found \${utofu_VERSION} at \${at} with \${include} and \${utofu_BINDIR}")
+END
+    cmake -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$4" >"$1/out" 2>&1
+    tr -s ' \n' ' ' <"$1/out" | grep -q -- "$3" || { fail "CMake: $2"; cat "$1/out"; }
+}
+
+# use_cmake ROOT EXAMPLES WORK CC...: in the root folder, and in another place that it was moved to
+use_cmake() {
+    local root=$1 work=$3 config prefix moved found word flags='' compiler=''
+    command -v cmake >/dev/null || { echo 'not tried: cmake is not installed'; return; }
+    cp -r "$2" "$work"
+    shift 3
+    config=$(dirname "$(find "$root" -name utofu-config.cmake)")
+    [ -d "$config" ] || { fail "utofu-config.cmake is not installed"; return; }
+    prefix=$(cd "$(dirname "$(find "$root" -name utofu.h)")/.." && pwd -P)
+    for word; do # a launcher such as ccache, the compiler, flags
+        case $word in -*) flags="$flags $word" ;; *) compiler=$word ;; esac
+    done
+    { cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" \
+        -DCMAKE_C_FLAGS="$flags" -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON && cmake --build "$work/build" &&
+        ctest --test-dir "$work/build" --output-on-failure; } >"$work.out" 2>&1 ||
+        { fail "CMake"; cat "$work.out"; }
+    grep -q '100% tests passed, 0 tests failed out of 9' "$work.out" || fail "CMake: not 9 tests"
+    uses_root "$work/build/session_ring"
+
+    moved=$work.moved
+    cp -r "$prefix" "$moved"
+    moved=$(cd "$moved" && pwd -P)
+    found="found [0-9.]* at $moved/.*/libtofucom.so.[0-9.]* with $moved/include and $moved/bin"
+    cmake_finds "$work.p" 'a tree that was moved' "$found" "$moved" REQUIRED
+    cmake_finds "$work.p" 'a range of versions' "$found" "$moved" '0.9...1 REQUIRED'
+    cmake_finds "$work.p" 'version 2' 'requested version "2"' "$moved" '2 REQUIRED'
+    cmake_finds "$work.p" 'version 0.9' 'requested version "0.9"' "$moved" '0.9 REQUIRED'
+    cmake_finds "$work.p" 'a component' 'has no components, and mpi' "$moved" 'REQUIRED COMPONENTS mpi'
+    rm "$moved/include/utofu.h"
+    cmake_finds "$work.p" 'no header' "$moved/include/utofu.h is not there" "$moved" REQUIRED
+    rm -rf "$moved"
+}
+
+# use_docs FOLDER: what the documents lead to is there
+use_docs() {
+    local file link
+    [ -f "$1/README.md" ] && [ -f "$1/docs/architecture.md" ] || fail "no README.md or docs/ in $1"
+    for file in "$1"/*.md "$1"/docs/*.md; do
+        while read -r link; do
+            case $link in *://* | '#'*) continue ;; esac
+            [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file leads to $link, which is not there"
+        done < <(grep -o '](.[^)]*)' "$file" | sed 's/^](//; s/)$//')
+    done
+}
+
+# use_root ROOT EXAMPLES CC...: EXAMPLES is a folder with their sources, installed in the root
 use_root() {
-    local root=$1 examples=$2 pc lib bin man flags work page
+    local root=$1 examples=$2 pc lib bin man work page
     shift 2
     pc=$(find "$root" -name utofu.pc)
     lib=$(dirname "$(find "$root" -name 'libtofucom.so.1')")
@@ -26,18 +142,18 @@ use_root() {
         { fail "installed: '$pc' '$lib' '$bin' '$man'"; return; }
     work=$(mktemp -d)
 
-    flags=$(PKG_CONFIG_LIBDIR=$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$root \
-        PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 \
-        pkg-config --cflags --libs utofu) || fail "pkg-config utofu"
-    for program in pingpong_notice pingpong_memory; do
-        # shellcheck disable=SC2086 # the flags are words
-        "$@" -std=gnu11 -Wall -Wextra -Werror -o "$work/$program" "$examples/$program.c" \
-            "$examples/meet.c" $flags || fail "compile $program with $flags"
-        LD_LIBRARY_PATH=$lib ldd "$work/$program" | grep -q "libtofucom.so.1 => $lib/" ||
-            fail "$program does not use the installed library"
-        LD_LIBRARY_PATH=$lib "$bin/utofurun" -n 2 --timeout 60 "$work/$program" ||
-            fail "run $program"
-    done
+    (
+        # words of its own: what a user of an installed tree would have set
+        export PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR=$root LD_LIBRARY_PATH=$lib PATH=$bin:$PATH
+        export PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+        PKG_CONFIG_LIBDIR=$(dirname "$pc")
+        failures=0
+        use_first_lines "$examples" "$work/lines" "$@"
+        use_make "$examples" "$work/make" "$@"
+        use_cmake "$root" "$examples" "$work/cmake" "$@"
+        use_docs "$(dirname "$(dirname "$examples/.")")"
+        exit $failures
+    ) || failures=$((failures + $?))
 
     UTOFU_PROVIDER=shm "$bin/utofu-info" --check >"$work/out" 2>&1 ||
         { fail "utofu-info --check"; cat "$work/out"; }

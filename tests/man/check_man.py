@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exported function has a manual page that tells all its comment tells, and the pages are clean.
 
-usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE
+usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 
 The formatted pages are looked at, as a reader sees them: for the sections, every parameter and return
-code of the declaration in HEADER, every variable of ENV-TABLE. man and mandoc complain about what is
+code of the declaration in HEADER, every line of its types and constants, every variable of ENV-TABLE,
+every code of CODE-TABLE with its number, meaning and remedy. man and mandoc complain about what is
 wrong in the source; one that is not installed is left out, and said so.
 """
 
@@ -19,9 +20,11 @@ import sys
 FUNCTION = ["NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "THREAD SAFETY",
             "STANDARDS", "NOTES", "SEE ALSO"]
 TOOL = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"]
-OVERVIEW = ["NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "DIAGNOSTICS", "SEE ALSO"]
-HEADER = ["NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "FUNCTIONS", "TYPES AND CONSTANTS",
-          "SEE ALSO"]
+OVERVIEW = ["NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "DIAGNOSTICS", "STANDARDS",
+            "SEE ALSO"]
+HEADER = ["NAME", "LIBRARY", "SYNOPSIS", "DESCRIPTION", "FUNCTIONS", "RETURN CODES",
+          "TYPES AND CONSTANTS", "STANDARDS", "SEE ALSO"]
+MANUAL = ["uTofu User's Guide", "J2UL-2567-01Z0(03)"]  # which one it is
 UNITS = {  # parameters whose page must name a unit or a range
     "length": r"bytes", "size": r"bytes", "stride": r"bytes", "edata": r"bytes", "num_vbgs": r"\d",
 }
@@ -130,11 +133,54 @@ def check_function(folder, name, comment, decl):
             bad(page, "RETURN VALUE lacks %s" % code)
     if "@flags" in comment and "@flags none" not in comment and "FLAGS" not in got:
         bad(page, "no section FLAGS")
+
+
+def check_twin(folder, name):
+    page = name + ".3"
     twin = os.path.join(folder, "p" + page)
     if not os.path.exists(twin):
         bad("p" + page, "there is none")
     elif open(twin, encoding="utf-8").read() != ".so man3/%s\n" % page:
         bad("p" + page, "does not lead to %s" % page)
+
+
+def packed(text):
+    """Lines may be broken at any hyphen, and functions are shown with their section."""
+    return re.sub(r"\s+", "", text).replace("\u2010", "-").replace("(3)", "()")
+
+
+def declarations(header):
+    """The lines that declare types and constants: all that is behind a comment and no function."""
+    with open(header, encoding="utf-8") as f:
+        text = f.read()
+    parts = re.split(r"^/\*\*\n(?: \*.*\n)+? \*/\n", text, flags=re.M)[2:]  # behind the file's own
+    for part in parts:
+        part = re.split(r"^(?:/\*\n|#pragma|#ifdef)", part, flags=re.M)[0]
+        if not re.match(r"(?:int|void) ", part):
+            yield from (line for line in part.split("\n") if line)
+
+
+def check_header(path, header, table):
+    """utofu.3 has every line of the declarations, and every return code."""
+    got = sections(formatted(path))
+    lines = {flat(line).strip() for line in got.get("TYPES AND CONSTANTS", "").split("\n")}
+    wanted = list(declarations(header))
+    for line in wanted:
+        if flat(line).strip() not in lines:
+            bad("utofu.3", "TYPES AND CONSTANTS lacks: %s" % line.strip())
+    text = packed(got.get("RETURN CODES", ""))
+    numbers = dict(re.findall(r"^ +(UTOFU_\w+) = (-?\d+)\b", "\n".join(wanted), re.M))
+    with open(table, encoding="utf-8") as f:
+        entries = re.findall(r"^X\((\w+),((?:[^\"]|\"[^\"]*\")*?)\)$", f.read(), re.M)
+    for name, rest in entries:
+        words = re.sub(r"\"\s*\"", "", rest)
+        meaning, remedy = re.findall(r"\"([^\"]*)\"", words)
+        want = "%s (%s) %s Remedy: %s" % (name, numbers.get(name, "?"), meaning, remedy)
+        if packed(want) not in text:
+            bad("utofu.3", "RETURN CODES lacks: %s" % want)
+    for name in numbers:
+        if name.startswith(("UTOFU_ERR_", "UTOFU_SUCCESS")) and name not in dict(entries):
+            bad("utofu.3", "%s is not in %s" % (name, os.path.basename(table)))
 
 
 def check_references(folder, pages):
@@ -144,6 +190,15 @@ def check_references(folder, pages):
         for name, section in re.findall(r"\b((?:p?utofu)[\w-]*)\(([137])\)", text):
             if not os.path.exists(os.path.join(folder, "%s.%s" % (name, section))):
                 bad(page, "refers to %s(%s), which is not there" % (name, section))
+
+
+def check_manual(folder, pages):
+    """A page that speaks of the manual says which one."""
+    for page in pages:
+        text = flat(formatted(os.path.join(folder, page)))
+        for title in MANUAL:
+            if re.search(r"\bmanual\b", text) and title not in text:
+                bad(page, "speaks of the manual and does not name it: %s" % title)
 
 
 def check_html(folder):
@@ -160,16 +215,19 @@ def check_html(folder):
 
 
 def main():
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
-    folder, script, header, table = sys.argv[1:]
-    known = comments(header)
+    folder, script, header, table, codes = sys.argv[1:]
+    extensions = comments(os.path.join(os.path.dirname(header), "utofu_ext.h"))
+    known = {**comments(header), **extensions}
     for name in exported(script):
         plain = name[1:] if name.startswith("p") else name
         if plain not in known:
             bad(name, "has no comment in the header")
         elif plain == name:
             check_function(folder, name, *known[name])
+            if name not in extensions:
+                check_twin(folder, name)
     others = {"utofu.3": HEADER, "utofu-verbs.7": OVERVIEW}
     others.update({t + ".1": TOOL for t in ("utofurun", "utofu-perf", "utofu-info", "utofu-trace")})
     for page, want in others.items():
@@ -177,6 +235,8 @@ def main():
             bad(page, "there is none")
             continue
         check_sections(page, sections(formatted(os.path.join(folder, page))), want)
+    if os.path.exists(os.path.join(folder, "utofu.3")):
+        check_header(os.path.join(folder, "utofu.3"), header, codes)
     overview = os.path.join(folder, "utofu-verbs.7")
     if os.path.exists(overview):
         text = formatted(overview)
@@ -188,6 +248,7 @@ def main():
     for page in pages:
         check_source(os.path.join(folder, page))
     check_references(folder, pages)
+    check_manual(folder, pages)
     check_html(folder)
     for what in ("man", "mandoc"):
         if not has(what):

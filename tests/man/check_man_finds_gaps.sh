@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The bad twin of check_man.py: a page that is missing, lacks something or is not clean does not pass.
 #
-# usage: check_man_finds_gaps.sh PYTHON MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE
+# usage: check_man_finds_gaps.sh PYTHON MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 set -u
 here=$(dirname "$0")
-python=$1 pages=$2 map=$3 header=$4 table=$5
+python=$1 pages=$2 map=$3 header=$4 table=$5 codes=$6
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 failed=0
@@ -17,7 +17,7 @@ sed -i 's/(3)/()/g' "$tmp/whole"/*.[137]
 cp "$pages/utofu_put.3" "$pages/putofu_put.3" "$tmp/whole"
 sed -i '/^.SH SEE ALSO/,$d; s/(3)/()/g' "$tmp/whole/utofu_put.3"
 printf '.SH SEE ALSO\nutofu_put(3)\n' >>"$tmp/whole/utofu_put.3"
-sed -n '/{/p; /^ *p*utofu_put;/p; /local:/,$p' "$map" >"$tmp/map"
+sed -n '/UTOFU_1.0 {/p; /^ *p*utofu_put;/p; /local:/,/}/p' "$map" >"$tmp/map"
 
 # gap WHAT TEXT COMMAND...: after the command in the folder of the pages, the check fails with TEXT
 gap() {
@@ -26,7 +26,7 @@ gap() {
     rm -rf "$tmp/man"
     cp -r "$tmp/whole" "$tmp/man"
     (cd "$tmp/man" && "$@")
-    "$python" "$here/check_man.py" "$tmp/man" "$tmp/map" "$header" "$table" >"$tmp/out" 2>&1
+    "$python" "$here/check_man.py" "$tmp/man" "$tmp/map" "$header" "$table" "$codes" >"$tmp/out" 2>&1
     rc=$?
     [ $rc -eq 77 ] && { cat "$tmp/out"; exit 77; }
     if [ $rc -eq 0 ]; then
@@ -39,7 +39,7 @@ gap() {
     fi
 }
 
-if ! "$python" "$here/check_man.py" "$tmp/whole" "$tmp/map" "$header" "$table" >"$tmp/out" 2>&1; then
+if ! "$python" "$here/check_man.py" "$tmp/whole" "$tmp/map" "$header" "$table" "$codes" >"$tmp/out" 2>&1; then
     grep -q '^skipped' "$tmp/out" && { cat "$tmp/out"; exit 77; }
     cat "$tmp/out"
     echo "FAIL: the pages to begin with are not good"
@@ -52,7 +52,17 @@ gap "no parameter" "PARAMETERS lacks edata" sed -i '/^.IR edata /d' utofu_put.3
 gap "no unit" "length has no unit" sed -i 's/in bytes, 0 to//' utofu_put.3
 gap "no return code" "RETURN VALUE lacks UTOFU_ERR_BUSY" sed -i '/^.B UTOFU_ERR_BUSY/d' utofu_put.3
 gap "other declaration" "SYNOPSIS is not the declaration" sed -i 's/size_t..length/int\\ length/' utofu_put.3
+gap "no title" "does not name it: uTofu User" sed -i "s/uTofu User.(aqs Guide//" utofu_put.3
+gap "no number" "does not name it: J2UL" sed -i 's/J2UL//' utofu-verbs.7
 gap "no variable" "lacks UTOFU_ARMW" sed -i '/UTOFU_ARMW.*default/d' utofu-verbs.7
+gap "cut enumeration" "TYPES AND CONSTANTS lacks: UTOFU_ERR_FATAL = .768" \
+    sed -i '/^ *UTOFU_ERR_NOT_SUPPORTED = /,/^\.EE/{/NOT_SUPPORTED/!{/^\.EE/!d}}' utofu.3
+gap "no code" "RETURN CODES lacks: UTOFU_ERR_MRQ_PEER (-193)" \
+    sed -i '/UTOFU_ERR_MRQ_PEER.* (/,/^Remedy/d' utofu.3
+gap "wrong number" "RETURN CODES lacks: UTOFU_ERR_BUSY (-4)" \
+    sed -i '/UTOFU_ERR_BUSY.* (/s/4/5/' utofu.3
+gap "no remedy" "RETURN CODES lacks: UTOFU_ERR_FULL" \
+    sed -i '/UTOFU_ERR_FULL.* (/,/^Remedy/{/^Remedy/d}' utofu.3
 gap "no tool" "utofurun.1: there is none" rm utofurun.1
 gap "no such page" "refers to utofu_putt(3)" sed -i 's/utofu_put(3)/utofu_putt(3)/' utofu_put.3
 if command -v mandoc >/dev/null; then

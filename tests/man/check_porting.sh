@@ -7,7 +7,7 @@ set -u
 failed=0
 for variable in $(sed -n 's/^X([A-Z_]*, "\([A-Z_]*\)".*/\1/p' "$2"); do
     if ! grep -q "\`$variable\`" "$1"; then
-        echo "FAIL: $1 does not tell of $variable"
+        echo "FAIL: $1 does not speak of $variable"
         failed=1
     fi
 done

@@ -7,8 +7,10 @@ usage: test_perf.py GROUP, with UTOFURUN and PERF naming the programs.
 import glob
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -74,7 +76,27 @@ def group_busy():
 def group_bad():
     for n, args, words in (
             (2, ["--nothing", "put-lat"], "there is no option --nothing"),
-            (2, ["-s", "32M", "put-lat"], "more than the largest put"),
+            (2, ["-s", "2G", "put-lat"], "more than the largest message, 1G"),
+            (2, ["-s", "16M", "session-chain"], "0 to 16777215 bytes (the largest put)"),
+            (2, ["--duration", "0", "put-lat"], "takes a number from 1"),
+            (2, ["--duration", "1", "-n", "5", "put-lat"], "exclude each other"),
+            (2, ["--buffers", "0", "put-bw"], "takes a number from 1"),
+            (2, ["--buffers", "65", "put-bw"], "more than the window, 64"),
+            (2, ["--verify", "barrier"], "moves no data"),
+            (2, ["--verify", "--target", "sleep", "put-lat"], "a target that polls"),
+            (2, ["--histogram=5", "put-lat"], "takes no value"),
+            (0, ["--peers", "--verify", "put-bw"], "do not go with --peers"),
+            (0, ["--peers", "--duration", "1", "put-bw"], "do not go with --peers"),
+            (0, ["--peers", "--target", "sleep", "armw-lat"], "do not go with --peers"),
+            (0, ["--listen", "0"], "takes [HOST:]PORT"),
+            (0, ["--listen", ":5000"], "takes [HOST:]PORT"),
+            (0, ["--listen", "5000", "put-lat"], "name operations and options there"),
+            (0, ["--listen", "5000", "--json"], "name operations and options there"),
+            (0, ["--listen", "5000", "--connect", "a"], "two different processes"),
+            (2, ["--listen", "5000"], "without a launcher"),
+            (2, ["--connect", "a", "put-lat"], "without a launcher"),
+            (0, ["--connect", "a:b", "put-lat"], "takes HOST[:PORT]"),
+            (0, ["--connect", "a"], "name an operation"),
             (2, ["-s", "8x", "put-lat"], "is not a list of sizes"),
             (2, ["-s", "7", "reduce-double"], "takes"),
             (2, ["-n", "0", "put-lat"], "takes a number"),
@@ -83,7 +105,7 @@ def group_bad():
             (1, ["put-lat"], "needs 2 processes and has 1"),
             (3, ["put-lat"], "an even number of processes"),
             (2, ["--peers", "put-lat"], "without a launcher"),
-            (0, ["--peers", "put-lat"], "no peer does put-lat"),
+            (0, ["--peers", "ping-pong"], "no peer does ping-pong"),
             (0, ["--peers", "-t", "2", "barrier"], "one thread"),
             (0, ["--peers", "-s", "0", "put-bw"], "from 1 byte"),
             (0, ["--peers", "--processes", "4", "get-lat"], "between 2 processes, not 4"),
@@ -111,6 +133,190 @@ def group_bad():
           "given other options" in done.stderr, (done.returncode, done.stderr))
 
 
+def rows_of(done):
+    return json.loads(done.stdout)["results"] if done.returncode == 0 else []
+
+
+def group_help():
+    beside = [os.path.join(os.path.dirname(PERF), name) for name in ("utofu-info", "utofu-trace")]
+    for program in (PERF, RUN, *beside):
+        done = run(program, "--help")
+        wide = [line for line in done.stdout.splitlines() if len(line) > 80]
+        check(f"help_fits_80_columns: {os.path.basename(program)}",
+              done.returncode == 0 and done.stdout and not wide, wide)
+
+
+def group_sizes():
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "1", "-w", "0", "-W", "2", "--verify",
+               "-s", "16777215,16M,20M", "put-lat", "put-mem-lat", "put-local-lat", "get-lat",
+               "put-bw", "put-bibw")
+    check("more_than_the_largest_put_goes_in_pieces", done.returncode == 0 and
+          [r["bytes"] for r in rows_of(done)] == 6 * [16777215, 16777216, 20971520] and
+          all(r["mb_per_s"] > 0 for r in rows_of(done)), done.stderr)
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "1", "-w", "0", "-s", "256M", "put-bw")
+    check("a_window_is_one_gib_at_most_by_default", done.returncode == 0 and
+          rows_of(done)[0]["window"] == 4, done.stderr)
+
+
+def group_verify():
+    for provider in ({}, {"UTOFU_SHM_MAP": "0"}):
+        done = run(RUN, "-n", "4", PERF, "--json", "-q", "-n", "30", "-W", "7", "--buffers", "3",
+                   "-s", "1,8,24,37,64K", "--verify", *(o for o in OPERATIONS if o != "barrier" and
+                                              o[:6] not in ("reduce", "piggyb", "stride")),
+                   **provider)
+        check(f"good_data_pass {provider}", done.returncode == 0 and
+              json.loads(done.stdout)["verified"] is True, done.stderr)
+    done = run(RUN, "-n", "2", PERF, "-q", "-n", "30", "--verify", "-t", "2", "-T", "0,1", "put-bw",
+               "stride", "piggyback-lat", "-s", "8,32")
+    check("threads_and_tnis_pass", done.returncode == 0, done.stderr)
+    done = run(RUN, "-n", "3", PERF, "-q", "-n", "30", "--verify", "-s", "8,24", "reduce-uint64",
+               "reduce-double")
+    check("reductions_pass", done.returncode == 0, done.stderr)
+    if "CORRUPT" not in os.environ:
+        print("skipped: no damage under a sanitizer")
+        return
+    for operation, who, finds in [(o, 0, 1) for o in OPERATIONS if o.startswith("put-") or o in
+                                  ("ping-pong", "piggyback-lat", "stride", "relay-chain")] + [
+                                      ("get-lat", 0, 0), ("put-bibw", 1, 0),
+                                      ("session-chain", 1, 1)]:
+        done = run(RUN, "-n", "2", "env", "LD_PRELOAD=" + os.environ["CORRUPT"], PERF, "-q",
+                   "-n", "50", "-s", "32", "--verify", operation, CORRUPT_RANK=str(who),
+                   CORRUPT_BYTE="13")
+        check(f"a_damaged_byte_is_found: {operation}", done.returncode == 1 and
+              f"[rank {finds}] {operation} of 32 bytes, iteration " in done.stderr and
+              ": byte 13 is 0x" in done.stderr, (done.returncode, done.stderr))
+    done = run(RUN, "-n", "2", "env", "LD_PRELOAD=" + os.environ["CORRUPT"], PERF, "-q", "-n", "50",
+               "-s", "32", "put-lat", CORRUPT_RANK="0", CORRUPT_BYTE="13")
+    check("without_verify_nobody_looks", done.returncode == 0, done.stderr)
+
+
+def group_duration():
+    for operation in ("put-lat", "put-mem-lat", "put-bw", "barrier", "connect"):
+        begin = time.monotonic()
+        done = run(RUN, "-n", "2", PERF, "--json", "-q", "--duration", "1", "-s", "8", operation)
+        rows = rows_of(done)
+        # several rounds: the first one has 20 samples at most
+        check(f"duration_of_{operation}", len(rows) == 1 and rows[0]["samples"] > 20 and
+              time.monotonic() - begin >= 1 and rows[0]["min_us"] <= rows[0]["p50_us"] and
+              rows[0]["mb_per_s"] >= 0, done.stderr)
+
+
+def group_histogram():
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "500", "-s", "8", "--histogram",
+               "put-lat", "put-bw")
+    for r in rows_of(done):
+        buckets = r["histogram"]
+        check(f"buckets_have_all_samples_of_{r['operation']}",
+              sum(b["count"] for b in buckets) == r["samples"] == 500 and
+              all(b["from_us"] < b["to_us"] and b["count"] > 0 for b in buckets) and
+              all(a["to_us"] <= b["from_us"] * 1.001 for a, b in zip(buckets, buckets[1:])) and
+              buckets[0]["from_us"] <= r["min_us"] * 1.001 and
+              r["max_us"] <= buckets[-1]["to_us"] * 1.001, buckets)
+        check(f"high_percentiles_are_in_order_of_{r['operation']}",
+              r["p50_us"] <= r["p90_us"] <= r["p99_us"] <= r["p999_us"] <= r["max_us"], r)
+    check("two_histograms", len(rows_of(done)) == 2, done.stderr)
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "50", "-s", "8", "put-lat")
+    check("no_histogram_unless_asked_for", "histogram" not in rows_of(done)[0], done.stdout)
+    done = run(RUN, "-n", "2", PERF, "-q", "-n", "500", "-s", "8", "--histogram", "put-lat")
+    check("histogram_for_people", "p99.9 " in done.stdout and "%" in done.stdout and
+          all(line.startswith("#") or line.startswith("put-lat") for line in
+              done.stdout.splitlines()), done.stdout)
+
+
+def group_shared():
+    cpus = sorted(os.sched_getaffinity(0))
+    done = run(RUN, "-n", "2", "--bind", "none", PERF, "-q", "-n", "50", "--cpus", str(cpus[0]),
+               "-s", "8", "put-lat", "get-lat")
+    check("two_on_one_cpu_are_named", done.stdout.count(f"were on CPU {cpus[0]}") == 1,
+          done.stdout)
+    done = run(RUN, "-n", "2", "--bind", "none", PERF, "-q", "--json", "-n", "50", "--cpus",
+               str(cpus[0]), "-s", "8", "put-lat")
+    check("two_on_one_cpu_in_json", rows_of(done)[0]["shared_cpu"] is True, done.stdout)
+    if len(cpus) > 1:
+        done = run(RUN, "-n", "2", "--bind", "none", PERF, "-q", "--json", "-n", "50", "--cpus",
+                   f"{cpus[0]},{cpus[1]}", "-s", "8", "put-lat")
+        check("two_on_two_cpus_are_not", rows_of(done)[0]["shared_cpu"] is False, done.stdout)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def end_of(process):
+    try:
+        return process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()
+
+
+def group_meet():
+    without_key = dict(os.environ)
+    os.environ['UTOFU_JOB_KEY'] = os.urandom(16).hex()
+    for where, to in (("127.0.0.1:{}", "localhost:{}"), ("{}", socket.gethostname() + ":{}")):
+        port = free_port()
+        with subprocess.Popen([PERF, "--listen", where.format(port)], stderr=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as listener:
+            check("listens", f":{port}" in listener.stderr.readline())
+            done = run(PERF, "--connect", to.format(port), "-q", "--json", "-n", "50", "-s", "8,64K",
+                       "-W", "8", "--verify", "put-lat", "put-bw", "get-lat", "relay-chain")
+            rest = end_of(listener)
+            check(f"client_and_server_measure: {to}", listener.returncode == 0 and
+                  [(r["operation"], r["bytes"]) for r in rows_of(done)] ==
+                  [(o, n) for o in ("put-lat", "put-bw", "get-lat", "relay-chain") for n in (8, 65536)] and
+                  rest == ("", ""), (done.stderr, rest))
+    # the one that connects may be the first
+    port = free_port()
+    with subprocess.Popen([PERF, "--connect", f"127.0.0.1:{port}", "-q", "-n", "20", "put-lat", "-s",
+                           "8"], stderr=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        time.sleep(0.5)
+        done = run(PERF, "--listen", f"127.0.0.1:{port}", "-q")
+        end_of(client)
+        check("the_server_may_come_later", done.returncode == 0 and client.returncode == 0,
+              done.stderr)
+    done = run(PERF, "--connect", f"127.0.0.1:{free_port()}", "put-lat", UTOFU_JOB_TIMEOUT="1")
+    check("nobody_listens", done.returncode == 1 and "nobody serves this job there" in done.stderr,
+          done.stderr)
+    # without a key the listener makes one and says so, and the other end asks for it
+    port = free_port()
+    with subprocess.Popen([PERF, "--listen", f"127.0.0.1:{port}", "-q"], stderr=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=without_key) as listener:
+        said = re.search("UTOFU_JOB_KEY=([0-9a-f]{32}) utofu-perf --connect HOST:([0-9]+)",
+                         listener.stderr.readline())
+        check("the_listener_makes_a_key", said and said[2] == str(port))
+        done = run(PERF, "--connect", f"127.0.0.1:{port}", "-q", "-n", "20", "-s", "8", "put-lat",
+                   UTOFU_JOB_KEY="")
+        check("and_without_it_nobody_connects", done.returncode == 2 and "needs the key" in done.stderr,
+              done.stderr)
+        done = run(PERF, "--connect", f"127.0.0.1:{port}", "-q", "-n", "20", "-s", "8", "put-lat",
+                   UTOFU_JOB_KEY="f" * 32)
+        check("nor_with_another_one", done.returncode == 1 and "has another key" in done.stderr,
+              done.stderr)
+        done = run(PERF, "--connect", f"127.0.0.1:{port}", "-q", "-n", "20", "-s", "8", "put-lat",
+                   UTOFU_JOB_KEY=said[1])
+        end_of(listener)
+        check("with_it_they_measure", done.returncode == 0 and listener.returncode == 0, done.stderr)
+    for dies in ("listener", "client"):
+        for operation in ("put-lat", "put-bw"):
+            port = free_port()
+            with subprocess.Popen([PERF, "--listen", f"127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as listener:
+                listener.stderr.readline()
+                with subprocess.Popen([PERF, "--connect", f"127.0.0.1:{port}", "-q", "--duration",
+                                       "100", operation, "-s", "8"], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
+                    for _ in range(3):
+                        client.stdout.readline()  # they have met
+                    victim, other = ((listener, client) if dies == "listener" else
+                                     (client, listener))
+                    victim.kill()
+                    text = end_of(other)[1]
+                    check(f"{dies}_dies_in_{operation}_and_the_other_ends",
+                          other.returncode == 1 and "utofu-perf: [rank" in text, text)
+
+
 def group_plot():
     if not shutil.which("gnuplot"):
         print("skipped: gnuplot is not installed")
@@ -135,6 +341,49 @@ def group_plot():
         check("plot_names_operations_and_runs",
               all(word in text for word in ("put-lat, cma 0_", "put-lat, cma 1_", "put-bw, cma 1_",
                                             "latency over bytes", "bandwidth over bytes")))
+        # one line or many: it is JSON
+        with open(files[0]) as f:
+            text = f.read()
+        other = os.path.join(folder, "reformatted.json")
+        for indent in (None, 4):
+            with open(other, "w") as f:
+                json.dump(json.loads(text), f, indent=indent, sort_keys=True)
+            picture = os.path.join(folder, "other.svg")
+            done = run(PERF, "--plot", picture, other)
+            with open(picture) as f:
+                check(f"plot_of_reformatted_json {indent}", done.returncode == 0 and
+                      "put-bw" in f.read(), done.stderr)
+        compared = os.path.join(folder, "beside.json")
+        with open(compared, "w") as f:
+            json.dump({"tool": "utofu-perf", "compared": ["ours", "ucx"], "results": [
+                {"operation": op, "bytes": n, "unit": unit, "ours": 2.0,
+                 "ucx": {"value": 3.0, "ratio": 0.67} if n > 8 else None}
+                for op, unit in (("put-lat", "us"), ("put-bw", "MB/s"), ("put-rate", "Mop/s"))
+                for n in (8, 64)]}, f)
+        done = run(PERF, "--plot", picture, compared, other)
+        with open(picture) as f:
+            text = f.read()
+        check("plot_takes_results_of_peers", done.returncode == 0 and all(
+            word in text for word in ("put-lat, ours beside", "put-bw, ucx beside",
+                                      "put-bw, reformatted")), done.stderr)
+        # the picture is opened first, and stays what it was if nothing is drawn
+        for name in ("/nowhere/x.png", folder + "/none.json/x.png"):
+            done = run(PERF, "--plot", name, "/nowhere.json")
+            check(f"plot_opens_its_file_first: {name}", done.returncode == 2 and
+                  "cannot write " + name in done.stderr, done.stderr)
+        with open(picture) as f:
+            before = f.read()
+        for text in ("", "{", "[1]", '{"tool": "other", "results": []}',
+                     '{"tool": "utofu-perf", "results": [{"operation": 5, "bytes": 8}]}',
+                     '{"tool": "utofu-perf", "compared": [1], "results": [{}]}'):
+            with open(other, "w") as f:
+                f.write(text)
+            new = os.path.join(folder, "new.png")
+            done, again = (run(PERF, "--plot", name, other) for name in (new, picture))
+            with open(picture) as f:
+                check(f"plot_refuses {text}", done.returncode == again.returncode == 2 and
+                      "has no results" in done.stderr and not os.path.exists(new) and
+                      f.read() == before, done.stderr)
         only = run("/bin/sh", "-c", 'PATH=/nowhere exec "$0" --plot "$1" "$2"', PERF,
                    os.path.join(folder, "no.png"), files[0])
         check("plot_without_gnuplot_says_so", only.returncode == 1 and
@@ -146,6 +395,14 @@ case "$*" in *127.0.0.1*) ;; *) exit 0 ;; esac
 echo ' #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]'
 echo ' 8       1000          1.50           9.00         2.00                2.25         0.1 3.00 4.00'
 """
+
+
+def measured_or_emulated(row, peer):
+    """Not every peer runs on every device, emulated ones least of all: no number then."""
+    if row[peer] is None:
+        print(f"not measured: {row['operation']} of {peer}")
+        return os.environ.get("UTOFU_PROVIDER") == "verbs"
+    return row[peer]["value"] > 0
 
 
 def group_peers():
@@ -180,6 +437,25 @@ def group_peers():
                   for mpi in ("openmpi", "mpich") if mpi in got["compared"]), done.stderr)
         check("peers_leave_no_files", sorted(os.listdir(folder)) == ["ib_write_lat", "ibv_devices"],
               os.listdir(folder))
+        done = run(PERF, "--peers", "--json", "-q", "-n", "20", "-s", "8", "put-lat", "put-rate",
+                   "put-bw", TMPDIR=folder)
+        got = json.loads(done.stdout)
+        check("put_lat_and_put_rate_have_peers", done.returncode == 0 and
+              [(r["operation"], r["unit"]) for r in got["results"]] ==
+              [("put-lat", "us"), ("put-rate", "Mop/s"), ("put-bw", "MB/s")] and
+              all(measured_or_emulated(r, peer) for r in got["results"]
+                  for peer in got["compared"][1:] if peer != "perftest"), (done.stdout, done.stderr))
+        check("windows_of_peers_go_over_one_buffer", got["buffers"] == 1 and
+              "one buffer to one buffer" in got["results"][2]["work"], got)
+        done = run(PERF, "--peers", "--json", "-q", "-n", "20", "-s", "8", "--buffers", "64",
+                   "put-bw", TMPDIR=folder)
+        got = json.loads(done.stdout)
+        row = got["results"][0]
+        check("who_has_one_buffer_is_not_compared_with_64", done.returncode == 0 and
+              "64 buffers to 64 buffers" in row["work"] and row.get("ucx") is None and
+              all(measured_or_emulated(row, mpi) for mpi in ("openmpi", "mpich") if
+                  mpi in got["compared"]),
+              row)
         # ours cannot run
         done = run(PERF, "--peers", "-q", "-n", "50", "-s", "8", "put-mem-lat",
                    PATH=folder + ":" + os.environ["PATH"], TMPDIR=folder, UTOFU_PROVIDER="no")

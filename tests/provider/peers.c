@@ -9,9 +9,11 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 
+#include "providers.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -117,19 +119,20 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
         link->failure = status;
 }
 
-static void on_streak(void *ctx, uint64_t cookie)
+static void on_unsignalled_done(void *ctx, uint64_t cookie)
 {
     struct link *link = ctx;
 
-    CHECK(!link->down, "streak() after down()");
+    CHECK(!link->down, "unsignalled_done() after down()");
     CHECK(cookie >= oldest(link) && cookie <= link->posted, "%lu is not under way",
           (unsigned long)cookie);
     while (oldest(link) <= cookie) {
-        CHECK(link->is_streak[oldest(link) % sizeof(link->is_streak)],
-              "streak(%lu), but %lu is none", (unsigned long)cookie, (unsigned long)oldest(link));
+        CHECK(link->is_unsignalled[oldest(link) % sizeof(link->is_unsignalled)],
+              "unsignalled_done(%lu), but %lu is none", (unsigned long)cookie,
+              (unsigned long)oldest(link));
         link->outstanding--;
     }
-    link->num_streaks++;
+    link->num_unsignalled++;
 }
 
 static void on_message(void *ctx, const void *data, size_t n)
@@ -183,14 +186,15 @@ static void make_hello(struct end *end, uint64_t peer_id, uint8_t *hello)
 }
 
 /* When both ask at once the request of the smaller id counts. */
-static void on_request(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
-                       size_t hello_size)
+static void on_request(void *owner, struct prov *asked, struct prov_conn *conn, uint64_t peer_id,
+                       const void *hello, size_t hello_size)
 {
     struct end *end = owner;
     struct link *asking = peer_id == end->id ? NULL : link_find(end, peer_id);
     uint8_t mine[PROV_HELLO_MAX];
 
     end->num_requests++;
+    CHECK(asked == prov);
     CHECK(hello_size == PROV_HELLO_MAX && is_filled(hello, hello_size, peer_id * 1000 + end->id));
     if (end->policy == REJECT || (asking && !asking->up && end->id < peer_id)) {
         ops->reject(conn);
@@ -240,7 +244,7 @@ static void on_down(void *ctx, enum prov_reason reason)
 
 static const struct prov_callbacks callbacks = {
     .done = on_done,
-    .streak = on_streak,
+    .unsignalled_done = on_unsignalled_done,
     .message = on_message,
     .notify = on_notify,
     .request = on_request,
@@ -391,7 +395,8 @@ static int posted(struct link *link, int rc, uint32_t flags)
 {
     if (rc >= 0) {
         link->posted++;
-        link->is_streak[link->posted % sizeof(link->is_streak)] = (flags & PROV_STREAK) != 0;
+        link->is_unsignalled[link->posted % sizeof(link->is_unsignalled)] =
+            (flags & PROV_UNSIGNALLED) != 0;
         if (rc & PROV_COMPLETE)
             CHECK(link->outstanding == 0, "PROV_COMPLETE before earlier ones are reported");
         else
@@ -620,6 +625,18 @@ static const struct prov_ops *find_provider(const char *name)
     return NULL;
 }
 
+/* What is in /proc of such a process others may not open, not even of the same user, but for the
+ * system's administrator. */
+static void become_undumpable(void)
+{
+    enum { NOBODY_ELSE = 54321 }; /* a user that has nothing else to do */
+
+    if (geteuid() == 0)
+        CHECK(setresgid(NOBODY_ELSE, NOBODY_ELSE, NOBODY_ELSE) == 0 &&
+              setresuid(NOBODY_ELSE, NOBODY_ELSE, NOBODY_ELSE) == 0);
+    CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
+}
+
 int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
 {
     struct sigaction sa = {.sa_handler = on_alarm};
@@ -628,9 +645,11 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
 
     if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
         seed = (uint64_t)getpid();
-    while ((opt = getopt(argc, argv, "p:s:")) != -1) {
+    while ((opt = getopt(argc, argv, "p:s:d")) != -1) {
         if (opt == 'p')
             provider = optarg;
+        else if (opt == 'd')
+            become_undumpable();
         else if (opt == 's')
             seed = strtoull(optarg, NULL, 0);
         else
@@ -638,7 +657,7 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
     }
     ops = find_provider(provider);
     if (!ops || ut_env_load() != 0) {
-        fprintf(stderr, "usage: %s [-p provider] [-s seed] [test...]\n", argv[0]);
+        fprintf(stderr, "usage: %s [-p provider] [-s seed] [-d] [test...]\n", argv[0]);
         return 2;
     }
     ut_log_init();

@@ -40,10 +40,10 @@ struct link {
     enum prov_reason reason;
     uint8_t hello[PROV_HELLO_MAX];
     size_t hello_size;
-    uint64_t posted;      /* cookie of the last operation */
-    uint64_t outstanding; /* operations that will still be reported */
-    uint8_t is_streak[4096]; /* by cookie: posted with PROV_STREAK */
-    uint64_t num_streaks; /* streak() calls */
+    uint64_t posted;              /* cookie of the last operation */
+    uint64_t outstanding;         /* operations that will still be reported */
+    uint8_t is_unsignalled[4096]; /* by cookie: posted with PROV_UNSIGNALLED */
+    uint64_t num_unsignalled;     /* unsignalled_done() calls */
     uint64_t num_failed;
     enum prov_status failure; /* of the first that failed */
     uint64_t num_messages, num_notices;
@@ -105,7 +105,8 @@ struct test {
     unsigned int may_die; /* ranks (bits) that are killed */
 };
 
-/* Runs the tests that the command line names, or all. */
+/* Runs the tests that the command line names, or all; with -d in processes that are not dumpable.
+ */
 int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests);
 
 uint64_t random_u64(void);

@@ -47,7 +47,7 @@ static bool maps(void)
     return !text || strcmp(text, "0") != 0;
 }
 
-/* Memory that several processes may have is never adopted. */
+/* Memory that several processes may have is never remapped. */
 static uint8_t *shared_pages(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -112,7 +112,7 @@ static void stranger_without_the_key_is_turned_away(void)
         bad.host ^= 1;
         struct prov_conn *conn;
         CHECK(ops->connect(end->ep, &bad, sizeof(bad), 0, 2, "", 0, NULL, &conn) == -EHOSTUNREACH);
-        CHECK(ops->connect(end->ep, &good, sizeof(good) - 1, 0, 2, "", 0, NULL, &conn) == -EINVAL);
+        CHECK(ops->connect(end->ep, &good, sizeof(good) - 1, 0, 2, "", 0, NULL, &conn) == -EPROTO);
         memcpy(world->addr[1], &good, sizeof(good));
         link_to(end, 1, 2);
     }
@@ -187,7 +187,27 @@ static uint64_t cpu_us(void)
            (uint64_t)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
 }
 
-/* Asleep with connections up, and with messages that do not ask to wake anybody. */
+static uint64_t times_asleep(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (uint64_t)r.ru_nvcsw;
+}
+
+/* What comes before it lets the owner sleep. */
+static void fall_asleep(struct end *end)
+{
+    while (pump())
+        ;
+    while (ops->ep_arm(end->ep))
+        pump();
+    while (sem_trywait(&end->woken) == 0)
+        ;
+}
+
+/* Asleep with connections up, and with messages that do not ask to wake anybody. However busy the
+ * machine is: a thread that spins, or wakes up every millisecond, gets more than this. */
 static void idle_processes_use_no_cpu(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -199,19 +219,57 @@ static void idle_processes_use_no_cpu(void)
     settle(link);
     pump_until(link->num_messages == 1);
     barrier();
-    while (pump())
-        ;
-    while (ops->ep_arm(end->ep))
-        pump();
+    fall_asleep(end);
     barrier_without_polling();
     if (rank == 0)
         CHECK(post_send(link, &value, 8, PROV_SIGNAL) >= 0);
-    uint64_t before = cpu_us();
+    uint64_t us = cpu_us(), times = times_asleep();
     nanosleep(&nap, NULL);
-    printf("     rank %d: %lu us of CPU in 300 ms of sleep\n", rank,
-           (unsigned long)(cpu_us() - before));
-    fflush(stdout);
+    us = cpu_us() - us;
+    times = times_asleep() - times;
+    CHECK(us < 10000 && times < 20, "%lu us of CPU in 300 ms of sleep, %lu times",
+          (unsigned long)us, (unsigned long)times);
     barrier_without_polling();
+}
+
+/* Rung before there is no room: what comes meanwhile needs some. */
+static void busy_ring_wakes_the_sleeper(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct link *link = pair_up(end);
+
+    if (rank == 1)
+        fall_asleep(end);
+    barrier_without_polling();
+    if (rank == 0) {
+        for (uint64_t i = 0; i <= SP_SLOTS / 2; i++)
+            CHECK(post_send(link, &i, 8, 0) >= 0);
+        pump_until(cell(0) == 1);
+    } else {
+        while (sem_wait(&end->woken) != 0)
+            ;
+        set_cell(0, 1);
+    }
+    pump_until(rank == 0 || link->num_messages == SP_SLOTS / 2 + 1);
+    barrier();
+}
+
+/* What came before it armed rings no bell any more. */
+static void arming_finds_what_is_there(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct link *link = pair_up(end);
+    uint64_t value = 1;
+
+    if (rank == 1)
+        fall_asleep(end);
+    ops->ep_disarm(end->ep);
+    barrier_without_polling();
+    if (rank == 0)
+        CHECK(post_send(link, &value, 8, PROV_SOLICITED) >= 0);
+    barrier_without_polling();
+    CHECK(rank == 0 || ops->ep_arm(end->ep));
+    barrier();
 }
 
 /* A ring that nobody drains fills up; the sleeper is woken before anything is lost. */
@@ -221,24 +279,35 @@ static void full_ring_wakes_the_sleeper(void)
     struct link *link = pair_up(end);
 
     if (rank == 0) {
-        for (uint64_t i = 0; i < 5000; i++)
-            CHECK(post_send(link, &i, 8, 0) >= 0);
+        for (uint64_t i = 1; i <= 5000; i++) /* the last ones alone would wake nobody */
+            CHECK(post_send(link, &i, 8, i == 5000 ? PROV_SOLICITED : 0) >= 0);
         settle(link);
         pump_until(cell(0) == 1);
     } else {
         while (link->num_messages < 5000) {
-            if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep)) {
-                struct timespec until;
-                clock_gettime(CLOCK_REALTIME, &until);
-                until.tv_nsec += 50 * 1000000; /* the last ones wake nobody */
-                until.tv_sec += until.tv_nsec / 1000000000;
-                until.tv_nsec %= 1000000000;
-                sem_timedwait(&end->woken, &until);
-            }
+            if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+                (void)sem_wait(&end->woken);
         }
         set_cell(0, 1);
     }
     barrier();
+}
+
+/* A key that somebody still has must not open what was registered later. */
+static void keys_of_regions_do_not_come_again_soon(void)
+{
+    enum { COUNT = 2000 };
+    static uint32_t keys[COUNT];
+    uint8_t *p = shared_pages(4096);
+
+    for (int i = 0; i < COUNT; i++) {
+        struct prov_mr *mr;
+        CHECK(ops->reg(prov, 0, p, 4096, RW, &mr) == 0);
+        keys[i] = mr->rkey;
+        ops->dereg(prov, mr);
+        for (int j = 0; j < i; j++)
+            CHECK(keys[j] != keys[i], "key %#x again, after %d others", keys[i], i - j - 1);
+    }
 }
 
 static void endpoints_come_and_go(void)
@@ -293,7 +362,10 @@ int main(int argc, char **argv)
         TEST(nonsense_on_the_socket_does_no_harm, 2),
         TEST(peers_cost_two_descriptors_each, 4),
         TEST(idle_processes_use_no_cpu, 2),
+        TEST(arming_finds_what_is_there, 2),
+        TEST(busy_ring_wakes_the_sleeper, 2),
         TEST(full_ring_wakes_the_sleeper, 2),
+        TEST(keys_of_regions_do_not_come_again_soon, 1),
         TEST(endpoints_come_and_go, 2),
         TEST(too_many_endpoints_are_an_error, 1),
     };

@@ -8,6 +8,7 @@
 #define VERBS_COMMON_H
 
 #include "provider.h"
+#include "providers.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -137,11 +138,12 @@ static void vt_notify(void *ctx, uint32_t imm)
     c->notifies++;
 }
 
-static void vt_request(void *owner, struct prov_conn *conn, uint64_t peer_id, const void *hello,
-                       size_t hello_size)
+static void vt_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
+                       const void *hello, size_t hello_size)
 {
     struct vt_ep *ep = owner;
 
+    CHECK(prov == ep->node->prov);
     ep->peer_id = peer_id;
     ep->num_requests++;
     if (ep->silent)
@@ -315,7 +317,7 @@ static inline void vt_conn_close(struct vt_conn *c)
     pthread_mutex_unlock(&c->ep->lock);
 }
 
-/* Posts with patience. */
+/* Posts, and waits where there is no room. */
 static inline int vt_write(struct vt_conn *c, const struct prov_xfer *x)
 {
     int rc;

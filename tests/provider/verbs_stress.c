@@ -270,7 +270,7 @@ static void an_idle_process_sleeps(void)
     CHECK(vt_send(c, "x", 1, PROV_SIGNAL, 0) >= 0);
     WAIT_FOR(&ep, c->done == 1);
     vt_wake(&ep); /* the thread polls, and arms */
-    sleep(9); /* what may stall is looked after for seven peer timeouts */
+    sleep(9);     /* what may stall is looked after for seven peer timeouts */
     uint64_t progresses = node.progresses, wakes = node.wakes;
     getrusage(RUSAGE_SELF, &before);
     sleep(2);

@@ -3,18 +3,23 @@
 # What the scripts of this folder share.
 
 need_qemu() {
+    # UT_TESTS_UNTIL: seconds since the epoch, of scripts/run-tests
+    if [ -n "${UT_TESTS_UNTIL:-}" ] && [ "$(date +%s)" -ge "$UT_TESTS_UNTIL" ]; then
+        echo "skipped: its time had run out: see run-tests --minutes"
+        exit 77
+    fi
     command -v qemu-system-x86_64 >/dev/null && return
     echo "skipped: qemu-system-x86_64 is not installed (scripts/install-deps installs it)"
     exit 77
 }
 
 # An emulated machine is slow: longer deadlines, and fewer rounds where tests count.
-patience='--env UT_TEST_TIMEOUT_SCALE=10'
+guest_options='--env UT_TEST_TIMEOUT_SCALE=10'
 for count in FUZZ_OPS=2000 ARMW_OPS=1000 ARMW_LOCK_ROUNDS=20 ORDER_EPOCHS=6 SESSION_GRAPHS=10 \
-    SESSION_ROUNDS=20 RING_LAPS=50 THREADS_OPS=300 GATE_ROUNDS=10 GATE_CIRCUITS=5 REREGISTRATIONS=30 \
-    LEAVING_ROUNDS=30 STRESS_NOTICES=1000000; do
+    SESSION_ROUNDS=20 RING_LAPS=50 THREADS_OPS=300 BARRIER_ROUNDS=10 BARRIER_CIRCUITS=5 REREGISTRATIONS=30 \
+    LEAVING_ROUNDS=30 STRESS_NOTICES=1000000 FAULTS_EVERY=80 FAULTS_SCALE=2; do
     name=UT_${count%=*}
     eval "value=\${$name:-${count#*=}}"
-    patience="$patience --env $name=$value"
+    guest_options="$guest_options --env $name=$value"
 done
-[ -z "${UT_ARMW_MODE:-}" ] || patience="$patience --env UT_ARMW_MODE=$UT_ARMW_MODE"
+[ -z "${UT_ARMW_MODE:-}" ] || guest_options="$guest_options --env UT_ARMW_MODE=$UT_ARMW_MODE"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * survivors FOLDER: four processes on two hosts put to each other without end, until the host of
- * ranks 2 and 3 goes away. Ranks 0 and 1 must hear of it by UTOFU_ERR_MRQ_PEER, for what was under
+ * ranks 2 and 3 goes away. Ranks 0 and 1 must get UTOFU_ERR_MRQ_PEER, for what was under
  * way and for what they start next, and still reach each other. Everybody's VCQ id lies in FOLDER,
  * which both hosts see; "flowing" appears there when enough was received.
  */

@@ -109,7 +109,7 @@ Test(endings, exit_with_descriptors_that_wait)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PEER_TIMEOUT=1"}}, exit_waiting, NULL);
 }
 
-/* A chain of four whose second relay dies: who put to it is told, the others are not disturbed. */
+/* A chain of four whose second relay dies: puts to it fail, the others are not disturbed. */
 static void relay_dies(void *arg)
 {
     struct ut_end end;

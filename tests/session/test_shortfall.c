@@ -131,7 +131,7 @@ static void exactly_2000(void *arg)
     with_missing(2000);
 }
 
-/* Documented in docs/porting.md: told once, and made good all the same. */
+/* Documented in docs/porting.md: one error line, and the descriptors start all the same. */
 static void more_than_2000(void *arg)
 {
     (void)arg;
@@ -341,7 +341,7 @@ Test(shortfall, put_that_fails_does_not_advance)
     run(1, NULL, failed_put);
 }
 
-/* A relayed put that fails is told at the relay, and those behind it start. */
+/* A relayed put that fails is notified at the relay, and those behind it start. */
 static void relayed_put_fails(void *arg)
 {
     struct trio t;

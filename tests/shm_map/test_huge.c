@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages: those that the kernel makes by itself (transparent ones) are adopted, stay huge, and
+ * Huge pages: those that the kernel makes by itself (transparent ones) are remapped, stay huge, and
  * are given back as such; those of hugetlbfs stay where they are, and work all the same.
  */
 #include "pages.h"

@@ -74,8 +74,8 @@ static void *die_soon(void *us)
     return NULL;
 }
 
-/* Both put, get and add all the time, and register; one is killed in the middle of it. The other is
- * told, or never notices. */
+/* Both put, get and add all the time, and register; one is killed in the middle of it. The other
+ * one gets errors, or never notices. */
 static void killed(void *arg)
 {
     struct ut_end end;
@@ -108,7 +108,7 @@ static void killed(void *arg)
         ut_relax();
     }
     CHECK(rc == 0 || rc == UTOFU_ERR_MRQ_PEER, "%s", ut_rc_name(rc));
-    while (rc == 0) { /* and in the end it is told */
+    while (rc == 0) { /* until a communication fails */
         rc = put(&end, &peers[!ut_rank], 0, 8);
         nap(1);
     }
@@ -190,7 +190,19 @@ static int child_that_reads(const uint8_t *at)
     return status;
 }
 
-/* Pages that belong to registered memory alone are not there in a child; their neighbours are. */
+static int child_that_frees(utofu_vcq_hdl_t vcq)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(utofu_free_vcq(vcq) == UTOFU_ERR_INVALID_VCQ_HDL ? 0 : 1);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+/* Pages that belong to registered memory alone are not there in a child; their neighbours are. No
+ * handle is. */
 static void children(void *arg)
 {
     utofu_vcq_hdl_t vcq;
@@ -210,6 +222,7 @@ static void children(void *arg)
     else
         CHECK_EQ(status, 0);
     CHECK_EQ(system("exit 5"), 5 << 8);
+    CHECK_EQ(child_that_frees(vcq), 0);
     CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
     CHECK_EQ(child_that_reads(mem + PAGE), 0);
     CHECK_OK(utofu_free_vcq(vcq));

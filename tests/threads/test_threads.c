@@ -62,7 +62,7 @@ static struct ut_end ends[THREADS];
 static struct ut_peer peers[4 * THREADS];
 
 /*
- * One thread-safe VCQ, all threads: every communication is told once, to whoever asks
+ * One thread-safe VCQ, all threads: every communication has one entry, for whichever thread polls
  */
 
 static _Atomic uint8_t told_tcq[THREADS * MOST_OPS];

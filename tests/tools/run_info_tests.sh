@@ -11,6 +11,7 @@ failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
 unset "${!UTOFU_@}" # an outer job must not be taken for ours
+key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 fail() {
     failures=$((failures + 1))
@@ -79,6 +80,31 @@ group_options() {
     check full_disk 1 'No space left' 1 bash -c '"$INFO" >/dev/full'
 }
 
+group_explain() {
+    local table=${0%/*}/../../src/util/code_table.h
+    local codes
+    codes=$(grep -c '^X(' "$table")
+    check number 0 '^UTOFU_ERR_MRQ_PEER \(-193\)$' 1 "$INFO" --explain -193
+    check meaning 0 'The remote process cannot be reached' 1 "$INFO" --explain -193
+    check remedy 0 '^ +-> Look whether the process' 1 "$INFO" --explain -193
+    check several 0 '^UTOFU_(SUCCESS|ERR_BUSY|ERR_TCQ_STADD|ERR_FATAL|ERR_FULL) \(' 5 \
+        "$INFO" --explain 0 -4 UTOFU_ERR_TCQ_STADD fatal err_full
+    check positive 0 '^UTOFU_ERR_INVALID_VCQ_HDL \(-521\)$' 1 "$INFO" --explain=521
+    check all 0 '^UTOFU_[A-Z_]+ \(-?[0-9]+\)$' "$codes" "$INFO" --explain all
+    check width 0 '^.{81}' 0 "$INFO" --explain all
+    check no_number 2 "^utofu-info: there is no return code '-77'.*--explain all" 1 \
+        "$INFO" --explain -193 -77
+    check huge_number 2 "there is no return code '-4294967297'" 1 "$INFO" --explain -4294967297
+    check no_name 2 "^utofu-info: there is no return code 'PEER'" 1 "$INFO" --explain PEER
+    check empty 2 "^utofu-info: there is no return code ''" 1 "$INFO" --explain ''
+    check missing 2 '^utofu-info: --explain wants a return code' 1 "$INFO" --explain
+    check exclusive 2 '^utofu-info: --explain does not go together' 1 "$INFO" -c --explain -1
+    check no_job 0 '^UTOFU_ERR_FATAL' 1 env UTOFU_RANK=x "$INFO" --explain -768
+    [ "$HAS_JSON" = 1 ] || return
+    json as_json 0 'd["codes"][0]["name"] == "UTOFU_ERR_FULL" and d["codes"][0]["number"] == -6 and
+        d["codes"][0]["remedy"]' "$INFO" --json --explain -6
+}
+
 group_facts() {
     check alone 0 'rank 0 of 1' 1 "$INFO"
     check provider_default 0 'UTOFU_PROVIDER is auto, the default' 1 "$INFO"
@@ -104,6 +130,13 @@ group_environment() {
     check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
         env UTOFU_NUM_MRQ_ENTRIES=9000 "$INFO" -e
     check bad_value 1 '^UTOFU_ARMW=x   \(not allowed\)$' 1 env UTOFU_ARMW=x "$INFO" -e
+    # a key is never shown, right or wrong, as text or JSON
+    check key_is_set 0 '^UTOFU_JOB_KEY=\(not shown\)   \(set\)$' 1 env UTOFU_JOB_KEY=$key "$INFO" -e
+    check key_is_not_shown 0 "$key" 0 env UTOFU_JOB_KEY=$key "$INFO" -e
+    check bad_key 1 '^UTOFU_JOB_KEY=\(not shown\)   \(not allowed\)$' 1 env UTOFU_JOB_KEY=secret "$INFO" -e
+    check bad_key_is_not_shown 1 'secret' 0 env UTOFU_JOB_KEY=secret "$INFO" -e
+    check bad_key_is_not_shown_by_check 1 'secret' 0 env UTOFU_JOB_KEY=secret "$INFO" --check
+    [ "$HAS_JSON" != 1 ] || check key_is_not_in_json 0 "$key" 0 env UTOFU_JOB_KEY=$key "$INFO" -e --json
 }
 
 group_check() {
@@ -118,13 +151,16 @@ group_check() {
         "$UTOFURUN" -n 2 --nodes 2 env UTOFU_PROVIDER=shm "$INFO" --check
     check bad_value 1 "^FAIL +environment: UTOFU_ARMW: 'x' is not allowed" 1 \
         env UTOFU_PROVIDER=shm UTOFU_ARMW=x "$INFO" --check
-    check misspelt 0 '^note +environment: UTOFU_PROVDER is set' 1 \
+    check misspelt 0 '^note +environment: UTOFU_PROVDER is set|did you mean UTOFU_PROVIDER' 2 \
         env UTOFU_PROVIDER=shm UTOFU_PROVDER=shm "$INFO" --check
     check no_job 1 'FAIL +peers: rank 0: .*nobody serves this job' 1 \
         env UTOFU_PROVIDER=shm UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 \
-        UTOFU_ROOT=127.0.0.1:9 "$INFO" --check
+        UTOFU_ROOT=127.0.0.1:9 UTOFU_JOB_KEY=$key "$INFO" --check
     check no_cma 0 '^note +cross-memory attach: switched off' 1 \
         env UTOFU_PROVIDER=shm UTOFU_SHM_CMA=0 "$INFO" --check
+    check no_map 0 '^note +mapped memory: switched off by UTOFU_SHM_MAP=0' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_SHM_MAP=0 "$INFO" --check
+    check no_map_cost 0 ' 0\.05,' 1 env UTOFU_PROVIDER=shm UTOFU_SHM_MAP=0 "$INFO" --check
     check few_descriptors 1 '^FAIL +descriptors: a process may open 20 files' 1 \
         env UTOFU_PROVIDER=shm bash -c 'ulimit -n 20; exec "$INFO" --check'
     check few_descriptors_remedy 1 'ulimit -n [0-9]+$' 1 \
@@ -136,7 +172,13 @@ group_check() {
     if has_rdma; then
         echo 'not tried: this machine has RDMA devices'
     else
-        check no_device_alone 1 '^FAIL +RDMA device: there is none' 1 "$INFO" --check
+        check no_device_alone 0 '^note +RDMA device: there is none: jobs run on this host' 1 "$INFO" --check
+        check no_device_alone_says 0 '^nothing would keep' 1 "$INFO" --check
+        check no_device_by_name 1 '^FAIL +RDMA device: there is none' 1 \
+            env UTOFU_VERBS_DEVICES=mlx5_0 "$INFO" --check
+        check no_device_hosts 1 'FAIL +RDMA device: there is none, and this job needs' 1 \
+            env UTOFU_RANK=0 UTOFU_SIZE=2 UTOFU_JOB_KEY=$key UTOFU_JOB_TIMEOUT=1 UTOFU_ROOT="$(hostname):$((20000 + RANDOM % 12000))" \
+            "$INFO" --check
         check no_device_verbs 1 'FAIL +RDMA device: there is none' 1 \
             env UTOFU_PROVIDER=verbs "$INFO" --check
         check no_device_one_host 0 '^\[0 .*\] note +RDMA device: there is none' 1 \
@@ -204,17 +246,18 @@ group_guest() {
     netdev=$("$INFO" --json | "$PYTHON" -c 'import json, sys
 print(json.load(sys.stdin)["ports"][0]["netdev"])')
     ip link set "$netdev" down
-    check down 1 "^FAIL +RDMA port: rxe0:1 is down" 1 "$INFO" --check
-    check down_remedy 1 "ip link set $netdev up" 1 "$INFO" --check
+    check down 0 "^note +RDMA port: rxe0:1 is down" 1 "$INFO" --check
+    check down_verbs 1 "FAIL +RDMA port: rxe0:1 is down" 1 env UTOFU_PROVIDER=verbs "$INFO" --check
+    check down_remedy 0 "ip link set $netdev up" 1 "$INFO" --check
     check down_one_host 0 'note +RDMA port: rxe0:1' 1 "$UTOFURUN" -n 2 "$INFO" --check
     check down_facts 0 'not used: is down' 1 "$INFO"
     ip link set "$netdev" up
     sysctl -qw "net.ipv6.conf.$netdev.disable_ipv6=1"
     ip addr flush dev "$netdev"
-    check no_address 1 '^FAIL +RDMA port: rxe0:1 (is active but has no address|has no GID of an IP address)' 1 \
-        "$INFO" --check
+    check no_address 1 'FAIL +RDMA port: rxe0:1 (is active but has no address|has no GID of an IP address)' 1 \
+        env UTOFU_PROVIDER=verbs "$INFO" --check
     rdma link delete rxe0
-    check deleted 1 '^FAIL +RDMA device: there is none' 1 "$INFO" --check
+    check deleted 0 '^note +RDMA device: there is none' 1 "$INFO" --check
     check deleted_says 1 'does not start: no RDMA device with an active port' 1 \
         env UTOFU_PROVIDER=verbs "$INFO" --check
 }

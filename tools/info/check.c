@@ -8,30 +8,32 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
-#include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shm/remap.h"
+#include "peers/peers.h"
+#include "util/build_id.h"
+#include "peers/address.h"
 #include "util/log.h"
 
-#ifndef UFFD_USER_MODE_ONLY
-#    define UFFD_USER_MODE_ONLY 1
-#endif
+/* What the rings cost, where memory is not mapped. */
+#define NO_CMA_COST                                                                                \
+    "between processes of this host what is not mapped is copied twice, through rings; a put of "  \
+    "a "                                                                                           \
+    "MiB takes 2 to 3 times as long"
 
 enum {
     KI = 1024,
@@ -40,8 +42,6 @@ enum {
     SPARE_DESCRIPTORS = 16, /* for the program's own files */
     SMALL_LIMIT_MI = 64,    /* of locked memory: worth a note */
 };
-
-extern char **environ;
 
 static struct info_check *add(struct info_checks *checks, const char *name,
                               enum info_verdict verdict, const char *fmt, ...)
@@ -77,42 +77,66 @@ static void __attribute__((format(printf, 2, 3))) remedy(struct info_check *c, c
 
 /* ---- the environment ---- */
 
-static bool is_ours(const char *variable, size_t length)
-{
-    for (int i = 0; i < UT_ENV_COUNT; i++) {
-        const char *name = ut_env_get(i)->name;
-        if (strlen(name) == length && strncmp(name, variable, length) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void check_environment(struct info_checks *checks)
 {
     unsigned int before = checks->num, num_set = 0;
 
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get(i);
-        char allowed[128];
+        char allowed[128], value[1024];
         num_set += e->is_set;
         if (!info_env_is_bad(e))
             continue;
         ut_env_allowed(e, allowed, sizeof(allowed));
-        remedy(add(checks, "environment", INFO_FAIL, "%s: '%s' is not allowed", e->name,
-                   getenv(e->name)),
+        info_env_value(e, value, sizeof(value));
+        remedy(add(checks, "environment", INFO_FAIL, "%s: '%s' is not allowed", e->name, value),
                "it takes %s", allowed);
     }
-    for (char **v = environ; *v; v++) {
-        size_t length = strcspn(*v, "=");
-        if (strncmp(*v, "UTOFU_", 6) == 0 && !is_ours(*v, length))
-            remedy(add(checks, "environment", INFO_NOTE,
-                       "%.*s is set, and is no variable of this "
-                       "library",
-                       (int)length, *v),
-                   "is it misspelt? utofu-info -e lists them all");
+    const char *name;
+    size_t length;
+    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
+        const char *nearest = ut_env_nearest(name, length);
+        struct info_check *c = add(
+            checks, "environment", INFO_NOTE,
+            "%.*s is set, and is no variable of this library: it has no effect", (int)length, name);
+        if (nearest)
+            remedy(c, "did you mean %s?", nearest);
+        else
+            remedy(c, "is it misspelt? utofu-info -e lists them all");
     }
     if (checks->num == before)
         add(checks, "environment", INFO_OK, "%u of the library's variables set", num_set);
+}
+
+/* ---- the library ---- */
+
+static void check_library(struct info_checks *checks)
+{
+    char path[INFO_TEXT], build[INFO_TEXT], folder[INFO_TEXT];
+
+    if (!info_loaded_library(path, build, sizeof(path))) {
+        struct info_check *c =
+            add(checks, "library", INFO_NOTE,
+                "the runtime linker does not find libtofucom.so.1: only programs "
+                "that were linked with its folder (rpath) start");
+        if (info_library_folder(folder, sizeof(folder)))
+            remedy(c,
+                   "as root: ldconfig, with %.200s in a file of /etc/ld.so.conf.d; or export "
+                   "LD_LIBRARY_PATH=%.200s",
+                   folder, folder);
+        else
+            remedy(c, "install it: meson install -C build, or the package libtofucom1");
+        return;
+    }
+    if (strcmp(build, ut_build_id) == 0) {
+        add(checks, "library", INFO_OK, "%.400s, of this build: %.80s", path, build);
+        return;
+    }
+    struct info_check *c =
+        add(checks, "library", INFO_NOTE,
+            "programs get %.200s, which %s%.80s; this tool is build %.80s", path,
+            *build ? "is build " : "does not say which build it is", build, ut_build_id);
+    remedy(c, "install both from one build; LD_LIBRARY_PATH and ldconfig -p say what comes first");
 }
 
 /* ---- the job ---- */
@@ -128,51 +152,64 @@ static void check_job(const struct info *info, struct info_checks *checks)
         info_launcher(job->launcher));
 }
 
-/* Does the job stay on this host? Alone, nobody knows where a job would run. */
-static bool is_one_host(const struct info *info)
+/* Is the job known to stay on this host? */
+static bool is_one_host(const struct ut_job_info *job)
+{
+    /* nodes that utofurun assigns are on this host */
+    return job->size == 1 || job->num_nodes == 1 ||
+           strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
+}
+
+/* Can this job not run without an RDMA port, or was one asked for by name? */
+static bool needs_rdma(const struct info *info)
 {
     const struct ut_job_info *job = info->process ? info->process->job : NULL;
 
-    if (!job || job->size == 1)
-        return false;
-    /* utofurun plays nodes */
-    return job->num_nodes == 1 || strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
+    return info_wants_only(PROV_INDEX_verbs) || ut_env_is_set(UT_ENV_VERBS_DEVICES) ||
+           (job && !is_one_host(job));
 }
 
-/* How far a peer is: what it published, and whether a transport leads there. */
+/* Checks a peer: its address record, and whether a provider reaches it. */
 static void check_peer(const struct ut_process *process, uint32_t rank, struct info_checks *checks)
 {
     union {
-        struct ut_blob blob;
-        uint8_t bytes[UT_JOB_BLOB_MAX];
+        struct ut_address_record record;
+        uint8_t bytes[UT_JOB_RECORD_MAX];
     } its;
     size_t size = sizeof(its.bytes);
     unsigned int timeout_s = (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT);
     int rc = ut_job_lookup(rank, its.bytes, &size, (int)timeout_s * 1000);
-    char error[1024];
+    const struct ut_record_address *address;
+    char why[1024] = "";
 
-    if (rc == -EAGAIN) {
-        remedy(add(checks, "peers", INFO_FAIL, "rank %u has told nothing for %u seconds", rank,
+    if (rc == -EAGAIN || rc == -EINPROGRESS) {
+        remedy(add(checks, "peers", INFO_FAIL, "rank %u has reported nothing for %u seconds", rank,
                    timeout_s),
                "look at its own output: was it started with the same launcher and library?");
         return;
     }
-    if (rc != 0 || size < sizeof(its.blob) || its.blob.version != UT_WIRE_VERSION) {
-        ut_log_last_error(error, sizeof(error));
-        add(checks, "peers", INFO_FAIL, "rank %u: %s", rank,
-            rc == 0  ? "it runs another version of this library"
-            : *error ? error
-                     : strerror(-rc));
+    if (rc == 0)
+        rc = ut_address_check(its.bytes, size, process->armw_mode, why);
+    if (rc != 0) {
+        if (!*why)
+            ut_log_last_error(why, sizeof(why));
+        add(checks, "peers", INFO_FAIL, "rank %u: %s", rank, *why ? why : strerror(-rc));
         return;
     }
-    if (its.blob.host == process->host && process->prov[UT_PROV_SHM])
+    if (ut_peers_provider_to(its.bytes, size, &address) >= 0)
         return;
-    if (process->prov[UT_PROV_VERBS] && its.blob.addr_size[UT_PROV_VERBS] > 0)
+    if (its.record.host == process->host) {
+        remedy(add(checks, "peers", INFO_FAIL, "rank %u is on this host and uses other providers",
+                   rank),
+               "set UTOFU_PROVIDER to one value for the whole job");
         return;
-    bool ours = process->prov[UT_PROV_VERBS] != NULL;
-    remedy(add(checks, "peers", INFO_FAIL, "rank %u is on another host, and %s uses no RDMA port",
-               rank, ours ? "that one" : "this one"),
-           ours ? "its own checks tell why" : "the checks of RDMA above tell why");
+    }
+    bool ours = process->prov[PROV_INDEX_verbs] != NULL;
+    remedy(add(checks, "peers", INFO_FAIL, "rank %u is %s, and %s uses no RDMA port", rank,
+               its.record.boot == process->boot ? "in another container of this machine"
+                                                : "on another host",
+               ours ? "that one" : "this one"),
+           ours ? "its own checks say why" : "the checks of RDMA above say why");
 }
 
 static void check_peers(const struct info *info, struct info_checks *checks)
@@ -183,7 +220,7 @@ static void check_peers(const struct info *info, struct info_checks *checks)
 
     if (size == 1)
         return;
-    /* in a large job every process looks at some, and together they look at all */
+    /* in a large job every process checks some peers, and together they check all */
     uint32_t some[] = {(rank + 1) % size, (rank + size / 2) % size, 0};
     for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
         if (some[i] != rank && checks->num_failed == before)
@@ -218,7 +255,7 @@ static unsigned int list_kernel_devices(char *buf, size_t size)
 
 static void no_device(const struct info *info, struct info_checks *checks)
 {
-    bool needed = ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS || !is_one_host(info);
+    bool needed = needs_rdma(info);
     char names[128];
 
     if (list_kernel_devices(names, sizeof(names)) > 0) {
@@ -232,10 +269,13 @@ static void no_device(const struct info *info, struct info_checks *checks)
         return;
     }
     struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
-                               "there is none: jobs can run on this host alone, not over several");
-    if (needed)
-        remedy(c, "load the adapter's driver, or for Soft-RoCE: rdma link add rxe0 type rxe netdev "
-                  "DEVICE; where jobs stay on one host, say UTOFU_PROVIDER=shm");
+                               needed ? "there is none, and this job needs one"
+                                      : "there is none: jobs run on this host, through memory; "
+                                        "a job over several hosts needs one on each");
+    remedy(c,
+           "load the adapter's driver, or for Soft-RoCE: rdma link add rxe0 type rxe netdev "
+           "DEVICE%s",
+           needed ? "" : "; where jobs stay on one host there is nothing to do");
 }
 
 static void port_remedy(const struct prov_port *port, struct info_check *c)
@@ -258,7 +298,7 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
         remedy(c, "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
                port->netdev[0] ? port->netdev : "DEVICE");
     else
-        remedy(c, "UTOFU_LOG_LEVEL=info tells more");
+        remedy(c, "UTOFU_LOG_LEVEL=info says more");
 }
 
 /* Does some network device have the address? A port may have a GID whose address is gone. */
@@ -305,7 +345,7 @@ static void check_used_port(const struct prov_port *p, bool needed, struct info_
 
 static void check_ports(const struct info *info, struct info_checks *checks)
 {
-    if (ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_SHM) {
+    if (info_wants_only(PROV_INDEX_shm)) {
         add(checks, "RDMA device", INFO_OK, "not wanted: UTOFU_PROVIDER=shm");
         return;
     }
@@ -313,7 +353,7 @@ static void check_ports(const struct info *info, struct info_checks *checks)
         no_device(info, checks);
         return;
     }
-    bool needed = ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS || !is_one_host(info);
+    bool needed = needs_rdma(info);
     for (unsigned int i = 0; i < info->num_ports; i++) {
         const struct prov_port *p = &info->ports[i];
         if (p->tnis) {
@@ -470,11 +510,11 @@ static void check_cross_memory_attach(struct info_checks *checks)
 {
     long scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
 
-    if (ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_VERBS)
+    if (info_wants_only(PROV_INDEX_verbs))
         return;
     if (!ut_env_num(UT_ENV_SHM_CMA)) {
         add(checks, "cross-memory attach", INFO_NOTE,
-            "switched off by UTOFU_SHM_CMA=0: data is copied twice");
+            "switched off by UTOFU_SHM_CMA=0: " NO_CMA_COST);
         return;
     }
     int err = try_cross_memory_attach();
@@ -482,34 +522,33 @@ static void check_cross_memory_attach(struct info_checks *checks)
         add(checks, "cross-memory attach", INFO_OK, "works");
         return;
     }
-    struct info_check *c = add(
-        checks, "cross-memory attach", INFO_NOTE,
-        "is forbidden (%s): between processes of this host data is copied twice", strerror(err));
+    struct info_check *c = add(checks, "cross-memory attach", INFO_NOTE,
+                               "is forbidden (%s): " NO_CMA_COST, strerror(err));
     if (scope >= 2)
         remedy(c, "kernel.yama.ptrace_scope is %ld: sysctl kernel.yama.ptrace_scope=1", scope);
     else if (err == ENOSYS || err == EPERM)
-        remedy(c, "allow process_vm_readv and process_vm_writev, in a container with "
-                  "--cap-add=SYS_PTRACE or another seccomp profile");
+        remedy(c,
+               "allow process_vm_readv and process_vm_writev: in a container with "
+               "--security-opt seccomp=%s/seccomp.json, or with --cap-add=SYS_PTRACE",
+               UT_DATA_DIR);
 }
 
-/* Nothing depends on it; people ask. */
-static void check_userfaultfd(struct info_checks *checks)
+/* Memory that the processes of a host map, for which userfaultfd is needed. */
+static void check_mapping(struct info_checks *checks)
 {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    char why[INFO_TEXT], how[INFO_TEXT];
 
-    if (fd >= 0) {
-        close(fd);
-        add(checks, "userfaultfd", INFO_OK, "allowed (not needed)");
+    if (info_wants_only(PROV_INDEX_verbs))
         return;
-    }
-    remedy(add(checks, "userfaultfd", INFO_NOTE, "is not allowed (%s); nothing needs it",
-               strerror(errno)),
-           errno == ENOSYS ? ""
-                           : "sysctl vm.unprivileged_userfaultfd=1, or the container's seccomp "
-                             "profile, would allow it");
+    if (!ut_env_num(UT_ENV_SHM_MAP))
+        add(checks, "mapped memory", INFO_NOTE, "switched off by UTOFU_SHM_MAP=0: " SP_REMAP_COST);
+    else if (sp_remap_refused(why, how, sizeof(why)))
+        remedy(add(checks, "mapped memory", INFO_NOTE, "%s: " SP_REMAP_COST, why), "%s", how);
+    else
+        add(checks, "mapped memory", INFO_OK, "works (userfaultfd, memfd)");
 }
 
-/* ---- trying it ---- */
+/* ---- communication ---- */
 
 struct attempt {
     utofu_vcq_hdl_t vcqs[UT_NUM_TNIS];
@@ -569,7 +608,7 @@ static void check_communication(const struct info *info, struct info_checks *che
     if (!info->process || !a.memory)
         return;
     memset(a.memory, 1, TRY_BYTES);
-    ut_log_threshold = UT_LOG_NONE; /* what fails is told below */
+    ut_log_threshold = UT_LOG_NONE; /* failures are reported below */
     const char *failed = try_tnis(info, &a, &tni);
     ut_log_threshold = threshold;
     ut_log_last_error(error, sizeof(error));
@@ -591,12 +630,13 @@ void info_check(const struct info *info, struct info_checks *checks)
 {
     memset(checks, 0, sizeof(*checks));
     check_environment(checks);
+    check_library(checks);
     check_job(info, checks);
     check_ports(info, checks);
     check_locked_memory(info, checks);
     check_descriptors(info, checks);
     check_cross_memory_attach(checks);
-    check_userfaultfd(checks);
+    check_mapping(checks);
     check_cpus(info, checks);
     check_communication(info, checks);
     check_peers(info, checks);

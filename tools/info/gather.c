@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is: asked of the library, through its public interface where that tells. */
+/* Collects the facts: through the public interface, where that has them. */
 #include "info.h"
 
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "util/log.h"
+#include "runtime/setup.h"
 
 const char info_onesided_flags[] = "session mode|ARMW";
 const char info_armw_ops[] = "cswap|swap|add|xor|and|or";
@@ -34,7 +35,8 @@ const char *info_launcher(const char *name)
     } launchers[] = {
         {"pmix", "PMIx (Open MPI, PRRTE, Slurm)"},
         {"pmi1", "PMI-1 (MPICH's hydra, Slurm)"},
-        {"hand", "UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT (utofurun, or by hand)"},
+        {"utofurun", "utofurun"},
+        {"hand", "UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT, set by hand"},
         {"solo", "none: a process alone"},
     };
 
@@ -65,7 +67,7 @@ static void number_or_choice(const struct ut_env_entry *e, uint64_t value, char 
 
 void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size)
 {
-    if (entry->type == UT_ENV_TYPE_STR)
+    if (entry->type == UT_ENV_TYPE_STR || entry->type == UT_ENV_TYPE_KEY)
         snprintf(buf, size, "%s", entry->choices ? entry->choices : "");
     else
         number_or_choice(entry, entry->def, buf, size);
@@ -81,7 +83,9 @@ bool info_env_is_bad(const struct ut_env_entry *entry)
 
 void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
 {
-    if (info_env_is_bad(entry))
+    if (entry->type == UT_ENV_TYPE_KEY) /* a secret */
+        snprintf(buf, size, "%s", getenv(entry->name) ? "(not shown)" : "");
+    else if (info_env_is_bad(entry))
         snprintf(buf, size, "%s", getenv(entry->name));
     else if (entry->type == UT_ENV_TYPE_STR)
         snprintf(buf, size, "%s", entry->str);
@@ -95,6 +99,7 @@ const char *info_env_type(const struct ut_env_entry *entry)
         [UT_ENV_TYPE_UINT] = "number",  [UT_ENV_TYPE_BOOL] = "boolean",
         [UT_ENV_TYPE_FLAG] = "integer", [UT_ENV_TYPE_ENUM] = "choice",
         [UT_ENV_TYPE_MRQ] = "number",   [UT_ENV_TYPE_STR] = "text",
+        [UT_ENV_TYPE_KEY] = "key",
     };
 
     return names[entry->type];
@@ -124,17 +129,16 @@ static void note_port(void *ctx, const struct prov_port *port)
 
 static void survey(struct info *info)
 {
-    const struct prov_ops *all[] = {&shm_provider, &verbs_provider};
     struct prov_config config = {
         .num_tnis = UT_NUM_TNIS,
         .peer_timeout_ms = (unsigned int)ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
     };
     int threshold = ut_log_threshold;
 
-    ut_log_threshold = UT_LOG_NONE; /* what there is to say was said by the process itself */
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->survey)
-            all[i]->survey(&config, info, note_port);
+    ut_log_threshold = UT_LOG_NONE; /* the process itself has logged it */
+    for (int i = 0; i < PROV_COUNT; i++)
+        if (prov_registry[i].ops->survey)
+            prov_registry[i].ops->survey(&config, info, note_port);
     ut_log_threshold = threshold;
 }
 
@@ -154,7 +158,7 @@ static void gather_tnis(struct info *info)
             tni->onesided = onesided;
         if (utofu_query_barrier_caps(ids[i], &barrier) == UTOFU_SUCCESS)
             tni->barrier = barrier;
-        for (int p = 0; p < UT_NUM_PROVIDERS; p++) {
+        for (int p = 0; p < PROV_COUNT; p++) {
             struct prov *prov = info->process->prov[p];
             if (prov)
                 prov->ops->caps(prov, ids[i], &tni->transport[p]);
@@ -165,8 +169,8 @@ static void gather_tnis(struct info *info)
 
 static void explain_provider(struct info *info)
 {
-    bool verbs = info->process->prov[UT_PROV_VERBS] != NULL;
-    bool shm = info->process->prov[UT_PROV_SHM] != NULL;
+    bool verbs = info->process->prov[PROV_INDEX_verbs] != NULL;
+    bool shm = info->process->prov[PROV_INDEX_shm] != NULL;
     char set[96], found[96];
 
     setting(UT_ENV_PROVIDER, set, sizeof(set));
@@ -194,7 +198,7 @@ static void explain_armw(struct info *info)
     setting(UT_ENV_ARMW, set, sizeof(set));
     if (wanted == UT_ARMW_AUTO && info->process->armw_mode == UT_ARMW_NIC)
         because = "; all devices are coherent with the CPU";
-    else if (wanted == UT_ARMW_AUTO && info->process->prov[UT_PROV_SHM])
+    else if (wanted == UT_ARMW_AUTO && info->process->prov[PROV_INDEX_shm])
         because = "; devices reach only some of the peers (UTOFU_PROVIDER=verbs: all)";
     else if (wanted == UT_ARMW_AUTO)
         because = "; not every device has atomics that are coherent with the CPU";
@@ -209,7 +213,7 @@ void info_gather(struct info *info)
     gethostname(info->host, sizeof(info->host) - 1);
     utofu_query_tofu_version(&info->tofu_version[0], &info->tofu_version[1]);
     utofu_query_utofu_version(&info->utofu_version[0], &info->utofu_version[1]);
-    if (ut_process_get(&process) == 0)
+    if (ut_runtime_start(&process) == 0)
         info->process = process;
     else if (ut_process_environment())
         snprintf(info->error, sizeof(info->error), "a variable has a value that is not allowed");

@@ -3,7 +3,8 @@
  * utofu-info: what the library finds on this machine and in this job, as facts (gather.c), as
  * things that would keep a job from running (check.c), for people (text.c) and programs (json.c).
  *
- * Uses the public interface, and of the library's inside src/process, src/util and provider.h.
+ * Uses the public interface, and of the library's inside src/process, src/util, provider.h and
+ * shm/remap.h.
  */
 #ifndef INFO_INFO_H
 #define INFO_INFO_H
@@ -13,6 +14,8 @@
 #include <stdint.h>
 
 #include "process/process.h"
+#include "registry.h"
+#include "util/codes.h"
 #include "util/env.h"
 #include "utofu.h"
 
@@ -24,7 +27,7 @@ struct info_tni {
     utofu_tni_id_t id;
     const struct utofu_onesided_caps *onesided; /* NULL: not for one-sided communication */
     const struct utofu_barrier_caps *barrier;   /* NULL: not for barrier communication */
-    struct prov_caps transport[UT_NUM_PROVIDERS];
+    struct prov_caps transport[PROV_COUNT];
 };
 
 struct info {
@@ -39,6 +42,12 @@ struct info {
     struct info_tni tnis[UT_NUM_TNIS];
     unsigned int num_tnis;
 };
+
+/* UTOFU_PROVIDER names this provider of the registry, and so no other one. */
+static inline bool info_wants_only(int provider)
+{
+    return ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + (uint64_t)provider;
+}
 
 /* Sets the library up and asks it. Not having a job is a fact too. */
 void info_gather(struct info *info);
@@ -67,17 +76,24 @@ struct info_checks {
     struct info_check list[INFO_MAX_CHECKS];
     unsigned int num, num_failed;
 };
+/* Does the runtime linker find the library for programs? Then which file, and what build that says
+ * it is (empty: it says none). */
+bool info_loaded_library(char *path, char *build, size_t size);
+/* The folder in which the library lies, by what this tool knows; false: in none of them. */
+bool info_library_folder(char *buf, size_t size);
 /* Looks for what would keep a job from running here. */
 void info_check(const struct info *info, struct info_checks *checks);
 
 void info_print(const struct info *info);
 void info_print_environment(void);
+void info_print_codes(const struct ut_code *const *codes, size_t num);
 /* With only_failed, no more than these; prefix is put before every line. */
 void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);
 
 /* One line each. */
 void info_json(const struct info *info);
 void info_json_environment(void);
+void info_json_codes(const struct ut_code *const *codes, size_t num);
 void info_json_checks(const struct info *info, const struct info_checks *checks);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same for programs: one line of JSON, made by jansson. */
+/* The output for programs: one line of JSON, made by jansson. */
 #include "info.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print(json_t *root)
 {
@@ -21,7 +22,7 @@ static void print(json_t *root)
     json_decref(root);
 }
 
-/* Bytes that are no UTF-8 become question marks. */
+/* Bytes that are not UTF-8 become question marks. */
 static json_t *text_value(const char *text)
 {
     json_t *value = json_string(text);
@@ -110,7 +111,7 @@ static json_t *tni_value(const struct info *info, const struct info_tni *tni)
 {
     json_t *value = json_pack("{s:i}", "id", (int)tni->id), *ways = json_object();
 
-    for (int p = 0; p < UT_NUM_PROVIDERS; p++)
+    for (int p = 0; p < PROV_COUNT; p++)
         if (info->process->prov[p])
             json_object_set_new(ways, info->process->prov[p]->ops->name,
                                 text_value(tni->transport[p].device));
@@ -132,7 +133,7 @@ static void add_process(json_t *root, const struct info *info)
     json_t *in_use = json_array(), *tnis = json_array();
     char wanted[32];
 
-    for (int p = 0; p < UT_NUM_PROVIDERS; p++)
+    for (int p = 0; p < PROV_COUNT; p++)
         if (info->process->prov[p])
             json_array_append_new(in_use, json_string(info->process->prov[p]->ops->name));
     for (unsigned int i = 0; i < info->num_tnis; i++)
@@ -176,7 +177,7 @@ void info_json(const struct info *info)
 
 void info_json_environment(void)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *unknown = json_array();
 
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get(i);
@@ -190,8 +191,27 @@ void info_json_environment(void)
                                         def, "value", text_value(value), "set", (int)e->is_set,
                                         "valid", !info_env_is_bad(e), "meaning", e->help));
     }
-    print(json_pack("{s:s, s:s, s:o}", "tool", INFO_NAME, "version", UT_VERSION, "environment",
-                    list));
+    const char *name;
+    size_t length;
+    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
+        char text[256];
+        snprintf(text, sizeof(text), "%.*s", (int)length, name);
+        json_array_append_new(unknown, json_pack("{s:o, s:s?}", "name", text_value(text), "nearest",
+                                                 ut_env_nearest(name, length)));
+    }
+    print(json_pack("{s:s, s:s, s:o, s:o}", "tool", INFO_NAME, "version", UT_VERSION, "environment",
+                    list, "unknown", unknown));
+}
+
+void info_json_codes(const struct ut_code *const *codes, size_t num)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < num; i++)
+        json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:s}", "name", codes[i]->name,
+                                              "number", codes[i]->number, "meaning",
+                                              codes[i]->meaning, "remedy", codes[i]->remedy));
+    print(json_pack("{s:s, s:s, s:o}", "tool", INFO_NAME, "version", UT_VERSION, "codes", list));
 }
 
 void info_json_checks(const struct info *info, const struct info_checks *checks)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is printed for people. */
+/* The output as text. */
 #include "info.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COLUMNS = 80, LABEL = 14, INDENT = 4 };
 
@@ -53,25 +54,39 @@ static void print_job(const struct info *info)
     printf("%u of %u\n", job->local_rank, job->local_size);
 }
 
+static void print_reach(const struct info *info)
+{
+    int in_use = 0;
+
+    for (int p = 0; p < PROV_COUNT; p++)
+        in_use += info->process->prov[p] != NULL;
+    for (int p = 0, before = 0; p < PROV_COUNT; p++) {
+        bool network = prov_registry[p].reach == PROV_REACH_NETWORK;
+        if (!info->process->prov[p])
+            continue;
+        printf("%s%s%s", before++ ? ", " : "", prov_registry[p].name,
+               in_use == 1 ? (network ? " for everything" : ": this host only")
+                           : (network ? " to other hosts" : " on this host"));
+    }
+    printf("\n");
+}
+
 static void print_transports(const struct info *info)
 {
-    bool shm = info->process->prov[UT_PROV_SHM], verbs = info->process->prov[UT_PROV_VERBS];
-
     label("provider");
-    printf("%s\n", shm && verbs ? "shm on this host, verbs to other hosts"
-                   : verbs      ? "verbs for everything"
-                                : "shm: this host only");
+    print_reach(info);
     label("  why");
     wrap(info->provider_why, LABEL, "");
-    for (int p = 0; p < UT_NUM_PROVIDERS; p++) {
+    for (int p = 0; p < PROV_COUNT; p++) {
         if (!info->process->prov[p] || info->num_tnis == 0)
             continue;
         const struct prov_caps *caps = &info->tnis[0].transport[p];
         char name[32];
         snprintf(name, sizeof(name), "  %s", info->process->prov[p]->ops->name);
         label(name);
-        printf("%s%smessages to %u bytes, inline to %u\n", p == UT_PROV_SHM ? caps->device : "",
-               p == UT_PROV_SHM ? "; " : "", caps->max_message, caps->max_inline);
+        bool has_ports = prov_registry[p].ops->survey != NULL; /* they are listed by themselves */
+        printf("%s%smessages to %u bytes, inline to %u\n", has_ports ? "" : caps->device,
+               has_ports ? "" : "; ", caps->max_message, caps->max_inline);
     }
     label("atomics");
     printf("by %s\n", info->process->armw_mode == UT_ARMW_NIC ? "the network adapter (nic)"
@@ -195,6 +210,23 @@ void info_print_environment(void)
         printf("%*s%s; default %s\n", INDENT, "", allowed, *def ? def : "empty");
         printf("%*s", INDENT, "");
         wrap(e->help, INDENT, "");
+    }
+    const char *name;
+    size_t length;
+    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
+        const char *nearest = ut_env_nearest(name, length);
+        printf("%.*s   (unknown%s%s%s)\n", (int)strlen(name), name,
+               nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    }
+}
+
+void info_print_codes(const struct ut_code *const *codes, size_t num)
+{
+    for (size_t i = 0; i < num; i++) {
+        printf("%s (%d)\n%*s", codes[i]->name, codes[i]->number, INDENT, "");
+        wrap(codes[i]->meaning, INDENT, "");
+        printf("%*s-> ", INDENT, "");
+        wrap(codes[i]->remedy, INDENT + 3, "");
     }
 }
 

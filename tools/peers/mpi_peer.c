@@ -4,10 +4,12 @@
  *
  * What an MPI library does for the same as an operation of utofu-perf, in the same words and with
  * buffers laid out alike: rank 0 reaches malloc'ed memory of rank 1, in a window made with
- * MPI_Win_create. put-local-lat: MPI_Put and MPI_Win_flush; put-bw: WINDOW of them, then one flush;
- * get-lat: MPI_Get and flush; armw-lat: MPI_Fetch_and_op and flush.
- * Of any number of processes: barrier: MPI_Barrier; reduce-uint64 and reduce-double: MPI_Allreduce
- * with MPI_SUM, no more of them than fit in two seconds.
+ * MPI_Win_create. put-local-lat: MPI_Put and MPI_Win_flush; put-bw and put-rate: WINDOW of them,
+ * then one flush, over PEER_BUFFERS buffers (default: one each); get-lat: MPI_Get and flush;
+ * armw-lat: MPI_Fetch_and_op and flush. put-lat, which ends with a notice at the target: MPI_Send
+ * and MPI_Recv there and back, half of it. Of any number of processes: barrier: MPI_Barrier;
+ * reduce-uint64 and reduce-double: MPI_Allreduce with MPI_SUM, no more of them than fit in two
+ * seconds.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -22,7 +24,8 @@ enum { BUFFER_BYTES = 64 << 20, TRIALS = 5, LEAST = 30, MAX_US = 2000000 };
 struct run {
     char *lcl, *sum;
     size_t span;
-    long size, window, iterations;
+    long size, window, iterations, buffers;
+    int rank;
     MPI_Win win;
 };
 
@@ -39,6 +42,8 @@ static void put(const struct run *r)
 {
     long apart = (long)(r->span / (size_t)r->size);
 
+    apart = r->buffers < apart ? r->buffers : apart;
+
     for (long w = 0; w < r->window; w++) {
         long offset = w % apart * r->size;
         MPI_Put(r->lcl + offset, (int)r->size, MPI_BYTE, 1, offset, (int)r->size, MPI_BYTE, r->win);
@@ -50,6 +55,15 @@ static void get(const struct run *r)
 {
     MPI_Get(r->lcl, (int)r->size, MPI_BYTE, 1, 0, (int)r->size, MPI_BYTE, r->win);
     MPI_Win_flush(1, r->win);
+}
+
+static void ping(const struct run *r)
+{
+    if (r->rank == 0)
+        MPI_Send(r->lcl, (int)r->size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(r->sum, (int)r->size, MPI_BYTE, 1 - r->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (r->rank == 1)
+        MPI_Send(r->lcl, (int)r->size, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
 }
 
 static void add(const struct run *r)
@@ -79,16 +93,19 @@ static void sum_double(const struct run *r)
 static const struct operation {
     const char *name;
     void (*once)(const struct run *r);
-    int windowed, all; /* all: a collective operation */
+    int windowed, all; /* all: every rank takes part */
     long bytes;        /* of every row; 0: the sizes */
+    int parts;         /* of what is timed, is one what is wanted; 0: the whole */
 } operations[] = {
-    {"put-local-lat", put, 0, 0, 0},
-    {"put-bw", put, 1, 0, 0},
-    {"get-lat", get, 0, 0, 0},
-    {"armw-lat", add, 0, 0, 8},
-    {"barrier", barrier, 0, 1, -1},
-    {"reduce-uint64", sum_uint64, 0, 1, 0},
-    {"reduce-double", sum_double, 0, 1, 0},
+    {"put-lat", ping, 0, 1, 0, 2},
+    {"put-local-lat", put, 0, 0, 0, 0},
+    {"put-bw", put, 1, 0, 0, 0},
+    {"put-rate", put, 1, 0, 0, 0},
+    {"get-lat", get, 0, 0, 0, 0},
+    {"armw-lat", add, 0, 0, 8, 0},
+    {"barrier", barrier, 0, 1, -1, 0},
+    {"reduce-uint64", sum_uint64, 0, 1, 0, 0},
+    {"reduce-double", sum_double, 0, 1, 0, 0},
 };
 
 /* A library that does not yield takes long where processes share cores. */
@@ -122,12 +139,14 @@ static void measure(const struct operation *op, const struct run *r, int rank)
         op->once(r);
         double end = bench_now();
         if (i >= warmup)
-            samples[i - warmup] = (float)((end - begin) / (double)r->window);
+            samples[i - warmup] =
+                (float)((end - begin) / (double)r->window / (op->parts ? op->parts : 1));
         begin = end;
     }
     if (rank == 0)
         bench_print(op->name, op->bytes ? (size_t)(op->bytes > 0 ? op->bytes : 0) : (size_t)r->size,
-                    samples, (size_t)r->iterations, (double)(r->iterations * r->window),
+                    samples, (size_t)r->iterations,
+                    (double)(r->iterations * r->window * (op->parts ? op->parts : 1)),
                     begin - first);
     free(samples);
 }
@@ -172,7 +191,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof(operations) / sizeof(operations[0]); i++)
         if (strcmp(argv[1], operations[i].name) == 0)
             op = &operations[i];
-    if (argc < 5 || !op || ranks < 2 || (ranks > 2 && !op->all)) {
+    if (argc < 5 || !op || ranks < 2 || (ranks > 2 && (!op->all || op->parts))) {
         if (rank == 0)
             fprintf(stderr,
                     "usage, with 2 processes: mpi_peer OPERATION WINDOW ITERATIONS SIZE...\n");
@@ -180,7 +199,11 @@ int main(int argc, char **argv)
         return 2;
     }
     long window = bench_number("mpi_peer", argv[2], 1, 1024);
+    const char *buffers = getenv("PEER_BUFFERS");
     struct run r = {.window = op->windowed ? window : 1,
+                    .rank = rank,
+                    .buffers =
+                        buffers && *buffers ? bench_number("mpi_peer", buffers, 1, 1024) : window,
                     .iterations = bench_number("mpi_peer", argv[3], 1, 100000000)};
     for (int a = 4; a < argc; a++) {
         r.size = bench_number("mpi_peer", argv[a], 1, 1 << 30);

@@ -38,7 +38,7 @@ void perf_child_open(void (*clean)(void))
     sigprocmask(SIG_BLOCK, &set, &usual); /* they come while pause_for() waits */
 }
 
-/* Waits for input, a signal, or so long. */
+/* Waits for input, a signal, or the timeout. */
 static void pause_for(int fd, int ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -61,7 +61,7 @@ static void end_group(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* Ends everything if a signal said so. */
+/* Ends everything after a signal. */
 static void obey(pid_t pid)
 {
     if (!caught)

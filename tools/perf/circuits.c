@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all processes do together: a chain of session-mode VCQs, and barrier circuits. */
+/* Operations of all processes together: a chain of session-mode VCQs, and barrier circuits. */
 #include "perf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,21 +36,23 @@ static void set_up(unsigned long relay_flags)
     for (uint64_t s = 0; s < perf_options.num_sizes; s++)
         if (perf_options.sizes[s] > chain.size)
             chain.size = (perf_options.sizes[s] + 4095) / 4096 * 4096;
-    chain.buffer = aligned_alloc(4096, chain.size);
+    /* with --verify, rank 0 gets back into another area than it sends from */
+    size_t all_bytes = perf_options.verify ? 2 * chain.size : chain.size;
+    chain.buffer = aligned_alloc(4096, all_bytes);
     if (!chain.buffer || !all)
-        party_fail(1, "no memory for %zu bytes", chain.size);
-    memset(chain.buffer, 0, chain.size);
+        party_fail(1, "no memory for %zu bytes", all_bytes);
+    memset(chain.buffer, 0, all_bytes);
     chain.rounds = 0;
     unsigned long flags = party.rank ? relay_flags : 0;
     party_check(utofu_create_vcq(tni, flags, &chain.vcq),
                 flags ? "utofu_create_vcq in session mode" : "utofu_create_vcq");
     party_check(utofu_query_vcq_id(chain.vcq, &mine.id), "utofu_query_vcq_id");
-    party_check(utofu_reg_mem(chain.vcq, chain.buffer, chain.size, 0, &chain.stadd),
+    party_check(utofu_reg_mem(chain.vcq, chain.buffer, all_bytes, 0, &chain.stadd),
                 "utofu_reg_mem");
     mine.stadd = chain.stadd;
     party_gather(&mine, sizeof(mine), all, false);
     chain.next = all[next].id;
-    chain.next_stadd = all[next].stadd;
+    chain.next_stadd = all[next].stadd + (perf_options.verify && next == 0 ? chain.size : 0);
     free(all);
 }
 
@@ -80,29 +83,44 @@ static void chain_put(size_t size, unsigned long flags)
     party_check(rc, "utofu_put");
 }
 
-/* What travels says how often it was sent, for relays that watch their memory. */
+/* The data contain the number of the round, for relays that poll their memory. */
 static void stamp(uint64_t round, size_t size)
 {
     if (size >= sizeof(round))
         memcpy(chain.buffer, &round, sizeof(round));
 }
 
+/* With --verify, all compare what has come before the next round begins. */
+static void expect_round(const struct perf_run *run, uint64_t iteration)
+{
+    const uint8_t *arrived = chain.buffer + (party.rank ? 0 : chain.size);
+
+    perf_expect(run, iteration, arrived, 0, run->size, perf_pattern(run, iteration, 0));
+    party_barrier();
+}
+
 static void chain_first(struct perf_worker *w, unsigned long flags)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), first = begin;
+    double begin = perf_now(), us = 0;
 
     for (uint64_t i = 0; i < total; i++) {
-        if (i == w->run.warmup)
-            first = begin;
-        stamp(chain.rounds + i + 1, w->run.size);
+        if (perf_options.verify) {
+            perf_fill(chain.buffer, w->run.size, perf_pattern(&w->run, i, 0));
+            begin = perf_now();
+        } else {
+            stamp(chain.rounds + i + 1, w->run.size);
+        }
         chain_put(w->run.size, flags);
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         double end = perf_now();
+        if (perf_options.verify)
+            expect_round(&w->run, i);
         perf_sample(w, i, (end - begin) / party.size);
+        us += i >= w->run.warmup ? end - begin : 0;
         begin = end;
     }
-    w->seconds = (begin - first) * 1e-6;
+    w->seconds = us * 1e-6;
     w->messages = w->run.iterations * party.size;
     w->bytes = w->messages * w->run.size;
 }
@@ -122,10 +140,12 @@ static void chain_link(const struct perf_run *run)
         for (; queued < total && queued - sent < CHAIN_QUEUED; queued++)
             chain_put(run->size, flags);
         perf_await_tcq(chain.vcq);
+        if (perf_options.verify)
+            expect_round(run, sent);
     }
 }
 
-/* The program does something else, and comes back when all that it had queued has gone through. */
+/* The program is busy elsewhere until all that it has queued is sent. */
 static void chain_link_unattended(const struct perf_run *run)
 {
     const uint64_t *arrived = (const uint64_t *)(const void *)chain.buffer;
@@ -164,6 +184,8 @@ void perf_relay_run(struct perf_worker *worker)
     for (uint64_t i = 0; i < total; i++) {
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         chain_put(worker->run.size, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        if (perf_options.verify)
+            expect_round(&worker->run, i);
     }
 }
 
@@ -373,6 +395,10 @@ static void reduce_uint64_once(size_t num_data)
     AWAIT(utofu_poll_reduce_uint64, gates[0], 0, data);
     if (data[0] != party.size)
         party_fail(1, "a sum of %u ones was %llu", party.size, (unsigned long long)data[0]);
+    for (size_t i = 1; i < num_data && perf_options.verify; i++)
+        if (data[i] != (i + 1) * party.size)
+            party_fail(1, "value %zu of a reduction: the sum of %u times %zu was %llu", i,
+                       party.size, i + 1, (unsigned long long)data[i]);
 }
 
 void perf_reduce_uint64_run(struct perf_worker *worker)
@@ -389,6 +415,12 @@ static void reduce_double_once(size_t num_data)
     AWAIT(utofu_poll_reduce_double, gates[0], 0, data);
     if (data[0] < 0.5 * party.size || data[0] > 0.5 * party.size)
         party_fail(1, "a sum of %u halves was %g", party.size, data[0]);
+    for (size_t i = 1; i < num_data && perf_options.verify; i++) {
+        double sum = (i == 1 ? 1e10 : -1e-10) * party.size;
+        if (fabs(data[i] - sum) > fabs(sum) * 1e-12)
+            party_fail(1, "value %zu of a reduction: the sum was %g instead of %g", i, data[i],
+                       sum);
+    }
 }
 
 void perf_reduce_double_run(struct perf_worker *worker)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line. What is wrong is told in one line, with exit status 2. */
+/* The command line. An error is printed as one line, with exit status 2. */
 #include "perf.h"
 
 #include <ctype.h>
@@ -9,46 +9,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct perf_options perf_options = {
-    .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60, .rounds = 1};
+#define PERF_DEFAULTS                                                                              \
+    {                                                                                              \
+        .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60, .rounds = 1        \
+    }
+
+struct perf_options perf_options = PERF_DEFAULTS;
 
 #define wrong(...) party_usage_error(PERF_NAME, __VA_ARGS__)
 
 static const char help_options[] =
     "\nOptions:\n"
-    "  -s, --sizes LIST     bytes, as in 8,64K,1M or 8-1M (in powers of two)\n"
+    "  -s, --sizes LIST     bytes, as in 8,64K,1M or 8-1G (in powers of two); more\n"
+    "                       than 16777215, the largest put, go as puts of 8 MiB\n"
     "  -n, --iterations N   samples for each size (default: a second or so of them)\n"
+    "      --duration S     measure each size for S seconds instead\n"
     "  -w, --warmup N       iterations before those (default: a tenth)\n"
-    "  -W, --window N       puts in a window of the bandwidth operations (default 64)\n"
+    "  -W, --window N       puts in a window of the bandwidth operations (default 64,\n"
+    "                       as far as they are no more than 1 GiB together)\n"
+    "      --buffers N      how many buffers the puts of a window go over, again and\n"
+    "                       again (default: one each, within 64 MiB; with --peers 1)\n"
     "  -b, --blocks N       blocks of a stride (default 16)\n"
     "      --stride BYTES   from one block to the next (default: twice the size)\n"
-    "  -t, --threads N      threads of each process, with VCQs of their own (default 1)\n"
-    "  -T, --tnis LIST      TNIs to use, as in 0,1,2 or all (default 0); windows go over\n"
-    "                       all of them, the rest takes one for each thread\n"
-    "      --target HOW     what a passive side, or a relay of session-chain, does: poll\n"
-    "                       (default); sleep or compute, without a call of the library\n"
-    "      --exclusive      VCQs of pairs with a CQ of their own, as far as there are any\n"
-    "                       (UTOFU_NUM_EXCLUSIVE_CQS)\n"
-    "      --circuit SHAPE  of barrier and reductions: butterfly (default), or star, which\n"
-    "                       is better with more processes than CPUs, up to 17 of them\n"
-    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and over, and\n"
-    "                       its further threads on those behind it\n"
+    "  -t, --threads N      threads of each process, with VCQs of their own\n"
+    "                       (default 1)\n"
+    "  -T, --tnis LIST      TNIs to use, as in 0,1,2 or all (default 0); windows go\n"
+    "                       over all of them, the rest takes one for each thread\n"
+    "      --target HOW     what a passive side, or a relay of session-chain, does:\n"
+    "                       poll (default); sleep or compute, without a call of the\n"
+    "                       library\n"
+    "      --exclusive      VCQs of pairs with a CQ of their own, as far as there are\n"
+    "                       any (UTOFU_NUM_EXCLUSIVE_CQS)\n"
+    "      --circuit SHAPE  of barrier and reductions: butterfly (default), or star,\n"
+    "                       which is better with more processes than CPUs, up to 17\n"
+    "                       of them\n"
+    "      --cpus LIST      CPUs to run on, as in 0,1: rank i on the i-th, over and\n"
+    "                       over, and its further threads on those behind it\n"
+    "      --verify         compare what arrives, byte by byte, with what was sent:\n"
+    "                       something else in each iteration. The first wrong byte is\n"
+    "                       reported and ends the job. What is sent was just written\n"
+    "                       and what arrived is read, so times are longer\n"
+    "      --histogram      also percentiles up to 99.9, the longest sample, and how\n"
+    "                       many samples took how long\n"
+    "      --listen [HOST:]PORT\n"
+    "                       without a launcher: wait for one --connect, and be its\n"
+    "                       other end; it says what to measure. Prints a key for\n"
+    "                       it, unless UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE has one\n"
+    "      --connect HOST[:PORT]\n"
+    "                       without a launcher: measure with the process that listens\n"
+    "                       there (default port 20710)\n"
     "      --timeout S      give up when nothing happens for S seconds (default 60)\n"
     "      --json           print JSON\n"
-    "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as they\n"
-    "                       are installed; without a launcher, for the operations below\n"
+    "      --peers          compare with Open MPI, MPICH, UCX and perftest, as far as\n"
+    "                       they are installed; without a launcher, for the\n"
+    "                       operations below\n"
     "      --processes N    with --peers: of barrier and reductions (default 2)\n"
-    "      --rounds N       with --peers: measure all N times, one after the other, and\n"
-    "                       print medians of the numbers and of the ratios (default 1)\n"
-    "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with gnuplot;\n"
-    "                       what follows are files with results, laid over each other\n"
+    "      --rounds N       with --peers: measure all N times, one after the other,\n"
+    "                       and print medians of the numbers and ratios (default 1)\n"
+    "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with\n"
+    "                       gnuplot; what follows are files with results, also of\n"
+    "                       --peers, laid over each other\n"
     "  -q, --quiet          no progress line (there is none but on a terminal)\n"
     "  -h, --help           print this text\n"
     "  -V, --version        print the version\n\n"
-    "A latency is the time of one operation, or half a round trip where two answer each\n"
-    "other (put-lat, put-mem-lat, piggyback-lat; ping-pong is the whole); of a window, its time "
-    "divided by the\n"
-    "puts in it.\n\nExit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
+    "A latency is the time of one operation, or half a round trip where two answer\n"
+    "each other (put-lat, put-mem-lat, piggyback-lat; ping-pong is the whole); of a\n"
+    "window, its time divided by the puts in it. Where two processes were on one CPU,\n"
+    "a line says so: their times are those of taking turns.\n\n"
+    "Two hosts without a launcher:\n"
+    "  utofu-perf --listen 20710                  # on host a: prints a key\n"
+    "  UTOFU_JOB_KEY=... utofu-perf --connect a put-lat put-bw   # on host b\n\n"
+    "Exit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
     "What --peers compares with:\n";
 
 static void print_help(void)
@@ -78,23 +109,24 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
     return n;
 }
 
-/* Bytes with K or M behind them; *end is where it stopped. */
+/* Bytes with K, M or G behind them; *end is where it stopped. */
 static size_t one_size(const char *list, const char *text, char **end)
 {
     errno = 0;
     unsigned long long n = strtoull(text, end, 10);
     if (!isdigit((unsigned char)*text) || errno)
-        wrong("'%s' is not a list of sizes like 8,64K,1M or 8-1M", list);
+        wrong("'%s' is not a list of sizes like 8,64K,1M or 8-1G", list);
     unsigned int shift = 0;
     if (**end == 'K' || **end == 'k')
         shift = 10;
     else if (**end == 'M' || **end == 'm')
         shift = 20;
+    else if (**end == 'G' || **end == 'g')
+        shift = 30;
     if (shift)
         (*end)++;
-    if (n > PERF_MAX_PUT || n << shift > PERF_MAX_PUT)
-        wrong("%.*s bytes are more than the largest put, %d", (int)(*end - text), text,
-              PERF_MAX_PUT);
+    if (n > PERF_MAX_MESSAGE || n << shift > PERF_MAX_MESSAGE)
+        wrong("%.*s bytes are more than the largest message, 1G", (int)(*end - text), text);
     return (size_t)(n << shift);
 }
 
@@ -124,7 +156,7 @@ static void read_sizes(const char *list)
         if (*end == '\0')
             return;
         if (*end != ',')
-            wrong("'%s' is not a list of sizes like 8,64K,1M or 8-1M", list);
+            wrong("'%s' is not a list of sizes like 8,64K,1M or 8-1G", list);
     }
 }
 
@@ -193,30 +225,80 @@ static void read_operation(const char *name)
     wrong("there is no operation '%s'", name);
 }
 
-/* What does not go together. */
+static bool has_launcher(void)
+{
+    return getenv("UTOFU_RANK") || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
+           getenv("OMPI_COMM_WORLD_RANK");
+}
+
+static void check_peers(void)
+{
+    if (perf_options.threads > 1 || perf_options.num_tnis > 1 || perf_options.tnis[0] != 0)
+        wrong("--peers measures one thread and TNI 0");
+    if (perf_options.duration || perf_options.verify || perf_options.histogram)
+        wrong("--duration, --verify and --histogram do not go with --peers");
+    if (perf_options.target != PERF_POLLS || perf_options.exclusive)
+        wrong("--target and --exclusive do not go with --peers");
+    if (has_launcher())
+        wrong("--peers starts its own processes: call it without a launcher");
+    for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+        if (!perf_has_peers(perf_ops[perf_options.ops[o]].name))
+            wrong("no peer does %s", perf_ops[perf_options.ops[o]].name);
+    for (uint64_t s = 0; s < perf_options.num_sizes; s++)
+        if (perf_options.sizes[s] == 0)
+            wrong("--peers takes sizes from 1 byte on");
+    for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+        if (perf_options.processes > 2 && perf_ops[perf_options.ops[o]].kind != PERF_ALL)
+            wrong("--peers measures %s between 2 processes, not %u",
+                  perf_ops[perf_options.ops[o]].name, perf_options.processes);
+}
+
+/* Options that the other end sets must not be given here, too. */
+static void check_meeting(void)
+{
+    static const struct perf_options untouched = PERF_DEFAULTS;
+
+    if (perf_options.listen && perf_options.connect)
+        wrong("--listen and --connect are for two different processes");
+    if (has_launcher())
+        wrong("%s is for processes without a launcher",
+              perf_options.listen ? "--listen" : "--connect");
+    if (perf_options.peers)
+        wrong("--peers does not go with --listen or --connect");
+    if (perf_options.listen &&
+        (memcmp(&perf_options, &untouched, PERF_OPTIONS_OF_BOTH) != 0 || perf_options.json))
+        wrong("--listen measures what --connect asks for: name operations and options there");
+}
+
+static void check_verify(void)
+{
+    if (perf_options.target != PERF_POLLS)
+        wrong("--verify takes a target that polls");
+    for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
+        if (strcmp(perf_ops[perf_options.ops[o]].name, "barrier") == 0)
+            wrong("a barrier moves no data to --verify");
+}
+
+/* Options that exclude each other. */
 static void check(void)
 {
+    if (perf_options.listen || perf_options.connect)
+        check_meeting();
+    if (perf_options.listen)
+        return;
     if (perf_options.num_ops == 0)
         wrong("name an operation, or all");
-    if (perf_options.peers) {
-        if (perf_options.threads > 1 || perf_options.num_tnis > 1 || perf_options.tnis[0] != 0)
-            wrong("--peers measures one thread and TNI 0");
-        if (getenv("UTOFU_RANK") || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
-            getenv("OMPI_COMM_WORLD_RANK"))
-            wrong("--peers starts its own processes: call it without a launcher");
-        for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
-            if (!perf_has_peers(perf_ops[perf_options.ops[o]].name))
-                wrong("no peer does %s", perf_ops[perf_options.ops[o]].name);
-        for (uint64_t s = 0; s < perf_options.num_sizes; s++)
-            if (perf_options.sizes[s] == 0)
-                wrong("--peers takes sizes from 1 byte on");
-        for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
-            if (perf_options.processes > 2 && perf_ops[perf_options.ops[o]].kind != PERF_ALL)
-                wrong("--peers measures %s between 2 processes, not %u",
-                      perf_ops[perf_options.ops[o]].name, perf_options.processes);
-    } else if (perf_options.processes || perf_options.rounds > 1) {
+    if (perf_options.peers)
+        check_peers();
+    else if (perf_options.processes || perf_options.rounds > 1)
         wrong("--processes and --rounds go with --peers");
-    }
+    if (perf_options.duration && perf_options.iterations)
+        wrong("--duration and --iterations exclude each other");
+    if (perf_options.buffers > perf_options.window)
+        wrong("--buffers %u is more than the window, %u", (unsigned int)perf_options.buffers,
+              (unsigned int)perf_options.window);
+    if (perf_options.verify)
+        check_verify();
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++) {
         const struct perf_op *op = &perf_ops[perf_options.ops[o]];
         if (op->kind == PERF_ALL && perf_options.threads > 1)
@@ -224,8 +306,8 @@ static void check(void)
         for (uint64_t s = 0; s < perf_options.num_sizes && !op->fixed; s++) {
             size_t size = perf_options.sizes[s];
             if (size < op->min_size || size > op->max_size)
-                wrong("%s takes %zu to %zu bytes, not %zu", op->name, op->min_size, op->max_size,
-                      size);
+                wrong("%s takes %zu to %zu bytes%s, not %zu", op->name, op->min_size, op->max_size,
+                      op->max_size == PERF_MAX_PUT ? " (the largest put)" : "", size);
             if (op->size_step && size % op->size_step)
                 wrong("%s takes a multiple of %zu bytes, not %zu", op->name, op->size_step, size);
             if (op->origin == perf_stride_origin && perf_options.stride &&
@@ -249,12 +331,24 @@ void perf_read_options(int argc, char **argv)
         PEERS,
         PROCESSES,
         ROUNDS,
-        PLOT
+        PLOT,
+        DURATION,
+        BUFFERS,
+        VERIFY,
+        HISTOGRAM,
+        LISTEN,
+        CONNECT
     };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
         {"warmup", required_argument, NULL, 'w'},
+        {"duration", required_argument, NULL, DURATION},
+        {"buffers", required_argument, NULL, BUFFERS},
+        {"verify", no_argument, NULL, VERIFY},
+        {"histogram", no_argument, NULL, HISTOGRAM},
+        {"listen", required_argument, NULL, LISTEN},
+        {"connect", required_argument, NULL, CONNECT},
         {"window", required_argument, NULL, 'W'},
         {"blocks", required_argument, NULL, 'b'},
         {"stride", required_argument, NULL, STRIDE},
@@ -292,6 +386,25 @@ void perf_read_options(int argc, char **argv)
             break;
         case 'W':
             perf_options.window = number("--window", optarg, 1, PERF_MAX_WINDOW);
+            perf_options.has_window = 1;
+            break;
+        case BUFFERS:
+            perf_options.buffers = number("--buffers", optarg, 1, PERF_MAX_WINDOW);
+            break;
+        case DURATION:
+            perf_options.duration = number("--duration", optarg, 1, PERF_MAX_DURATION);
+            break;
+        case VERIFY:
+            perf_options.verify = 1;
+            break;
+        case HISTOGRAM:
+            perf_options.histogram = 1;
+            break;
+        case LISTEN:
+            perf_options.listen = optarg;
+            break;
+        case CONNECT:
+            perf_options.connect = optarg;
             break;
         case 'b':
             perf_options.blocks = number("--blocks", optarg, 1, PERF_MAX_BLOCKS);
@@ -372,7 +485,7 @@ uint64_t perf_options_hash(void)
     const uint8_t *bytes = (const uint8_t *)&perf_options;
     uint64_t hash = 14695981039346656037ull;
 
-    for (size_t i = 0; i < offsetof(struct perf_options, timeout); i++)
+    for (size_t i = 0; i < offsetof(struct perf_options, listen); i++)
         hash = (hash ^ bytes[i]) * 1099511628211ull;
     for (const char *version = UT_VERSION; *version; version++)
         hash = (hash ^ (uint8_t)*version) * 1099511628211ull;

@@ -12,7 +12,7 @@
 #define TCQ    UTOFU_ONESIDED_FLAG_TCQ_NOTICE
 #define STRONG UTOFU_ONESIDED_FLAG_STRONG_ORDER
 
-/* What a process tells of one lane. */
+/* What the other process needs to know of a lane. */
 struct lane_record {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
@@ -31,13 +31,15 @@ struct perf_worker *perf_pairs_workers(void)
  * Waiting
  */
 
-void perf_make_room(utofu_vcq_hdl_t vcq)
+uint64_t perf_make_room(utofu_vcq_hdl_t vcq)
 {
     void *cbdata;
     int rc = utofu_poll_tcq(vcq, 0, &cbdata);
 
-    if (rc != UTOFU_ERR_NOT_FOUND)
-        party_check(rc, "utofu_poll_tcq");
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return 0;
+    party_check(rc, "utofu_poll_tcq");
+    return 1;
 }
 
 void perf_await_tcq(utofu_vcq_hdl_t vcq)
@@ -105,6 +107,31 @@ static utofu_stadd_t rmt_word(const struct perf_worker *w, size_t offset)
     return w->lanes[0].rmt_stadd + 2 * w->span + offset;
 }
 
+/* One message: a put, or several of which the last one has the flags and comes behind the others.
+ */
+static void put_message(const struct perf_worker *w, struct perf_lane *lane, utofu_stadd_t from,
+                        utofu_stadd_t to, unsigned long flags)
+{
+    size_t left = w->run.size;
+
+    for (;;) {
+        bool last = left <= PERF_MAX_PUT;
+        size_t n = last ? left : PERF_PIECE;
+        int rc;
+        while ((rc = utofu_put(lane->vcq, lane->rmt, from, to, n, 0, last ? flags : 0, NULL)) ==
+               UTOFU_ERR_BUSY)
+            lane->tcq_taken += perf_make_room(lane->vcq);
+        if (rc != UTOFU_SUCCESS)
+            party_check(rc, "utofu_put");
+        if (last)
+            return;
+        left -= n;
+        from += n;
+        to += n;
+        flags |= STRONG;
+    }
+}
+
 /* Tells a passive target, or the other of two that both measure, that this side is done. */
 static void say_stop(struct perf_worker *w)
 {
@@ -112,6 +139,123 @@ static void say_stop(struct perf_worker *w)
 
     START(lane->vcq, utofu_put_piggyback8, lane->rmt, 1, rmt_word(w, PERF_WORD_STOP),
           sizeof(uint64_t), 0, STRONG, NULL);
+}
+
+/*
+ * --verify where the other side takes no part: the one that measures puts the number of the
+ * iteration into a word of the other, which looks at its memory, or fills it, and answers.
+ */
+
+static uint64_t sender(uint32_t rank, const struct perf_worker *w)
+{
+    return (uint64_t)rank * PERF_MAX_THREADS + w->number;
+}
+
+static uint64_t pattern_of(const struct perf_worker *w, uint64_t iteration, uint32_t rank)
+{
+    return perf_pattern(&w->run, iteration, sender(rank, w));
+}
+
+static size_t messages_apart(const struct perf_worker *w)
+{
+    size_t step = w->run.size ? w->run.size : 1, apart = w->span / step;
+
+    return perf_options.buffers && perf_options.buffers < apart ? perf_options.buffers : apart;
+}
+
+/* All the bytes that an iteration may touch. */
+static size_t extent(const struct perf_worker *w)
+{
+    size_t n = messages_apart(w);
+
+    if (w->run.op->check == PERF_STRIDE)
+        return w->span;
+    if (!w->run.op->windowed)
+        return w->run.size;
+    return (n < w->run.window ? n : w->run.window) * w->run.size;
+}
+
+static size_t stride_of(const struct perf_worker *w)
+{
+    return perf_options.stride ? perf_options.stride : 2 * w->run.size;
+}
+
+static void expect_arrived(struct perf_worker *w, uint64_t iteration)
+{
+    uint64_t pattern = pattern_of(w, iteration, w->partner);
+
+    if (w->run.op->check != PERF_STRIDE) {
+        perf_expect(&w->run, iteration, arriving(w), 0, extent(w), pattern);
+        return;
+    }
+    for (uint64_t b = 0; b < perf_options.blocks; b++)
+        perf_expect(&w->run, iteration, arriving(w), b * stride_of(w), w->run.size, pattern);
+}
+
+static void answer(struct perf_worker *w, uint64_t iteration)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+
+    switch (w->run.op->check) {
+    case PERF_PUT:
+    case PERF_STRIDE:
+        expect_arrived(w, iteration);
+        break;
+    case PERF_GET:
+        perf_fill(arriving(w), extent(w), pattern_of(w, iteration, party.rank));
+        break;
+    case PERF_ADD:
+        perf_expect_word(&w->run, iteration, *word(w, PERF_WORD_ARMW), ++w->adds);
+        break;
+    case PERF_WORD:
+        perf_expect_word(&w->run, iteration, *word(w, PERF_WORD_CONNECT),
+                         pattern_of(w, iteration, w->partner));
+        break;
+    case PERF_NOTHING:
+        break;
+    }
+    START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1, rmt_word(w, PERF_WORD_ANSWER),
+          sizeof(uint64_t), 0, STRONG, NULL);
+}
+
+static void answer_requests(struct perf_worker *w)
+{
+    uint64_t request = __atomic_exchange_n(word(w, PERF_WORD_REQUEST), 0, __ATOMIC_ACQ_REL);
+
+    if (request)
+        answer(w, request - 1);
+}
+
+static void ask(struct perf_worker *w, uint64_t iteration)
+{
+    const struct perf_lane *lane = &w->lanes[0];
+    uint32_t spins = 0;
+
+    START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1, rmt_word(w, PERF_WORD_REQUEST),
+          sizeof(uint64_t), 0, STRONG, NULL);
+    while (__atomic_load_n(word(w, PERF_WORD_ANSWER), __ATOMIC_ACQUIRE) != iteration + 1) {
+        perf_make_room(lane->vcq);
+        answer_requests(w); /* where both sides measure */
+        party_idle(&spins, "the other side, which verifies");
+    }
+    *word(w, PERF_WORD_ANSWER) = 0;
+}
+
+static void before_iteration(struct perf_worker *w, uint64_t iteration)
+{
+    if (w->run.op->check == PERF_GET)
+        ask(w, iteration);
+    else if (w->run.op->check == PERF_PUT || w->run.op->check == PERF_STRIDE)
+        perf_fill(w->buffer, extent(w), pattern_of(w, iteration, party.rank));
+}
+
+static void after_iteration(struct perf_worker *w, uint64_t iteration)
+{
+    if (w->run.op->check == PERF_GET)
+        perf_expect(&w->run, iteration, w->buffer, 0, extent(w),
+                    pattern_of(w, iteration, w->partner));
+    else
+        ask(w, iteration);
 }
 
 void perf_be_busy(void)
@@ -138,15 +282,20 @@ void perf_passive_target(struct perf_worker *w)
     while (!__atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
         if (perf_options.target != PERF_POLLS) {
             perf_be_busy();
+            party_look_after_others();
             continue;
         }
+        if (perf_options.verify)
+            answer_requests(w);
         for (unsigned int l = 0; l < w->num_lanes; l++) {
             rc = utofu_poll_mrq(w->lanes[l].vcq, 0, &notice);
             if (rc != UTOFU_ERR_NOT_FOUND)
                 party_check(rc, "utofu_poll_mrq");
         }
-        if (++spins % 4096 == 0)
+        if (++spins % 4096 == 0) {
+            party_look_after_others();
             sched_yield();
+        }
     }
     *stop = 0;
 }
@@ -158,24 +307,46 @@ void perf_passive_target(struct perf_worker *w)
 struct ping {
     void (*send)(struct perf_worker *w, uint8_t value);
     void (*receive)(struct perf_worker *w, uint8_t value);
+    size_t apart; /* bytes at the end that are not of the pattern */
 };
+
+static size_t patterned(const struct perf_worker *w, struct ping ping)
+{
+    return w->run.size > ping.apart ? w->run.size - ping.apart : 0;
+}
+
+static void fill_ping(struct perf_worker *w, struct ping ping, uint64_t iteration)
+{
+    perf_fill(w->buffer, patterned(w, ping), pattern_of(w, iteration, party.rank));
+}
+
+static void expect_ping(struct perf_worker *w, struct ping ping, uint64_t iteration)
+{
+    perf_expect(&w->run, iteration, arriving(w), 0, patterned(w, ping),
+                pattern_of(w, iteration, w->partner));
+}
 
 static void ping_pong_origin(struct perf_worker *w, struct ping ping, int parts)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), first = begin;
+    double begin = perf_now(), us = 0;
 
     for (uint64_t i = 0; i < total; i++) {
         uint8_t value = (uint8_t)(i % 255 + 1);
-        if (i == w->run.warmup)
-            first = begin;
+        if (perf_options.verify) {
+            fill_ping(w, ping, i);
+            begin = perf_now();
+        }
         ping.send(w, value);
         ping.receive(w, value);
         double end = perf_now();
+        if (perf_options.verify)
+            expect_ping(w, ping, i);
         perf_sample(w, i, (end - begin) / parts);
+        us += i >= w->run.warmup ? end - begin : 0;
         begin = end;
     }
-    w->seconds = (begin - first) * 1e-6;
+    w->seconds = us * 1e-6;
     w->messages = 2 * w->run.iterations;
     w->bytes = w->messages * w->run.size;
 }
@@ -187,17 +358,20 @@ static void ping_pong_target(struct perf_worker *w, struct ping ping)
     for (uint64_t i = 0; i < total; i++) {
         uint8_t value = (uint8_t)(i % 255 + 1);
         ping.receive(w, value);
+        if (perf_options.verify) {
+            expect_ping(w, ping, i);
+            fill_ping(w, ping, i);
+        }
         ping.send(w, value);
     }
 }
 
 static void send_with_notice(struct perf_worker *w, uint8_t value)
 {
-    const struct perf_lane *lane = &w->lanes[0];
+    struct perf_lane *lane = &w->lanes[0];
 
     (void)value;
-    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
-          RMT, NULL);
+    put_message(w, lane, lane->lcl_stadd, rmt_arriving(w, lane), RMT);
 }
 
 static void receive_notice(struct perf_worker *w, uint8_t value)
@@ -206,7 +380,7 @@ static void receive_notice(struct perf_worker *w, uint8_t value)
     perf_await_notice(w->lanes[0].vcq, UTOFU_MRQ_TYPE_RMT_PUT);
 }
 
-static const struct ping by_notice = {send_with_notice, receive_notice};
+static const struct ping by_notice = {send_with_notice, receive_notice, 0};
 
 void perf_put_notice_origin(struct perf_worker *w)
 {
@@ -225,11 +399,10 @@ void perf_put_notice_target(struct perf_worker *w)
 
 static void send_last_byte(struct perf_worker *w, uint8_t value)
 {
-    const struct perf_lane *lane = &w->lanes[0];
+    struct perf_lane *lane = &w->lanes[0];
 
     w->buffer[w->run.size - 1] = value;
-    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
-          STRONG, NULL);
+    put_message(w, lane, lane->lcl_stadd, rmt_arriving(w, lane), STRONG);
 }
 
 static void receive_last_byte(struct perf_worker *w, uint8_t value)
@@ -237,16 +410,24 @@ static void receive_last_byte(struct perf_worker *w, uint8_t value)
     await_byte(arriving(w) + w->run.size - 1, value);
 }
 
-static const struct ping by_memory = {send_last_byte, receive_last_byte};
+static const struct ping by_memory = {send_last_byte, receive_last_byte, 1};
+
+/* What comes next must not look as if it had come already. */
+static void forget_last_byte(struct perf_worker *w)
+{
+    __atomic_store_n(arriving(w) + w->run.size - 1, 0, __ATOMIC_RELEASE);
+}
 
 void perf_put_memory_origin(struct perf_worker *w)
 {
     ping_pong_origin(w, by_memory, 2);
+    forget_last_byte(w);
 }
 
 void perf_put_memory_target(struct perf_worker *w)
 {
     ping_pong_target(w, by_memory);
+    forget_last_byte(w);
 }
 
 static void send_piggyback(struct perf_worker *w, uint8_t value)
@@ -258,7 +439,7 @@ static void send_piggyback(struct perf_worker *w, uint8_t value)
           0, RMT, NULL);
 }
 
-static const struct ping by_piggyback = {send_piggyback, receive_notice};
+static const struct ping by_piggyback = {send_piggyback, receive_notice, 0};
 
 void perf_piggyback_origin(struct perf_worker *w)
 {
@@ -278,17 +459,22 @@ static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_wo
                               uint64_t messages)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), first = begin;
+    double begin = perf_now(), us = 0;
 
     for (uint64_t i = 0; i < total; i++) {
-        if (i == w->run.warmup)
-            first = begin;
+        if (perf_options.verify) {
+            before_iteration(w, i);
+            begin = perf_now();
+        }
         once(w);
         double end = perf_now();
+        if (perf_options.verify)
+            after_iteration(w, i);
         perf_sample(w, i, w->run.op->windowed ? (end - begin) / (double)messages : end - begin);
+        us += i >= w->run.warmup ? end - begin : 0;
         begin = end;
     }
-    w->seconds = (begin - first) * 1e-6;
+    w->seconds = us * 1e-6;
     w->messages = messages * w->run.iterations;
     w->bytes = w->messages * w->run.size;
     say_stop(w);
@@ -296,10 +482,9 @@ static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_wo
 
 static void put_once(struct perf_worker *w)
 {
-    const struct perf_lane *lane = &w->lanes[0];
+    struct perf_lane *lane = &w->lanes[0];
 
-    START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
-          LCL, NULL);
+    put_message(w, lane, lane->lcl_stadd, rmt_arriving(w, lane), LCL);
     perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
 
@@ -311,10 +496,15 @@ void perf_put_local_origin(struct perf_worker *w)
 static void get_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
+    size_t done = 0;
 
-    START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane), w->run.size, 0,
-          LCL, NULL);
-    perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_GET);
+    for (; w->run.size - done > PERF_MAX_PUT; done += PERF_PIECE)
+        START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done, rmt_arriving(w, lane) + done,
+              PERF_PIECE, 0, LCL, NULL);
+    START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done, rmt_arriving(w, lane) + done,
+          w->run.size - done, 0, LCL, NULL);
+    for (size_t notices = 0; notices <= done / PERF_PIECE; notices++)
+        perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_GET);
 }
 
 void perf_get_origin(struct perf_worker *w)
@@ -346,14 +536,18 @@ void perf_connect_origin(struct perf_worker *w)
         utofu_vcq_hdl_t vcq;
         party_check(utofu_create_vcq((utofu_tni_id_t)perf_options.tnis[0], 0, &vcq),
                     "utofu_create_vcq");
+        uint64_t value = pattern_of(w, i, party.rank);
         double begin = perf_now();
-        party_check(utofu_put_piggyback8(vcq, w->lanes[0].rmt, 1, rmt_word(w, PERF_WORD_ARMW),
-                                         sizeof(uint64_t), 0, LCL, NULL),
+        party_check(utofu_put_piggyback8(vcq, w->lanes[0].rmt, value,
+                                         rmt_word(w, PERF_WORD_CONNECT), sizeof(uint64_t), 0, LCL,
+                                         NULL),
                     "utofu_put_piggyback8");
         perf_await_notice(vcq, UTOFU_MRQ_TYPE_LCL_PUT);
         double end = perf_now();
         perf_sample(w, i, end - begin);
         us += i >= w->run.warmup ? end - begin : 0;
+        if (perf_options.verify)
+            after_iteration(w, i);
         party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
     }
     w->seconds = us * 1e-6;
@@ -366,10 +560,9 @@ void perf_connect_origin(struct perf_worker *w)
 static void stride_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
-    size_t stride = perf_options.stride ? perf_options.stride : 2 * w->run.size;
 
     START(lane->vcq, utofu_put_stride, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane),
-          w->run.size, stride, perf_options.blocks, 0, LCL, NULL);
+          w->run.size, stride_of(w), perf_options.blocks, 0, LCL, NULL);
     for (uint64_t b = 0; b < perf_options.blocks; b++)
         perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
@@ -379,34 +572,38 @@ void perf_stride_origin(struct perf_worker *w)
     measure_one_sided(w, stride_once, perf_options.blocks);
 }
 
-/* Each put has a TCQ entry; the last one of a lane, which comes behind the others, a notice. */
+/* Each message has a TCQ entry; the last one of a lane, which comes behind the others, a notice. */
 static void window_once(struct perf_worker *w)
 {
-    uint64_t window = perf_options.window;
-    size_t step = w->run.size ? w->run.size : 1;
-    size_t apart = w->span / step;
+    uint64_t window = w->run.window;
+    size_t apart = messages_apart(w), next = 0;
 
     for (uint64_t i = 0; i < window; i++) {
-        const struct perf_lane *lane = &w->lanes[i % w->num_lanes];
-        size_t offset = i % apart * step;
+        struct perf_lane *lane = &w->lanes[i % w->num_lanes];
+        size_t offset = next * w->run.size;
         unsigned long flags = i + w->num_lanes >= window ? TCQ | LCL | STRONG : TCQ;
-        START(lane->vcq, utofu_put, lane->rmt, lane->lcl_stadd + offset,
-              rmt_arriving(w, lane) + offset, w->run.size, 0, flags, NULL);
+        put_message(w, lane, lane->lcl_stadd + offset, rmt_arriving(w, lane) + offset, flags);
+        next = next + 1 == apart ? 0 : next + 1;
     }
-    for (uint64_t i = 0; i < window; i++)
-        perf_await_tcq(w->lanes[i % w->num_lanes].vcq);
+    for (uint64_t i = 0; i < window; i++) {
+        struct perf_lane *lane = &w->lanes[i % w->num_lanes];
+        if (lane->tcq_taken)
+            lane->tcq_taken--;
+        else
+            perf_await_tcq(lane->vcq);
+    }
     for (uint64_t l = 0; l < w->num_lanes && l < window; l++)
         perf_await_notice(w->lanes[(window - 1 - l) % w->num_lanes].vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
 
 void perf_window_origin(struct perf_worker *w)
 {
-    measure_one_sided(w, window_once, perf_options.window);
+    measure_one_sided(w, window_once, w->run.window);
 }
 
 void perf_window_both(struct perf_worker *w)
 {
-    measure_one_sided(w, window_once, perf_options.window);
+    measure_one_sided(w, window_once, w->run.window);
     perf_passive_target(w);
 }
 
@@ -437,9 +634,9 @@ static size_t area_size(void)
             size_t stride = perf_options.stride ? perf_options.stride : 2 * size;
             need = stride * (perf_options.blocks - 1) + size;
         } else if (op->windowed) {
-            need = largest(size, size * perf_options.window < PERF_BUFFER_BYTES
-                                     ? size * perf_options.window
-                                     : PERF_BUFFER_BYTES);
+            uint64_t buffers = perf_options.buffers ? perf_options.buffers : perf_options.window;
+            need = largest(size,
+                           size * buffers < PERF_BUFFER_BYTES ? size * buffers : PERF_BUFFER_BYTES);
         }
         span = largest(span, need);
     }
@@ -451,6 +648,7 @@ static void open_worker(struct perf_worker *w, unsigned int number, size_t span)
     bool lower = party.rank < party.size / 2;
 
     w->number = number;
+    w->partner = (party.rank + party.size / 2) % party.size;
     w->origin = lower;
     w->num_lanes = (unsigned int)perf_options.num_tnis;
     w->span = span;

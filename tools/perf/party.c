@@ -3,6 +3,7 @@
 #include "party.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "peers/address.h"
 #include "process/process.h"
+#include "runtime/setup.h"
+#include "util/clock.h"
+#include "util/codes.h"
 #include "wire/wire.h"
 
 enum {
@@ -22,12 +27,13 @@ enum {
     BANKS = 2, /* a process may be one gathering ahead of another, not more */
     PUT_MAX = 8192,
     SPINS_UNTIL_LOOK = 4096,
+    LOOK_MS = 1000, /* between two questions whether the other process lives */
 };
 
 struct record {
     uint8_t bytes[PARTY_RECORD_MAX];
     uint64_t generation; /* written behind the bytes */
-    uint64_t greeting;
+    uint64_t hello;
     uint64_t padding[30];
 };
 _Static_assert(sizeof(struct record) % 256 == 0, "STags want it");
@@ -42,55 +48,27 @@ static utofu_stadd_t *stadds; /* of all control memories */
 static utofu_stadd_t own_stadd;
 static struct record *memory; /* BANKS times one record for each rank */
 static uint64_t generation;
+static bool reversed;       /* our rank r is the job's rank size - 1 - r */
+static bool waits_for_ever; /* other processes may start at any time */
+static pthread_t first_thread;
 static bool closing;          /* errors do not matter any more */
 static uint32_t acknowledged; /* words of the last barrier */
+
+void party_reverse(bool wait_for_ever)
+{
+    reversed = true;
+    waits_for_ever = wait_for_ever;
+    first_thread = pthread_self();
+}
+
+static uint32_t other_numbering(uint32_t rank, uint32_t size)
+{
+    return reversed ? size - 1 - rank : rank;
+}
 
 void party_set_name(const char *program)
 {
     program_name = program;
-}
-
-const char *party_rc_name(int rc)
-{
-    static const struct {
-        int rc;
-        const char *name;
-    } names[] = {
-#define NAME(code) {UTOFU_##code, "UTOFU_" #code}
-        NAME(SUCCESS),
-        NAME(ERR_NOT_FOUND),
-        NAME(ERR_NOT_COMPLETED),
-        NAME(ERR_BUSY),
-        NAME(ERR_USED),
-        NAME(ERR_FULL),
-        NAME(ERR_NOT_AVAILABLE),
-        NAME(ERR_NOT_SUPPORTED),
-        NAME(ERR_TCQ_OTHER),
-        NAME(ERR_TCQ_MEMORY),
-        NAME(ERR_TCQ_STADD),
-        NAME(ERR_TCQ_LENGTH),
-        NAME(ERR_MRQ_OTHER),
-        NAME(ERR_MRQ_PEER),
-        NAME(ERR_MRQ_LCL_MEMORY),
-        NAME(ERR_MRQ_RMT_MEMORY),
-        NAME(ERR_MRQ_LCL_STADD),
-        NAME(ERR_MRQ_RMT_STADD),
-        NAME(ERR_MRQ_LCL_LENGTH),
-        NAME(ERR_MRQ_RMT_LENGTH),
-        NAME(ERR_BARRIER_MISMATCH),
-        NAME(ERR_BARRIER_OTHER),
-        NAME(ERR_INVALID_NUMBER),
-        NAME(ERR_INVALID_SIZE),
-        NAME(ERR_OUT_OF_RESOURCE),
-        NAME(ERR_OUT_OF_MEMORY),
-        NAME(ERR_FATAL),
-#undef NAME
-    };
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (names[i].rc == rc)
-            return names[i].name;
-    return "an error";
 }
 
 /* All processes of a job see the same wrong usage, and the launcher ends the others when the first
@@ -99,7 +77,7 @@ enum { OTHERS_WAIT_S = 3 };
 
 void party_fail(int status, const char *fmt, ...)
 {
-    char text[512];
+    char text[1280]; /* utofu_get_last_error() gives up to 1,024 bytes */
     va_list ap;
 
     va_start(ap, fmt);
@@ -147,35 +125,11 @@ void party_fail_rc(int rc, const char *what)
 {
     char text[1024] = "";
 
-    utofu_get_last_error(text);
-    party_fail(1, "%s: %s (%d)%s%s", what, party_rc_name(rc), rc, *text ? ": " : "", text);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-void party_idle(uint32_t *spins, const char *what)
-{
-    static __thread uint64_t since;
-
-    if (++*spins % SPINS_UNTIL_LOOK != 0)
-        return;
-    uint64_t now = now_ms();
-    if (*spins == SPINS_UNTIL_LOOK)
-        since = now;
-    else if (what && now - since > timeout * 1000ull)
-        party_fail(1, "nothing happened for %u s while waiting for %s", timeout, what);
-    if (now - since > 20) {
-        struct timespec pause = {.tv_nsec = 50000}; /* a long wait; others may need the CPU */
-        nanosleep(&pause, NULL);
-    } else {
-        sched_yield();
+    if (rc < UTOFU_ERR_NOT_COMPLETED) {
+        utofu_get_last_error(text); /* begins with name and number */
+        party_fail(1, "%s: %s", what, text);
     }
+    party_fail(1, "%s: %s (%d)", what, ut_code_name(rc), rc);
 }
 
 /* Where the control record of `from` lies in the memory of any process. */
@@ -187,26 +141,30 @@ static size_t record_offset(unsigned int bank, uint32_t from)
 utofu_vcq_id_t party_vcq_id(uint32_t rank, utofu_tni_id_t tni, utofu_cmp_id_t cmp)
 {
     union {
-        struct ut_blob blob;
-        uint8_t bytes[UT_JOB_BLOB_MAX];
+        struct ut_address_record record;
+        uint8_t bytes[UT_JOB_RECORD_MAX];
     } u;
     const struct ut_process *process;
     struct ut_coords coords;
-    uint64_t deadline = now_ms() + timeout * 1000ull;
+    uint64_t deadline = ut_now_ms() + timeout * 1000ull;
+    char why[UT_ADDRESS_WHY];
     utofu_vcq_id_t id;
     size_t size;
     int rc;
 
     do {
         size = sizeof(u);
-        rc = ut_job_lookup(rank, &u, &size, 100);
-    } while (rc == -EAGAIN && now_ms() < deadline);
+        rc = ut_job_lookup(other_numbering(rank, party.size), &u, &size, 100);
+    } while ((rc == -EAGAIN || rc == -EINPROGRESS) && (waits_for_ever || ut_now_ms() < deadline));
     if (rc != 0)
         party_fail(1, "no address of rank %u: %s", rank, strerror(-rc));
-    if (ut_process_get(&process) != 0 || size < sizeof(u.blob) ||
-        !ut_coords_of_node(&process->shape, u.blob.node, &coords))
+    if (ut_runtime_start(&process) != 0)
+        party_fail(1, "no address of rank %u: the library does not start", rank);
+    if (ut_address_check(u.bytes, size, process->armw_mode, why) != 0)
+        party_fail(1, "rank %u %s", rank, why);
+    if (!ut_coords_of_node(&process->shape, u.record.node, &coords))
         party_fail(1, "the address of rank %u makes no sense", rank);
-    party_check(utofu_construct_vcq_id(coords.at, tni, u.blob.cq_first, cmp, &id),
+    party_check(utofu_construct_vcq_id(coords.at, tni, u.record.cq_first, cmp, &id),
                 "utofu_construct_vcq_id");
     return id;
 }
@@ -242,9 +200,55 @@ static void put_word(uint32_t to, size_t offset, uint64_t value, unsigned long f
     party_check(rc, "utofu_put_piggyback8");
 }
 
+/* The library notices that a process is gone when something is sent to it. */
+void party_look_after_others(void)
+{
+    static uint64_t last;
+    struct utofu_mrq_notice notice;
+    uint64_t now = ut_now_ms();
+    int rc;
+
+    if (!reversed || closing || !ids || !pthread_equal(pthread_self(), first_thread) ||
+        now - last < LOOK_MS)
+        return;
+    last = now;
+    for (uint32_t r = 0; r < party.size; r++) {
+        if (r == party.rank)
+            continue;
+        put_word(r, record_offset(0, party.rank) + offsetof(struct record, hello), 1,
+                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND &&
+               ut_now_ms() - now < timeout * 1000ull)
+            sched_yield();
+        if (rc != UTOFU_SUCCESS)
+            party_fail(1, "the other process is gone");
+    }
+}
+
+void party_idle(uint32_t *spins, const char *what)
+{
+    static __thread uint64_t since;
+
+    if (++*spins % SPINS_UNTIL_LOOK != 0)
+        return;
+    uint64_t now = ut_now_ms();
+    if (*spins == SPINS_UNTIL_LOOK)
+        since = now;
+    else if (what && now - since > timeout * 1000ull)
+        party_fail(1, "nothing happened for %u s while waiting for %s", timeout, what);
+    if (now - since > LOOK_MS)
+        party_look_after_others();
+    if (now - since > 20) {
+        struct timespec pause = {.tv_nsec = 50000}; /* a long wait; others may need the CPU */
+        nanosleep(&pause, NULL);
+    } else {
+        sched_yield();
+    }
+}
+
 void party_put_word(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t to, utofu_stadd_t stadd, uint64_t value)
 {
-    uint64_t deadline = now_ms() + timeout * 1000ull;
+    uint64_t deadline = ut_now_ms() + timeout * 1000ull;
     struct utofu_mrq_notice notice;
     int rc;
 
@@ -257,8 +261,8 @@ void party_put_word(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t to, utofu_stadd_t st
             party_idle(&spins, "another process");
         if (rc == UTOFU_SUCCESS)
             return;
-        if (now_ms() > deadline)
-            party_fail(1, "cannot reach another process: %s", party_rc_name(rc));
+        if (ut_now_ms() > deadline)
+            party_fail_rc(rc, "cannot reach another process");
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
@@ -272,19 +276,21 @@ void party_find(const char *program, uint32_t min_size, unsigned int timeout_s)
     timeout = timeout_s;
     if (ut_job_open(&job) != 0)
         party_fail(1, "there is no job");
-    party = (struct party){.rank = job->rank, .size = job->size, .launcher = job->launcher};
+    party = (struct party){.rank = other_numbering(job->rank, job->size),
+                           .size = job->size,
+                           .launcher = reversed ? "none" : job->launcher};
     if (party.size < min_size)
         party_fail(PARTY_USAGE,
                    "needs %u processes and has %u; start it with utofurun, mpirun or srun, as in: "
                    "utofurun -n %u %s ...",
                    min_size, party.size, min_size, program);
-    if (ut_process_get(&process) != 0)
+    if (ut_runtime_start(&process) != 0)
         party_fail(1, "the library cannot start");
 }
 
 void party_open(const char *program, uint32_t min_size, unsigned int timeout_s)
 {
-    size_t offset = offsetof(struct record, greeting);
+    size_t offset = offsetof(struct record, hello);
 
     party_find(program, min_size, timeout_s);
     size_t size = BANKS * (size_t)party.size * sizeof(struct record);

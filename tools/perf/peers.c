@@ -5,6 +5,7 @@
  * the others; both print the same rows.
  */
 #include "perf.h"
+#include "run/cores.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -19,13 +20,15 @@ enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 40 + PERF_MAX_SIZE
 
 static const size_t default_sizes[NUM_DEFAULT_SIZES] = {8, 65536, 1048576};
 
-/* Operations that others can do, and which. */
+/* Operations that other libraries have, and which. */
 static const struct counterpart {
     const char *operation, *what;
 } counterparts[] = {
+    {"put-lat", "MPI_Send and MPI_Recv; ucp_am_lat; ib_send_lat"},
     {"put-local-lat", "MPI_Put and MPI_Win_flush"},
     {"put-mem-lat", "ucp_put_lat; ib_write_lat"},
-    {"put-bw", "MPI_Put and one MPI_Win_flush; ucp_put_bw; ib_write_bw"},
+    {"put-bw", "MPI_Puts, one MPI_Win_flush; ucp_put_bw; ib_write_bw"},
+    {"put-rate", "the same"},
     {"get-lat", "MPI_Get and MPI_Win_flush; ucp_get; ib_read_lat"},
     {"armw-lat", "MPI_Fetch_and_op and MPI_Win_flush; ucp_fadd; ib_atomic_lat"},
     {"barrier", "MPI_Barrier"},
@@ -96,6 +99,48 @@ static const char *title_of(unsigned int column)
     return columns[column].name;
 }
 
+static unsigned int processes(void)
+{
+    return perf_options.processes ? perf_options.processes : 2;
+}
+
+static bool is_rate(const struct perf_op *op)
+{
+    return strcmp(op->name, "put-rate") == 0;
+}
+
+static const char *unit_of(const struct perf_op *op)
+{
+    return is_rate(op) ? "Mop/s" : op->windowed ? "MB/s" : "us";
+}
+
+/* Of a window: what all of them can do is one buffer. */
+static unsigned int buffers(void)
+{
+    return perf_options.buffers ? (unsigned int)perf_options.buffers : 1;
+}
+
+/* One line that describes what is measured for a row. */
+static void describe(const struct perf_op *op, char *text, size_t size)
+{
+    unsigned int window = (unsigned int)perf_options.window;
+
+    if (op->windowed && buffers() == 1)
+        snprintf(text, size,
+                 "%u puts, then their completion (UCX, perftest: a stream, as many under way); "
+                 "one buffer to one buffer",
+                 window);
+    else if (op->windowed)
+        snprintf(text, size, "%u puts, then their completion; %u buffers to %u buffers in turn",
+                 window, buffers(), buffers());
+    else if (op->kind == PERF_ALL)
+        snprintf(text, size, "by %u processes", processes());
+    else if (op->origin == perf_put_notice_origin || op->origin == perf_put_memory_origin)
+        snprintf(text, size, "there and back, half of it; one buffer to one buffer");
+    else
+        snprintf(text, size, "until it is complete; one buffer to one buffer");
+}
+
 /* A row: operation bytes min p50...; the number that is compared is kept. */
 struct reader {
     const struct perf_op *op;
@@ -113,9 +158,10 @@ static void take_row(char *text, void *arg)
     if (sscanf(text, "%63s %zu %*s %lf", name, &bytes, &p50) != 3 ||
         strcmp(name, r->op->name) != 0 || !(p50 > 0))
         return;
+    double value = is_rate(r->op) ? 1 / p50 : r->op->windowed ? (double)bytes / p50 : p50;
     for (unsigned int s = 0; s < r->num_sizes; s++)
         if (r->op->fixed || r->sizes[s] == bytes)
-            columns[r->column].value[r->round][s] = r->op->windowed ? (double)bytes / p50 : p50;
+            columns[r->column].value[r->round][s] = value;
 }
 
 static uint64_t iterations_for(const struct perf_op *op, size_t largest)
@@ -127,11 +173,6 @@ static uint64_t iterations_for(const struct perf_op *op, size_t largest)
         return perf_options.iterations;
     uint64_t n = ((uint64_t)512 << 20) / (op->windowed ? bytes * perf_options.window : bytes);
     return n < least ? least : n > most ? most : n;
-}
-
-static unsigned int processes(void)
-{
-    return perf_options.processes ? perf_options.processes : 2;
 }
 
 static void note(const char *operation, unsigned int column)
@@ -148,7 +189,7 @@ static void end_note(void)
 
 static void run_column(const struct reader *r, uint64_t iterations)
 {
-    char numbers[4][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "",
+    char numbers[5][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "",
                                               sizes[PERF_MAX_SIZES][24];
     const char *argv[MAX_ARGS];
     size_t n = 0, at = 0;
@@ -164,6 +205,8 @@ static void run_column(const struct reader *r, uint64_t iterations)
     for (uint64_t c = 0, end = 0; c < perf_options.num_cpus; c++)
         end += (uint64_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
                                   (unsigned int)perf_options.cpus[c]);
+    snprintf(numbers[4], sizeof(numbers[4]), "%u", buffers());
+    setenv("PEER_BUFFERS", numbers[4], 1);
     setenv("PEER_PROCESSES", numbers[3], 1);
     setenv("PEER_CPUS", cpus, 1);
     if (r->column == OURS) {
@@ -172,6 +215,10 @@ static void run_column(const struct reader *r, uint64_t iterations)
                               numbers[1],  "-s",       list,       r->op->name};
         memcpy(argv, ours, sizeof(ours));
         n = sizeof(ours) / sizeof(ours[0]);
+        if (r->op->windowed) {
+            argv[n++] = "--buffers";
+            argv[n++] = numbers[4];
+        }
         if (perf_options.star) {
             argv[n++] = "--circuit";
             argv[n++] = "star";
@@ -206,13 +253,14 @@ static void print_head(void)
         printf("{\"tool\": \"%s\", \"version\": \"%s\", \"compared\": [", PERF_NAME, UT_VERSION);
         for (unsigned int c = 0; c < num_columns; c++)
             printf("%s\"%s\"", c ? ", " : "", columns[c].name);
-        printf("], \"processes\": %u, \"rounds\": %u, \"window\": %u, \"results\": [", processes(),
-               perf_options.rounds, (unsigned int)perf_options.window);
+        printf("], \"processes\": %u, \"rounds\": %u, \"window\": %u, \"buffers\": %u, "
+               "\"results\": [",
+               processes(), perf_options.rounds, (unsigned int)perf_options.window, buffers());
         return;
     }
     printf("# %s %s --peers: %u processes, %u round%s\n", PERF_NAME, UT_VERSION, processes(),
            perf_options.rounds, perf_options.rounds == 1 ? "" : "s");
-    printf("# medians in us, of windows in MB/s; ratio: ours / theirs\n");
+    printf("# medians in us, of windows in MB/s or Mop/s; ratio: ours / theirs\n");
     printf("# %-14s %9s %5s %10s", "operation", "bytes", "", "ours");
     for (unsigned int c = 1; c < num_columns; c++)
         printf(" %10s %7s", title_of(c), "ratio");
@@ -237,13 +285,16 @@ static double median_of(unsigned int column, unsigned int s, bool ratio)
         if (value > 0)
             all[n++] = ratio ? columns[OURS].value[r][s] / value : value;
     }
+    if (n == 0)
+        return 0;
     qsort(all, n, sizeof(*all), compare_doubles);
-    return n == 0 ? 0 : (all[(n - 1) / 2] + all[n / 2]) / 2;
+    return (all[(n - 1) / 2] + all[n / 2]) / 2;
 }
 
 static void print_row(const struct perf_op *op, size_t size, unsigned int s)
 {
-    const char *unit = op->windowed ? "MB/s" : "us";
+    const char *unit = unit_of(op);
+    char work_text[128];
     double ours = median_of(OURS, s, false);
 
     if (perf_options.json)
@@ -263,7 +314,11 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
         else
             printf(" %10s %7s", "-", "-");
     }
-    printf(perf_options.json ? "}" : "\n");
+    describe(op, work_text, sizeof(work_text));
+    if (perf_options.json)
+        printf(", \"work\": \"%s\"}", work_text);
+    else
+        printf("\n");
     fflush(stdout);
 }
 
@@ -294,6 +349,11 @@ static void compare(const struct perf_op *op)
     for (r.round = 0; r.round < perf_options.rounds && r.num_sizes > 0; r.round++)
         for (r.column = 0; r.column < num_columns; r.column++)
             run_column(&r, iterations_for(op, largest));
+    if (!perf_options.json && r.num_sizes > 0) {
+        char text[128];
+        describe(op, text, sizeof(text));
+        printf("# %s: %s\n", op->name, text);
+    }
     for (unsigned int s = 0; s < r.num_sizes; s++)
         print_row(op, op->fixed ? op->default_to : sizes[s], s);
 }
@@ -312,11 +372,31 @@ void perf_print_counterparts(void)
         printf("  %-16s %s\n", counterparts[i].operation, counterparts[i].what);
 }
 
+/* All are put on the same CPUs: a core for each process, where there are so many. */
+static void choose_cpus(void)
+{
+    union run_cpus allowed;
+    struct run_core *cores = NULL;
+    int n = run_cpus_allowed(&allowed) == 0
+                ? run_cores_find("/sys/devices/system/cpu", &allowed, &cores)
+                : 0;
+
+    for (unsigned int i = 0; n >= (int)processes() && i < processes() && i < PERF_MAX_CPUS; i++) {
+        uint64_t cpu = 0;
+        while (!CPU_ISSET_S(cpu, sizeof(cores[i].cpus), &cores[i].cpus.set))
+            cpu++;
+        perf_options.cpus[perf_options.num_cpus++] = cpu;
+    }
+    free(cores);
+}
+
 int perf_peers(void)
 {
     const char *list[] = {peer, "list", NULL};
 
     find_programs();
+    if (perf_options.num_cpus == 0)
+        choose_cpus();
     const char *tmp = getenv("TMPDIR");
     snprintf(work, sizeof(work), "%s/utofu-perf.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(work))

@@ -27,7 +27,10 @@ enum {
     PERF_MAX_CPUS = 64,
     PERF_MAX_PROCESSES = 1024,
     PERF_MAX_ROUNDS = 99,
-    PERF_MAX_PUT = 16777215,
+    PERF_MAX_PUT = 16777215, /* of the uTofu manual; a larger message is several puts */
+    PERF_MAX_MESSAGE = 1 << 30,
+    PERF_PIECE = 8 << 20, /* these puts */
+    PERF_MAX_DURATION = 86400,
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
     PERF_BUFFER_BYTES = 64 << 20, /* messages of a window lie apart as far as they fit in this */
@@ -46,6 +49,11 @@ struct perf_options {
     uint64_t warmup;
     uint64_t has_warmup;
     uint64_t window;
+    uint64_t has_window;
+    uint64_t buffers;  /* that a window goes over; 0: one for each put */
+    uint64_t duration; /* seconds for each size; 0: iterations */
+    uint64_t verify;
+    uint64_t histogram;
     uint64_t threads;
     uint64_t tnis[PERF_MAX_TNIS];
     uint64_t num_tnis;
@@ -56,10 +64,11 @@ struct perf_options {
     uint64_t star; /* circuit; else butterfly */
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
+    uint64_t all;               /* "all": sizes that an operation cannot do are left out */
     uint64_t cpus[PERF_MAX_CPUS];
     uint64_t num_cpus; /* 0: the launcher and the system choose */
-    uint64_t all;      /* "all": sizes that an operation cannot do are left out */
     /* not compared: */
+    const char *listen, *connect; /* [HOST:]PORT, HOST[:PORT]; NULL: there is a launcher */
     unsigned int timeout;
     bool json;
     bool no_progress;
@@ -74,12 +83,15 @@ extern struct perf_options perf_options;
 void perf_read_options(int argc, char **argv);
 /* The same in two processes exactly when they were given the same options. */
 uint64_t perf_options_hash(void);
+/* What --listen takes from the other end: all that is compared, but the CPUs. */
+enum { PERF_OPTIONS_OF_BOTH = offsetof(struct perf_options, cpus) };
 
 /* A VCQ of a worker and the one it talks to. */
 struct perf_lane {
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id, rmt;
     utofu_stadd_t lcl_stadd, rmt_stadd; /* of the whole buffers */
+    uint64_t tcq_taken;                 /* TCQ entries that came while the TOQ was full */
 };
 
 /* What is measured at the moment. */
@@ -87,12 +99,15 @@ struct perf_run {
     const struct perf_op *op;
     size_t size;
     uint64_t iterations, warmup;
+    uint64_t window;
+    uint64_t serial; /* of what was measured so far, the same in all processes */
 };
 
 /* Buffer of a worker: what is sent, what arrives, then a page of words. */
 struct perf_worker {
     unsigned int number;
-    bool origin; /* false: of a pair, the one that does not measure */
+    uint32_t partner; /* rank of the other of a pair */
+    bool origin;      /* false: of a pair, the one that does not measure */
     unsigned int num_lanes;
     struct perf_lane lanes[PERF_MAX_TNIS];
     uint8_t *buffer;
@@ -103,17 +118,34 @@ struct perf_worker {
     double seconds;    /* that the samples took together */
     uint64_t messages; /* puts, gets, ... in that time */
     uint64_t bytes;
+    struct {
+        double seconds;
+        uint64_t messages, bytes;
+    } total;                 /* of all rounds of a row */
+    int first_cpu, last_cpu; /* where it began and ended */
+    uint64_t adds;           /* that the passive side of armw-lat has seen */
 };
-enum { PERF_WORD_STOP = 0, PERF_WORD_ARMW = 256, PERF_WORDS = 4096 };
+enum {
+    PERF_WORD_STOP = 0,
+    PERF_WORD_ARMW = 256,
+    PERF_WORD_CONNECT = 512,
+    PERF_WORD_REQUEST = 768, /* --verify: the iteration that the other one is to look after, + 1 */
+    PERF_WORD_ANSWER = 1024,
+    PERF_WORDS = 4096
+};
 
 enum perf_kind {
     PERF_PAIRS, /* rank i with rank i + n/2, every thread */
     PERF_ALL,   /* all processes together, one thread */
 };
 
+/* How --verify goes about the data of an operation whose other side takes no part. */
+enum perf_check { PERF_NOTHING, PERF_PUT, PERF_STRIDE, PERF_GET, PERF_ADD, PERF_WORD };
+
 struct perf_op {
     const char *name, *help;
     enum perf_kind kind;
+    enum perf_check check;
     bool windowed;     /* a sample is a window of messages */
     bool both_measure; /* both of a pair */
     bool fixed;        /* measured with default_to bytes, whatever --sizes says */
@@ -167,7 +199,10 @@ void perf_circuit_tear_down(void);
 
 /* report.c */
 void perf_report_begin(void);
-/* All call it; rank 0 prints. Rates are summed over the workers of all processes. */
+/* All call these. The first one before a row, the second one after each round of it, the third one
+ * after the last: rank 0 prints. Rates are summed over the workers of all processes. */
+void perf_report_start(struct perf_worker *workers, unsigned int num_workers);
+void perf_report_round(struct perf_worker *workers, unsigned int num_workers);
 void perf_report_row(const struct perf_run *run, const struct perf_worker *workers,
                      unsigned int num_workers);
 void perf_report_progress(const struct perf_run *run, unsigned int row, unsigned int rows);
@@ -187,6 +222,19 @@ void perf_child_open(void (*clean)(void));
 /* Runs argv, gives its lines to line(), returns its exit status. */
 int perf_child_run(const char *const argv[], void (*line)(char *text, void *arg), void *arg);
 
+/* verify.c: the pattern of an iteration, and what is wrong ends the job. A sender is a number that
+ * no other worker has. Offsets count from where the pattern begins. */
+uint64_t perf_pattern(const struct perf_run *run, uint64_t iteration, uint64_t sender);
+void perf_fill(uint8_t *at, size_t size, uint64_t pattern);
+void perf_expect(const struct perf_run *run, uint64_t iteration, const uint8_t *area, size_t offset,
+                 size_t size, uint64_t pattern);
+void perf_expect_word(const struct perf_run *run, uint64_t iteration, uint64_t is, uint64_t wanted);
+
+/* meet.c: --listen and --connect, where no launcher starts the processes */
+void perf_meet(void);
+/* The options of the side that connects, for both. */
+void perf_meet_options(void);
+
 static inline double perf_now(void)
 {
     struct timespec t;
@@ -205,7 +253,7 @@ static inline void perf_sample(struct perf_worker *worker, uint64_t iteration, d
 /* Waits for the next TCQ entry, or for the next notice of this type. */
 void perf_await_tcq(utofu_vcq_hdl_t vcq);
 void perf_await_notice(utofu_vcq_hdl_t vcq, uint8_t type);
-/* The TOQ was full. */
-void perf_make_room(utofu_vcq_hdl_t vcq);
+/* The TOQ was full. Returns how many TCQ entries it has taken. */
+uint64_t perf_make_room(utofu_vcq_hdl_t vcq);
 
 #endif

@@ -6,10 +6,13 @@
 #include "perf.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,31 +32,16 @@ static unsigned int num_runs;
 
 enum panel { LATENCY, BANDWIDTH, SINGLE, NUM_PANELS };
 
-/* A number of a row; false: not there. */
-static bool field(const char *text, const char *name, double *value)
+/* Text of a file that is not trusted must not end the quotes around it in the input of gnuplot:
+ * what follows would be commands. */
+static void make_harmless(char *text)
 {
-    char pattern[40];
-    int n = snprintf(pattern, sizeof(pattern), "\"%s\": ", name);
-    const char *at = strstr(text, pattern);
-    char *end;
-
-    if (!at)
-        return false;
-    *value = strtod(at + n, &end);
-    return end != at + n;
+    for (char *c = text; *c; c++)
+        if (strchr("'\"\\`$", *c) || (unsigned char)*c < ' ')
+            *c = '_';
 }
 
-static bool read_row(const char *text, struct row *row)
-{
-    const char *name = strstr(text, "{\"operation\": \"");
-
-    return name && sscanf(name + 15, "%31[^\"]", row->operation) == 1 &&
-           field(text, "bytes", &row->bytes) && field(text, "min_us", &row->min) &&
-           field(text, "p50_us", &row->p50) && field(text, "p95_us", &row->p95) &&
-           field(text, "mb_per_s", &row->rate);
-}
-
-/* The name of the file without folder and extension, and nothing that gnuplot would read. */
+/* The name of the file without folder and extension. */
 static void label_of(const char *path, char *label)
 {
     const char *slash = strrchr(path, '/');
@@ -62,32 +50,117 @@ static void label_of(const char *path, char *label)
     char *dot = strrchr(label, '.');
     if (dot && dot > label)
         *dot = '\0';
-    for (char *c = label; *c; c++)
-        if (strchr("'\"\\`$\n", *c))
-            *c = '_';
+}
+
+static struct run *add_run(const char *label)
+{
+    struct run *run = &runs[num_runs];
+
+    if (num_runs++ == MAX_RUNS)
+        party_usage_error(PERF_NAME, "--plot draws %d runs at most; a column of --peers is one",
+                          MAX_RUNS);
+    snprintf(run->label, sizeof(run->label), "%s", label);
+    make_harmless(run->label);
+    run->rows = calloc(MAX_ROWS, sizeof(*run->rows));
+    if (!run->rows)
+        party_fail(1, "no memory");
+    return run;
+}
+
+static bool number(const json_t *row, const char *name, double *value)
+{
+    const json_t *field = json_object_get(row, name);
+
+    *value = json_number_value(field);
+    return json_is_number(field);
+}
+
+/* The operation's name and bytes; false where it is no row of ours. */
+static bool begin_row(const json_t *from, struct row *row)
+{
+    const char *name = json_string_value(json_object_get(from, "operation"));
+
+    if (!name || !number(from, "bytes", &row->bytes))
+        return false;
+    snprintf(row->operation, sizeof(row->operation), "%s", name);
+    make_harmless(row->operation);
+    return true;
+}
+
+static bool read_row(const json_t *from, struct row *row)
+{
+    return begin_row(from, row) && number(from, "min_us", &row->min) &&
+           number(from, "p50_us", &row->p50) && number(from, "p95_us", &row->p95) &&
+           number(from, "mb_per_s", &row->rate);
+}
+
+/* What --peers prints of one library is one number, in one of three units. */
+static bool read_compared(const json_t *from, const char *library, struct row *row)
+{
+    const char *unit = json_string_value(json_object_get(from, "unit"));
+    const json_t *cell = json_object_get(from, library);
+    double value = json_number_value(json_is_object(cell) ? json_object_get(cell, "value") : cell);
+
+    if (!begin_row(from, row) || !unit || !(value > 0))
+        return false;
+    if (strcmp(unit, "us") == 0) {
+        row->p50 = value;
+        row->rate = row->bytes / value;
+    } else {
+        row->rate = strcmp(unit, "Mop/s") == 0 ? value * row->bytes : value;
+        row->p50 = row->bytes / row->rate;
+    }
+    row->min = row->p95 = row->p50;
+    return true;
+}
+
+static unsigned int read_rows(const json_t *results, const char *library, const char *label)
+{
+    struct run *run = add_run(label);
+    const json_t *from;
+    size_t i;
+
+    json_array_foreach(results, i, from)
+    {
+        struct row *row = &run->rows[run->num_rows];
+        if (run->num_rows < MAX_ROWS &&
+            (library ? read_compared(from, library, row) : read_row(from, row)))
+            run->num_rows++;
+    }
+    return run->num_rows;
 }
 
 static void read_run(const char *path)
 {
-    struct run *run = &runs[num_runs++];
-    char text[1024];
-    bool ours = false;
-    FILE *f = fopen(path, "r");
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    const char *tool = json_string_value(json_object_get(root, "tool"));
+    const json_t *results = json_object_get(root, "results"), *library;
+    const json_t *compared = json_object_get(root, "compared");
+    char label[LABEL];
+    unsigned int rows = 0;
+    size_t i;
 
-    if (!f)
+    if (access(path, R_OK) != 0)
         party_usage_error(PERF_NAME, "cannot read %s: %s", path, strerror(errno));
-    label_of(path, run->label);
-    run->rows = calloc(MAX_ROWS, sizeof(*run->rows));
-    if (!run->rows)
-        party_fail(1, "no memory");
-    while (fgets(text, sizeof(text), f)) {
-        ours |= strstr(text, "\"tool\": \"" PERF_NAME "\"") != NULL;
-        if (run->num_rows < MAX_ROWS && read_row(text, &run->rows[run->num_rows]))
-            run->num_rows++;
+    if (!root)
+        party_usage_error(PERF_NAME, "%s has no results of %s --json: line %d: %s", path, PERF_NAME,
+                          error.line, error.text);
+    label_of(path, label);
+    if (tool && strcmp(tool, PERF_NAME) == 0 && !compared)
+        rows = read_rows(results, NULL, label);
+    json_array_foreach(compared, i, library)
+    {
+        char both[LABEL];
+        const char *name = json_string_value(library);
+        if (!name || !tool || strcmp(tool, PERF_NAME) != 0)
+            continue;
+        snprintf(both, sizeof(both), "%.20s %.40s", name, label);
+        rows += read_rows(results, name, both);
     }
-    fclose(f);
-    if (!ours || run->num_rows == 0)
+    if (rows == 0)
         party_usage_error(PERF_NAME, "%s has no results of %s --json", path, PERF_NAME);
+    json_decref(root);
 }
 
 static const struct perf_op *op_of(const struct row *row)
@@ -98,7 +171,7 @@ static const struct perf_op *op_of(const struct row *row)
     return NULL;
 }
 
-/* Where an operation belongs: over the size, if any run has several. */
+/* The panel of an operation: over the size, if any run has several sizes. */
 static enum panel panel_of(const struct row *row)
 {
     const struct perf_op *op = op_of(row);
@@ -223,7 +296,7 @@ static void draw_single(FILE *g)
     fprintf(g, "\n");
 }
 
-static void draw(FILE *g, const char *terminal, const char *output)
+static void draw(FILE *g, const char *terminal)
 {
     unsigned int panels = 0;
 
@@ -235,9 +308,9 @@ static void draw(FILE *g, const char *terminal, const char *output)
     else
         fprintf(g, "set terminal %s size %u,560 font ',10'\n", terminal, 760 * panels);
     fprintf(g,
-            "set output '%s'\nset grid\nset style fill transparent solid 0.15 noborder\n"
+            "set grid\nset style fill transparent solid 0.15 noborder\n"
             "set termoption noenhanced\nset multiplot layout 1,%u\n",
-            output, panels);
+            panels);
     if (count(LATENCY))
         draw_over_size(g, LATENCY);
     if (count(BANDWIDTH))
@@ -245,6 +318,68 @@ static void draw(FILE *g, const char *terminal, const char *output)
     if (count(SINGLE))
         draw_single(g);
     fprintf(g, "unset multiplot\nunset output\n");
+}
+
+/* A picture that was there stays until the new one is drawn. */
+static struct {
+    const char *path;
+    int fd;
+    bool made;
+} out = {.fd = -1};
+
+static void remove_empty(void)
+{
+    if (out.fd >= 0 && out.made)
+        unlink(out.path);
+}
+
+static void open_output(const char *path)
+{
+    out.path = path;
+    out.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    out.made = out.fd >= 0;
+    if (out.fd < 0 && errno == EEXIST)
+        out.fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (out.fd < 0)
+        party_usage_error(PERF_NAME, "--plot cannot write %s: %s", path, strerror(errno));
+    atexit(remove_empty);
+}
+
+/* gnuplot draws to a file of its own without a name, so a picture is there as a whole or not. */
+static int run_gnuplot(const char *terminal)
+{
+    FILE *picture = tmpfile();
+    int commands[2], status;
+
+    if (!picture || pipe2(commands, O_CLOEXEC) != 0)
+        party_fail(1, "a temporary file: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(commands[0], STDIN_FILENO);
+        dup2(fileno(picture), STDOUT_FILENO);
+        execlp("gnuplot", "gnuplot", (char *)NULL);
+        _exit(127);
+    }
+    close(commands[0]);
+    FILE *g = fdopen(commands[1], "w");
+    if (pid < 0 || !g)
+        party_fail(1, "cannot run gnuplot: %s", strerror(errno));
+    draw(g, terminal);
+    fclose(g);
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return -1;
+    if (WEXITSTATUS(status) == 0) {
+        char block[65536];
+        ssize_t n;
+        lseek(fileno(picture), 0, SEEK_SET);
+        if (ftruncate(out.fd, 0) != 0)
+            return -1;
+        while ((n = read(fileno(picture), block, sizeof(block))) > 0)
+            if (write(out.fd, block, (size_t)n) != n)
+                return -1;
+    }
+    fclose(picture);
+    return WEXITSTATUS(status);
 }
 
 int perf_plot(const char *output, char **paths, int num_paths)
@@ -256,23 +391,26 @@ int perf_plot(const char *output, char **paths, int num_paths)
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
         if (dot && strcmp(dot, kinds[k][0]) == 0)
             terminal = kinds[k][1];
-    if (!terminal || strchr(output, '\'') || strchr(output, '\n'))
+    if (!terminal)
         party_usage_error(PERF_NAME, "--plot takes a file .png, .svg or .pdf, not '%s'", output);
-    if (num_paths == 0 || num_paths > MAX_RUNS)
+    if (num_paths == 0)
         party_usage_error(PERF_NAME, "--plot takes 1 to %d files that --json made", MAX_RUNS);
+    open_output(output);
     for (int i = 0; i < num_paths; i++)
         read_run(paths[i]);
     signal(SIGPIPE, SIG_IGN);
-    FILE *g = popen("gnuplot", "w");
-    if (!g)
-        party_fail(1, "cannot run gnuplot: %s", strerror(errno));
-    draw(g, terminal, output);
-    int status = pclose(g);
+    int status = run_gnuplot(terminal);
     for (unsigned int r = 0; r < num_runs; r++)
         free(runs[r].rows);
-    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) == 127)
-        party_fail(1, "cannot run gnuplot; is it installed (gnuplot-nox)?");
-    if (WEXITSTATUS(status) != 0)
-        party_fail(1, "gnuplot did not draw %s", output);
+    if (status != 0) {
+        remove_empty();
+        party_fail(1,
+                   status == 127 ? "cannot run gnuplot; is it installed (gnuplot-nox)?"
+                                 : "gnuplot did not draw %s",
+                   output);
+    }
+    out.made = false;
+    if (close(out.fd) != 0)
+        party_fail(1, "%s: %s", output, strerror(errno));
     return 0;
 }

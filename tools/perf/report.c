@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rank 0 prints: a table for people, or JSON; and how far it has come, on a terminal. */
+/* The output of rank 0: a table, or JSON; and the progress, on a terminal. */
 #include "perf.h"
+#include "util/host.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,11 +11,33 @@
 
 struct rate {
     double messages_per_s, bytes_per_s;
-    uint64_t num_samples;
 };
 
+/* Where the workers of a process were. */
+struct cpus {
+    uint64_t host;
+    int32_t first[PERF_MAX_THREADS], last[PERF_MAX_THREADS];
+};
+
+enum {
+    OCTAVE = 8,    /* buckets in which a time doubles */
+    BUCKETS = 400, /* from a nanosecond to days */
+    MOST_KEPT = 1 << 25,
+    MOST_COMPARED = 2048, /* workers, each with each */
+};
+
+/* A row, at rank 0. Of more than MOST_KEPT samples a random choice is kept. */
+static struct {
+    float *samples;
+    uint64_t kept, room, seen;
+    double sum;
+    float min, max;
+    uint64_t buckets[BUCKETS];
+    char shared[160]; /* which processes were on one CPU; empty: none */
+} tally;
+
 static unsigned int rows_printed;
-static bool progress_shown;
+static bool progress_shown, sharing_said;
 
 static void clear_progress(void)
 {
@@ -33,15 +56,22 @@ void perf_report_begin(void)
                PERF_NAME, UT_VERSION, party.size, (unsigned int)perf_options.threads);
         for (uint64_t i = 0; i < perf_options.num_tnis; i++)
             printf("%s%u", i ? ", " : "", (unsigned int)perf_options.tnis[i]);
-        printf("], \"launcher\": \"%s\", \"window\": %u, \"blocks\": %u, \"results\": [",
+        printf("], \"launcher\": \"%s\", \"window\": %u, \"buffers\": %u, \"blocks\": %u, "
+               "\"verified\": %s, \"results\": [",
                party.launcher, (unsigned int)perf_options.window,
-               (unsigned int)perf_options.blocks);
+               (unsigned int)(perf_options.buffers ? perf_options.buffers : perf_options.window),
+               (unsigned int)perf_options.blocks, perf_options.verify ? "true" : "false");
         return;
     }
     printf("# %s %s: %u processes (%s), %u thread%s each, %u TNI%s, window %u\n", PERF_NAME,
            UT_VERSION, party.size, party.launcher, (unsigned int)perf_options.threads,
            perf_options.threads == 1 ? "" : "s", (unsigned int)perf_options.num_tnis,
            perf_options.num_tnis == 1 ? "" : "s", (unsigned int)perf_options.window);
+    if (perf_options.buffers)
+        printf("# windows go over %u buffer%s, again and again\n",
+               (unsigned int)perf_options.buffers, perf_options.buffers == 1 ? "" : "s");
+    if (perf_options.verify)
+        printf("# data are written and compared in between: times are longer than without\n");
     printf("# microseconds for each operation; MB are 10^6 bytes\n");
     printf("# %-14s %9s %9s %9s %9s %9s %9s %10s %9s\n", "operation", "bytes", "min", "p50", "p95",
            "p99", "mean", "MB/s", "Mop/s");
@@ -63,104 +93,259 @@ static double percentile(const float *sorted, uint64_t n, double part)
     return sorted[i ? i - 1 : 0];
 }
 
+static size_t bucket_of(double us)
+{
+    double ns = us * 1000;
+    size_t bucket = ns < 1 ? 0 : (size_t)(log2(ns) * OCTAVE) + 1;
+
+    return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static double bucket_begin(size_t bucket)
+{
+    return bucket == 0 ? 0 : exp2((double)(bucket - 1) / OCTAVE) / 1000;
+}
+
+/* xorshift: which one of those kept goes. */
+static uint64_t any_below(uint64_t n)
+{
+    static uint64_t state = 88172645463325252ull;
+
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % n;
+}
+
+static void add_sample(float us)
+{
+    uint64_t place = tally.kept;
+
+    if (tally.seen == 0 || us < tally.min)
+        tally.min = us;
+    if (tally.seen == 0 || us > tally.max)
+        tally.max = us;
+    tally.seen++;
+    tally.sum += (double)us;
+    tally.buckets[bucket_of((double)us)]++;
+    if (tally.kept == MOST_KEPT && (place = any_below(tally.seen)) >= MOST_KEPT)
+        return;
+    if (tally.kept == tally.room) {
+        tally.room = tally.room ? 2 * tally.room : 4096;
+        tally.samples = realloc(tally.samples, tally.room * sizeof(*tally.samples));
+        if (!tally.samples)
+            party_fail(1, "no memory for %llu samples", (unsigned long long)tally.room);
+    }
+    tally.samples[place] = us;
+    if (place == tally.kept)
+        tally.kept++;
+}
+
 /* Brings the samples of all workers of all processes to rank 0. */
-static float *collect(const struct perf_worker *workers, unsigned int num_workers,
-                      const struct rate *rates, uint64_t *total)
+static void collect(const struct perf_worker *workers, unsigned int num_workers)
 {
     enum { CHUNK = PARTY_RECORD_MAX / sizeof(float) };
     static float chunk[CHUNK];
-    float *all = NULL, *chunks = NULL;
-    uint64_t most = 0, mine = 0;
+    uint64_t mine = 0, most = 0, *counts = calloc(party.size, sizeof(*counts));
+    float *chunks = party.rank == 0 ? malloc(party.size * sizeof(chunk)) : NULL;
 
-    *total = 0;
-    for (uint32_t r = 0; r < party.size; r++) {
-        *total += rates[r].num_samples;
-        if (rates[r].num_samples > most)
-            most = rates[r].num_samples;
-    }
-    if (party.rank == 0) {
-        all = malloc((*total + 1) * sizeof(*all));
-        chunks = malloc(party.size * sizeof(chunk));
-        if (!all || !chunks)
-            party_fail(1, "no memory for %llu samples", (unsigned long long)*total);
-    }
-    float *own = malloc((rates[party.rank].num_samples + 1) * sizeof(*own));
-    if (!own)
+    for (unsigned int t = 0; t < num_workers; t++)
+        mine += workers[t].num_samples;
+    float *own = malloc((mine + 1) * sizeof(*own));
+    if (!own || !counts || (party.rank == 0 && !chunks))
         party_fail(1, "no memory for samples");
+    mine = 0;
     for (unsigned int t = 0; t < num_workers; t++) {
         memcpy(own + mine, workers[t].samples, workers[t].num_samples * sizeof(*own));
         mine += workers[t].num_samples;
     }
-    *total = 0;
+    party_gather(&mine, sizeof(mine), counts, false);
+    for (uint32_t r = 0; r < party.size; r++)
+        most = counts[r] > most ? counts[r] : most;
     for (uint64_t from = 0; from < most; from += CHUNK) {
         size_t n = most - from < CHUNK ? (size_t)(most - from) : CHUNK;
         if (from < mine)
             memcpy(chunk, own + from, (mine - from < n ? mine - from : n) * sizeof(*own));
         party_gather(chunk, n * sizeof(*own), chunks, true);
         for (uint32_t r = 0; r < party.size && party.rank == 0; r++) {
-            uint64_t left = rates[r].num_samples > from ? rates[r].num_samples - from : 0;
-            uint64_t take = left < n ? left : n;
-            memcpy(all + *total, chunks + r * n, take * sizeof(*all));
-            *total += take;
+            uint64_t left = counts[r] > from ? counts[r] - from : 0;
+            for (uint64_t i = 0; i < left && i < n; i++)
+                add_sample(chunks[r * n + i]);
         }
     }
     free(own);
+    free(counts);
     free(chunks);
-    return all;
 }
 
-static void print_row(const struct perf_run *run, float *samples, uint64_t n,
-                      const struct rate *sum)
+/* Processes of one kernel have one of these. */
+static uint32_t host(void)
 {
-    double mean = 0;
+    struct ut_host here;
 
-    qsort(samples, n, sizeof(*samples), compare);
-    for (uint64_t i = 0; i < n; i++)
-        mean += samples[i];
-    mean /= (double)n;
-    double p50 = percentile(samples, n, 0.5), p95 = percentile(samples, n, 0.95);
-    double p99 = percentile(samples, n, 0.99);
+    (void)ut_host_read(&here); /* without the boot's id all processes seem to be on one host */
+    return here.boot;
+}
+
+static int32_t common_cpu(const struct cpus *a, unsigned int i, const struct cpus *b,
+                          unsigned int j)
+{
+    if (a->host != b->host || a->first[i] < 0 || b->first[j] < 0)
+        return -1;
+    if (a->first[i] == b->first[j])
+        return a->first[i];
+    return a->last[i] == b->last[j] ? a->last[i] : -1;
+}
+
+/* Looks for two workers that were on one CPU when a round began, or when it ended. */
+static void look_for_sharing(const struct perf_worker *workers, unsigned int num_workers)
+{
+    static struct cpus mine;
+    struct cpus *all = malloc(party.size * sizeof(*all));
+    unsigned int n = num_workers;
+
+    if (!all)
+        party_fail(1, "no memory");
+    mine.host = host();
+    for (unsigned int t = 0; t < n; t++) {
+        mine.first[t] = workers[t].first_cpu;
+        mine.last[t] = workers[t].last_cpu;
+    }
+    party_gather(&mine, sizeof(mine), all, true);
+    uint32_t many = party.rank == 0 ? party.size * n : 0;
+    for (uint32_t a = 0; a < many && a < MOST_COMPARED && !*tally.shared; a++)
+        for (uint32_t b = 0; b < a && !*tally.shared; b++) {
+            uint32_t x = b / n, y = a / n;
+            int32_t cpu = common_cpu(&all[x], b % n, &all[y], a % n);
+            if (cpu >= 0 && x == y)
+                snprintf(tally.shared, sizeof(tally.shared),
+                         "two threads of rank %u were on CPU %d", x, cpu);
+            else if (cpu >= 0)
+                snprintf(tally.shared, sizeof(tally.shared), "ranks %u and %u were on CPU %d", x, y,
+                         cpu);
+        }
+    free(all);
+}
+
+static void print_buckets(void)
+{
+    const char *separator = "";
+
+    printf(", \"histogram\": [");
+    for (size_t b = 0; b < BUCKETS; b++) {
+        if (tally.buckets[b] == 0)
+            continue;
+        printf("%s{\"from_us\": %.5g, \"to_us\": %.5g, \"count\": %llu}", separator,
+               bucket_begin(b), bucket_begin(b + 1), (unsigned long long)tally.buckets[b]);
+        separator = ", ";
+    }
+    printf("]");
+}
+
+/* For the table: two steps for each doubling. */
+static void draw_histogram(double p50, double p90, double p99, double p999)
+{
+    enum { STEP = OCTAVE / 2, WIDTH = 40 };
+    uint64_t largest = 1, count[BUCKETS / STEP] = {0};
+
+    for (size_t b = 1; b < BUCKETS; b++)
+        count[(b - 1) / STEP] += tally.buckets[b];
+    count[0] += tally.buckets[0];
+    for (size_t c = 0; c < BUCKETS / STEP; c++)
+        largest = count[c] > largest ? count[c] : largest;
+    printf("#   p50 %.3f, p90 %.3f, p99 %.3f, p99.9 %.3f, max %.3f us\n", p50, p90, p99, p999,
+           (double)tally.max);
+    for (size_t c = 0; c < BUCKETS / STEP; c++) {
+        if (count[c] == 0)
+            continue;
+        printf("# %10.3f us %10llu %7.3f%% ", c ? bucket_begin(c * STEP + 1) : 0.0,
+               (unsigned long long)count[c], 100.0 * (double)count[c] / (double)tally.seen);
+        for (uint64_t i = 0; i < (count[c] * WIDTH + largest - 1) / largest; i++)
+            putchar('*');
+        putchar('\n');
+    }
+}
+
+static void print_row(const struct perf_run *run, const struct rate *sum)
+{
+    double mean = tally.sum / (double)tally.seen, part[] = {0.5, 0.9, 0.95, 0.99, 0.999}, p[5];
+
+    qsort(tally.samples, tally.kept, sizeof(*tally.samples), compare);
+    for (int i = 0; i < 5; i++)
+        p[i] = percentile(tally.samples, tally.kept, part[i]);
     clear_progress();
-    if (perf_options.json)
-        printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"samples\": %llu, \"min_us\": %.4f, "
-               "\"p50_us\": %.4f, \"p95_us\": %.4f, \"p99_us\": %.4f, \"mean_us\": %.4f, "
-               "\"mb_per_s\": %.3f, \"ops_per_s\": %.1f}",
-               rows_printed ? "," : "", run->op->name, run->size, (unsigned long long)n,
-               (double)samples[0], p50, p95, p99, mean, sum->bytes_per_s * 1e-6,
-               sum->messages_per_s);
-    else
+    if (!perf_options.json) {
         printf("%-16s %9zu %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f %9.4f\n", run->op->name, run->size,
-               (double)samples[0], p50, p95, p99, mean, sum->bytes_per_s * 1e-6,
+               (double)tally.min, p[0], p[2], p[3], mean, sum->bytes_per_s * 1e-6,
                sum->messages_per_s * 1e-6);
-    fflush(stdout);
-    rows_printed++;
+        if (perf_options.histogram)
+            draw_histogram(p[0], p[1], p[3], p[4]);
+        if (*tally.shared && !sharing_said)
+            printf("# %s: the times are of taking turns there;\n"
+                   "# give each a CPU: utofurun --bind core, mpirun --bind-to core, --cpus\n",
+                   tally.shared);
+        sharing_said |= *tally.shared != '\0';
+        return;
+    }
+    printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"samples\": %llu, \"min_us\": %.4f, "
+           "\"p50_us\": %.4f, \"p95_us\": %.4f, \"p99_us\": %.4f, \"mean_us\": %.4f, "
+           "\"mb_per_s\": %.3f, \"ops_per_s\": %.1f, \"p90_us\": %.4f, \"p999_us\": %.4f, "
+           "\"max_us\": %.4f, \"shared_cpu\": %s",
+           rows_printed ? "," : "", run->op->name, run->size, (unsigned long long)tally.seen,
+           (double)tally.min, p[0], p[2], p[3], mean, sum->bytes_per_s * 1e-6, sum->messages_per_s,
+           p[1], p[4], (double)tally.max, *tally.shared ? "true" : "false");
+    if (run->op->windowed && run->op->check != PERF_STRIDE)
+        printf(", \"window\": %llu", (unsigned long long)run->window);
+    if (perf_options.histogram)
+        print_buckets();
+    printf("}");
+}
+
+void perf_report_start(struct perf_worker *workers, unsigned int num_workers)
+{
+    free(tally.samples);
+    memset(&tally, 0, sizeof(tally));
+    for (unsigned int t = 0; t < num_workers; t++)
+        memset(&workers[t].total, 0, sizeof(workers[t].total));
+}
+
+void perf_report_round(struct perf_worker *workers, unsigned int num_workers)
+{
+    for (unsigned int t = 0; t < num_workers; t++) {
+        struct perf_worker *w = &workers[t];
+        if (w->num_samples == 0)
+            continue;
+        w->total.seconds += w->seconds;
+        w->total.messages += w->messages;
+        w->total.bytes += w->bytes;
+    }
+    collect(workers, num_workers);
+    look_for_sharing(workers, num_workers);
 }
 
 void perf_report_row(const struct perf_run *run, const struct perf_worker *workers,
                      unsigned int num_workers)
 {
     struct rate mine = {0}, sum = {0}, *rates = calloc(party.size, sizeof(*rates));
-    uint64_t n;
 
     if (!rates)
         party_fail(1, "no memory");
     for (unsigned int t = 0; t < num_workers; t++) {
         const struct perf_worker *w = &workers[t];
-        mine.num_samples += w->num_samples;
-        if (w->num_samples && w->seconds > 0) {
-            mine.messages_per_s += (double)w->messages / w->seconds;
-            mine.bytes_per_s += (double)w->bytes / w->seconds;
+        if (w->total.seconds > 0) {
+            mine.messages_per_s += (double)w->total.messages / w->total.seconds;
+            mine.bytes_per_s += (double)w->total.bytes / w->total.seconds;
         }
     }
-    party_gather(&mine, sizeof(mine), rates, false);
-    float *samples = collect(workers, num_workers, rates, &n);
-    for (uint32_t r = 0; r < party.size; r++) {
+    party_gather(&mine, sizeof(mine), rates, true);
+    for (uint32_t r = 0; r < party.size && party.rank == 0; r++) {
         sum.messages_per_s += rates[r].messages_per_s;
         sum.bytes_per_s += rates[r].bytes_per_s;
     }
     if (party.rank == 0)
-        print_row(run, samples, n, &sum);
-    free(samples);
+        print_row(run, &sum);
+    fflush(stdout);
+    rows_printed++;
     free(rates);
 }
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scale PROCESSES [NEIGHBOURS]
+ *
+ * What first contact costs as a job grows on one host: every process creates a VCQ and puts eight
+ * bytes to every other one, or to the next NEIGHBOURS. Printed are the longest time that a process
+ * needed for each part, and the CPU time of all. Processes that share a CPU yield it when a poll
+ * finds nothing.
+ */
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "utofu.h"
+
+enum { MAX_PROCESSES = 4096, STAG = 7 };
+
+static struct world {
+    uint32_t here, done;
+    utofu_vcq_id_t ids[MAX_PROCESSES];
+    double create[MAX_PROCESSES], puts[MAX_PROCESSES];
+} * world;
+
+static int size, rank, neighbours;
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "rank %d: failed: %s\n", rank, #cond);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void await_all(uint32_t *count)
+{
+    __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < (uint32_t)size)
+        usleep(20000);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", value);
+    setenv(name, text, 1);
+}
+
+static void put_to_neighbours(utofu_vcq_hdl_t vcq)
+{
+    void *cbdata;
+    int rc;
+
+    for (int i = 1; i <= neighbours; i++) {
+        int to = (rank + i) % size;
+        utofu_stadd_t stadd;
+        CHECK(utofu_query_stadd(world->ids[to], STAG, &stadd) == UTOFU_SUCCESS);
+        while ((rc = utofu_put_piggyback8(vcq, world->ids[to], (uint64_t)rank,
+                                          stadd + 8 * (uint64_t)rank, 8, 0,
+                                          UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL)) == UTOFU_ERR_BUSY)
+            sched_yield();
+        CHECK(rc == UTOFU_SUCCESS);
+    }
+    for (int i = 0; i < neighbours; i++) {
+        while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
+            sched_yield();
+        CHECK(rc == UTOFU_SUCCESS);
+    }
+}
+
+static int be_process(const char *root)
+{
+    static uint64_t words[MAX_PROCESSES] __attribute__((aligned(4096)));
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+    int failed = 0;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("UTOFU_ROOT", root, 1);
+    set_number("UTOFU_RANK", rank);
+    set_number("UTOFU_SIZE", size);
+    set_number("UTOFU_LOCAL_RANK", rank);
+    set_number("UTOFU_LOCAL_SIZE", size);
+    memset(words, 0xff, sizeof(words));
+    double start = seconds();
+    CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
+    CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
+    CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
+    world->create[rank] = seconds() - start;
+    await_all(&world->here);
+    start = seconds();
+    put_to_neighbours(vcq);
+    world->puts[rank] = seconds() - start;
+    await_all(&world->done);
+    for (int i = 1; i <= neighbours; i++) {
+        int from = (rank - i + size) % size;
+        failed += __atomic_load_n(&words[from], __ATOMIC_RELAXED) != (uint64_t)from;
+    }
+    return failed != 0;
+}
+
+static double most(const double *of)
+{
+    double max = 0;
+
+    for (int i = 0; i < size; i++)
+        max = of[i] > max ? of[i] : max;
+    return max;
+}
+
+int main(int argc, char **argv)
+{
+    struct rusage use;
+    char root[64];
+    int failed = 0, status;
+
+    size = argc > 1 ? atoi(argv[1]) : 0;
+    neighbours = argc > 2 ? atoi(argv[2]) : size - 1;
+    if (size < 2 || size > MAX_PROCESSES || neighbours < 1 || neighbours >= size) {
+        fprintf(stderr, "usage: %s PROCESSES [NEIGHBOURS]; 2 to %d processes\n", argv[0],
+                MAX_PROCESSES);
+        return 2;
+    }
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(world != MAP_FAILED);
+    snprintf(root, sizeof(root), "unix:@utofu-scale-%ld", (long)getpid());
+    fflush(NULL);
+    for (rank = 0; rank < size; rank++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            exit(be_process(root));
+    }
+    /* one that ended early would be waited for by the others: they end with this process */
+    for (int left = size; left > 0 && !failed; left--)
+        failed = wait(&status) < 0 || status != 0;
+    if (failed)
+        return 1;
+    getrusage(RUSAGE_CHILDREN, &use);
+    printf(
+        "processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.2f s\n",
+        size, neighbours, most(world->create), most(world->puts),
+        (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6);
+    return 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Session mode: a message goes around a ring of processes by itself. Every process but rank 0 hands
+ * over beforehand what is to be done when the message comes: puts that pass it on to the next
+ * process, one for each piece. They wait in the TOQ of its session-mode VCQ, and each piece that
+ * comes in with a session progress step (SPS) of 1 starts one of them. So the pieces follow each
+ * other around the ring while the processes compute: none of them calls uTofu for that.
+ *
+ *     cc -o session_ring session_ring.c meet.c $(pkg-config --cflags --libs utofu)
+ *     utofurun -n 4 ./session_ring
+ *     mpirun -n 4 ./session_ring
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "meet.h"
+
+enum { ROUNDS = 50, PIECES = 8, WORDS = 512, STAG = 0 };
+
+typedef uint64_t piece_t[WORDS];
+
+static utofu_vcq_hdl_t ring; /* of session mode, except that of rank 0, which starts each round */
+static utofu_stadd_t lcl, rmt;
+static utofu_vcq_id_t next_vcq;
+static piece_t *out, *in; /* rank 0 sends from out; the others pass on what they have in in */
+
+static void put_pieces(utofu_stadd_t from)
+{
+    int next = (my_rank() + 1) % num_processes();
+    unsigned long int flags = UTOFU_ONESIDED_FLAG_STRONG_ORDER; /* the last word comes last */
+
+    if (next != 0) /* nothing waits at rank 0 */
+        flags |= UTOFU_ONESIDED_FLAG_SPS(1);
+    for (size_t i = 0; i < PIECES; i++)
+        CALL(utofu_put(ring, next_vcq, from + i * sizeof(piece_t), rmt + i * sizeof(piece_t),
+                       sizeof(piece_t), i, flags, NULL));
+}
+
+/* The program's own work, of which the ring takes nothing. */
+static uint64_t compute_until(uint64_t round)
+{
+    uint64_t sum = 0;
+
+    while (__atomic_load_n(&in[PIECES - 1][WORDS - 1], __ATOMIC_ACQUIRE) != round) {
+        for (uint64_t k = 0; k < 1000; k++)
+            sum = sum * 6364136223846793005u + k;
+        sched_yield();
+    }
+    return sum;
+}
+
+/* The pieces keep their order, so all are there when the last one is. */
+static void check_message(uint64_t round)
+{
+    for (int i = 0; i < PIECES; i++) {
+        for (int k = 0; k < WORDS; k++) {
+            uint64_t expected = k < WORDS - 1 ? round * PIECES + (uint64_t)i : round;
+
+            if (in[i][k] != expected) {
+                fprintf(stderr, "rank %d, round %d: word %d of piece %d is wrong\n", my_rank(),
+                        (int)round, k, i);
+                exit(1);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const size_t size = 2 * PIECES * sizeof(piece_t);
+    utofu_vcq_id_t ids[MAX_PROCESSES], *ring_ids = aligned_memory(sizeof(ids));
+    uint64_t result = 0;
+
+    need_processes(2, MAX_PROCESSES);
+    utofu_vcq_hdl_t vcq = open_vcq(); /* to meet on: its puts must not wait for the ring */
+    CALL(utofu_create_vcq(0, my_rank() == 0 ? 0 : UTOFU_VCQ_FLAG_SESSION_MODE, &ring));
+    CALL(utofu_query_vcq_id(ring, &ring_ids[my_rank()]));
+    out = aligned_memory(size);
+    in = out + PIECES;
+    CALL(utofu_reg_mem_with_stag(ring, out, size, STAG, 0, &lcl));
+    share_rows(vcq, ring_ids, sizeof(ring_ids[0]));
+    next_vcq = ring_ids[(my_rank() + 1) % num_processes()];
+    CALL(utofu_query_stadd(next_vcq, STAG, &rmt));
+    rmt += PIECES * sizeof(piece_t); /* goes to in there, and comes from in here */
+
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        void *cbdata;
+
+        if (my_rank() != 0)
+            put_pieces(lcl + PIECES * sizeof(piece_t)); /* later: when the message comes */
+        meet(vcq, ids); /* all are ready, and rank 0 has all of the round before */
+        if (my_rank() == 0) {
+            for (int i = 0; i < PIECES; i++)
+                for (int k = 0; k < WORDS; k++)
+                    out[i][k] = k < WORDS - 1 ? round * PIECES + (uint64_t)i : round;
+            put_pieces(lcl);
+        }
+        result += compute_until(round);
+        check_message(round);
+        /* The queue has to be looked at even so: for errors, and because this frees its entries. */
+        int rc = utofu_poll_tcq(ring, 0, &cbdata);
+        if (rc != UTOFU_ERR_NOT_FOUND)
+            check_call(rc, "utofu_put");
+    }
+    if (my_rank() == 0)
+        printf("%d messages went around a ring of %d processes\n", ROUNDS, num_processes());
+    else
+        printf("rank %d computed %llx meanwhile\n", my_rank(), (unsigned long long)result);
+    meet(vcq, ids); /* nothing is under way any more */
+    CALL(utofu_dereg_mem(ring, lcl, 0));
+    CALL(utofu_free_vcq(ring));
+    close_vcq(vcq);
+    free(out);
+    free(ring_ids);
+    return 0;
+}

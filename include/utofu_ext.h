@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * utofu_ext.h - what this library has and Fugaku's does not.
+ *
+ * A program that is to compile there too asks for the header before it uses it:
+ *
+ *     #if __has_include(<utofu_ext.h>)
+ *     #include <utofu_ext.h>
+ *     #else
+ *     #define utofu_profile_start(name) ((void)0)
+ *     #define utofu_profile_stop(name) ((void)0)
+ *     #endif
+ *
+ * The comments have the form that utofu.h describes.
+ */
+#ifndef UTOFU_EXT_H
+#define UTOFU_EXT_H
+
+#include <stdint.h>
+
+#include <utofu.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+#define UTOFU_PROFILE_NAME_MAX 63 /* bytes of the name of a region */
+
+/*
+ * Regions of a program.
+ */
+
+/**
+ * utofu_profile_start - begin a region of the program
+ *
+ * With UTOFU_STATS, what the process does while at least one of its threads is in the region is
+ * counted for the region too, with the seconds that this takes and the number of calls; with
+ * UTOFU_TRACE, each time that a thread is in the region is a slice of the timeline. Without them
+ * only the name is checked. Regions may nest and overlap, a thread may be in one several times, and
+ * any thread may start any region.
+ *
+ * The first call need not be one of this library: a region does not look for the job, and nothing
+ * is printed of a process that never makes such a call. What is still open when the process ends
+ * counts until then, with a warning.
+ *
+ * @param name [in] Name of the region: 1 to 63 bytes, no control characters, '"' or '\'. Regions of
+ *        the same name are one region. It is copied.
+ * @return UTOFU_SUCCESS: The thread is in the region, or nothing is counted.
+ * @return UTOFU_ERR_INVALID_POINTER: name is NULL.
+ * @return UTOFU_ERR_INVALID_ARG: name is empty, too long, or has a byte that is not allowed.
+ * @return UTOFU_ERR_FULL: This thread is in 64 regions already, or the process has 1000 of them.
+ * @return UTOFU_ERR_OUT_OF_MEMORY: There is no memory for another region or thread.
+ * @return UTOFU_ERR_NOT_AVAILABLE: This is a child made by fork() after the first call.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_profile_start(const char *name);
+
+/**
+ * utofu_profile_stop - end a region of the program
+ *
+ * Ends the last utofu_profile_start() of this thread with this name, in any order with those of
+ * other names.
+ *
+ * @param name [in] The name that was given to utofu_profile_start().
+ * @return UTOFU_SUCCESS: The thread has left the region, or nothing is counted.
+ * @return UTOFU_ERR_INVALID_POINTER: name is NULL.
+ * @return UTOFU_ERR_INVALID_ARG: name is empty, too long, or has a byte that is not allowed.
+ * @return UTOFU_ERR_NOT_FOUND: This thread is not in that region.
+ * @return UTOFU_ERR_NOT_AVAILABLE: This is a child made by fork() after the first call.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_profile_stop(const char *name);
+
+/*
+ * The places of the job's processes.
+ */
+
+/**
+ * utofu_query_rank_node - get the node that a process of the job is on
+ *
+ * By what the process itself has published with its first call, or, before that, by the launcher's
+ * layout. Where that does not say it, it waits for the process, up to UTOFU_JOB_TIMEOUT seconds.
+ * The coordinates are those that utofu_query_my_coords() gives there.
+ *
+ * @param rank [in] Rank in the job, 0 to its size less one. In MPI programs, of MPI_COMM_WORLD.
+ * @param node [out] Number of the node, from 0 on.
+ * @param coords [out] Its coordinates X, Y, Z, A, B, C: an array of six elements.
+ * @return UTOFU_SUCCESS: They are written.
+ * @return UTOFU_ERR_INVALID_POINTER: node or coords is NULL.
+ * @return UTOFU_ERR_INVALID_NUMBER: The job has no such rank.
+ * @return UTOFU_ERR_NOT_AVAILABLE: The process has not come in time, or the launcher is gone.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

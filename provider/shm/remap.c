@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange: write-protect the range with userfaultfd, so that whoever writes to it waits; copy;
+ * put the other mapping in its place, which is one step for everybody; wake the writers, who try
+ * again and find the new pages.
+ *
+ * Between the first and the last of these nothing but the stack and system calls may be used: the
+ * range may contain whatever else this process has, and this thread would wait for itself. Only
+ * huge pages are read, while nobody is held but who writes to a page that is there.
+ */
+#include "remap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "huge.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "vma.h"
+
+#define LOG "shm"
+
+#ifndef UFFD_USER_MODE_ONLY
+#    define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23
+#endif
+/* Newer than many a <linux/userfaultfd.h>. */
+#define FEATURE_WP       (1ull << 0)
+#define FEATURE_WP_SHMEM (1ull << 12)
+
+#define FILE_SIZE (1ull << 56)
+#define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
+#define MAX_RANGE                                                                                  \
+    (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
+
+enum {
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    COUNT_EVERY = 256, /* how often the mappings are counted */
+    STACK_BELOW = 64 << 10,
+    STACK_ABOVE = 32 << 10,
+    MAX_READ = 2048, /* mappings, where one is found by reading all below it: a millisecond */
+    PAGEMAP = 1024,  /* entries that are read at once */
+    TEXT = 384,      /* bytes of a reason or a remedy */
+};
+
+/*
+ * The C library's functions, so that caches of registered memory (an MPI library's) that watch them
+ * learn of the exchange; but not under ThreadSanitizer, to which it would look like a write that
+ * races with those of other threads.
+ */
+static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
+{
+#ifdef __SANITIZE_THREAD__
+    return (void *)syscall(SYS_mmap, at, size, PROT_READ | PROT_WRITE, flags, fd, offset);
+#else
+    return mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
+#endif
+}
+
+static bool move_to(void *from, uint64_t size, uint64_t to)
+{
+#ifdef __SANITIZE_THREAD__
+    return syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
+#else
+    return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (void *)(uintptr_t)to;
+#endif
+}
+
+/*
+ * Opening
+ */
+
+/*
+ * Of the user's own accesses only: then a page that goes away under our copying is an error of the
+ * system call that copies, and not a wait for ourselves. The price is that a system call of another
+ * thread that writes there in that moment gets EFAULT.
+ */
+static int open_uffd(void)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = FEATURE_WP | FEATURE_WP_SHMEM};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
+        int error = errno; /* EINVAL of a kernel before 5.19 */
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static int open_memory(struct sp_remap *a)
+{
+    struct rlimit limit;
+    struct stat st;
+
+    if (sizeof(void *) < 8 ||
+        (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < FILE_SIZE)) {
+        errno = EFBIG;
+        return -1;
+    }
+    int fd = memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)FILE_SIZE) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
+        fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    a->inode = st.st_ino;
+    a->dev_major = major(st.st_dev);
+    a->dev_minor = minor(st.st_dev);
+    return fd;
+}
+
+/* Does this system give memfds huge pages when they are asked for? */
+static bool huge_pages_allowed(void)
+{
+    char text[128] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}
+
+static bool kernel_is_too_old(void)
+{
+    struct utsname system;
+    int version, patch_level;
+
+    return uname(&system) == 0 && sscanf(system.release, "%d.%d", &version, &patch_level) == 2 &&
+           (version < 5 || (version == 5 && patch_level < 19));
+}
+
+/* With the errno of open_uffd(). */
+static void explain_uffd(int error, char *why, char *remedy, size_t size)
+{
+    if (kernel_is_too_old()) {
+        snprintf(why, size, "userfaultfd cannot write-protect shared memory here (%s)",
+                 strerror(error));
+        snprintf(remedy, size, "it takes Linux 5.19 or newer");
+    } else if (error == EPERM || error == ENOSYS) {
+        snprintf(why, size, "userfaultfd is forbidden (%s)", strerror(error));
+        snprintf(remedy, size,
+                 "start the container (podman, docker) with --security-opt "
+                 "seccomp=%s/seccomp.json, or allow userfaultfd in its own profile",
+                 UT_DATA_DIR);
+    } else {
+        snprintf(why, size, "userfaultfd does not work (%s)", strerror(error));
+        snprintf(remedy, size,
+                 "allow another open file (ulimit -n), or use a kernel with "
+                 "CONFIG_USERFAULTFD");
+    }
+}
+
+/* With the errno of open_memory(). */
+static void explain_memory(int error, char *why, char *remedy, size_t size)
+{
+    snprintf(why, size, "there is no memfd of %llu bytes, sparse (%s)", FILE_SIZE, strerror(error));
+    snprintf(remedy, size, "%s",
+             error == EFBIG ? "ulimit -f unlimited: the size of files is limited"
+                            : "allow memfd_create and files of that size");
+}
+
+bool sp_remap_refused(char *why, char *remedy, size_t size)
+{
+    struct sp_remap a;
+    int uffd = open_uffd();
+
+    if (uffd < 0) {
+        explain_uffd(errno, why, remedy, size);
+        return true;
+    }
+    close(uffd);
+    int fd = open_memory(&a);
+    if (fd < 0) {
+        explain_memory(errno, why, remedy, size);
+        return true;
+    }
+    close(fd);
+    return false;
+}
+
+static void report_refusal(bool warn, const char *why, const char *remedy)
+{
+    ut_log_at(warn ? UT_LOG_WARNING : UT_LOG_INFO, LOG,
+              "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; UTOFU_SHM_MAP=0 "
+              "says that this is wanted",
+              why, remedy);
+}
+
+void sp_remap_open(struct sp_remap *a, bool warn)
+{
+    char why[TEXT], remedy[TEXT];
+
+    *a = (struct sp_remap){.fd = -1, .uffd = -1};
+    if (!ut_env_num(UT_ENV_SHM_MAP))
+        return;
+    a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+    a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
+    a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
+    a->uffd = open_uffd();
+    if (a->uffd < 0) {
+        explain_uffd(errno, why, remedy, sizeof(why));
+        report_refusal(warn, why, remedy);
+        return;
+    }
+    a->huge = huge_pages_allowed();
+    a->fd = open_memory(a);
+    if (a->fd < 0) {
+        explain_memory(errno, why, remedy, sizeof(why));
+        report_refusal(warn, why, remedy);
+        sp_remap_close(a);
+    }
+}
+
+void sp_remap_close(struct sp_remap *a)
+{
+    if (a->uffd >= 0)
+        close(a->uffd);
+    if (a->fd >= 0)
+        close(a->fd);
+    a->uffd = a->fd = -1;
+}
+
+bool sp_remap_check_fd(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 &&
+           st.st_size == (off_t)FILE_SIZE;
+}
+
+/*
+ * What may be remapped
+ */
+
+/* Memory that the program locked must stay locked, and what replaces it would not be. */
+static bool has_locked_memory(void)
+{
+    char buf[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return true;
+    buf[n] = '\0';
+    const char *line = strstr(buf, "VmLck:");
+    return line && strtoul(line + strlen("VmLck:"), NULL, 10) != 0;
+}
+
+/*
+ * Every piece may cost two more mappings, of which the kernel allows a process so many; and all
+ * that lie below one are in the way of an older kernel to it.
+ */
+static bool has_too_many_mappings(struct sp_remap *a)
+{
+    char text[32];
+
+    if (a->num_remapped++ % COUNT_EVERY != 0)
+        return a->too_many;
+    int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    long allowed = n > 0 ? strtol(text, NULL, 10) : 65530, count = sp_vma_count();
+    bool all = count > allowed / 2, slow = !all && count > MAX_READ && !sp_vma_is_fast();
+    if (all && !a->too_many)
+        ut_info(LOG,
+                "more than half of the %ld mappings that a process may have are in use: no "
+                "more registered memory is mapped",
+                allowed);
+    if (slow && !a->too_many)
+        ut_info(LOG,
+                "this process has %ld mappings, and this kernel (before Linux 6.11) takes long to "
+                "find one of more than %d: no more registered memory is mapped",
+                count, (int)MAX_READ);
+    a->too_many = all || slow;
+    return a->too_many;
+}
+
+bool sp_remap_wants(struct sp_remap *a)
+{
+    if (a->fd < 0)
+        return false;
+    if (a->refuse_every && ++a->count % a->refuse_every == 0)
+        return false;
+    return !has_too_many_mappings(a) && (a->keeps_locks || !has_locked_memory());
+}
+
+static bool is_ours(const struct sp_remap *a, const struct sp_vma *v)
+{
+    return v->inode == a->inode && v->shared && v->dev_major == a->dev_major &&
+           v->dev_minor == a->dev_minor && v->offset == v->lo;
+}
+
+static bool is_private(const struct sp_vma *v)
+{
+    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable;
+}
+
+/* The pages that this thread uses during an exchange are its frames below `frame`, and its caller's
+ * few. The mapping of its stack may have been split there, by one that was exchanged before. */
+static bool has_stack(const struct sp_vma *v, uint64_t frame)
+{
+    return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
+}
+
+/* Calls fn for the parts of [lo, hi) in mappings that are `ours` or else private: is it ours then?
+ * Returns how much of [lo, hi) is. */
+static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
+                         bool ours, bool (*fn)(struct sp_remap *a, uint64_t lo, uint64_t hi))
+{
+    uint64_t frame = (uintptr_t)__builtin_frame_address(0), num_ours = 0;
+    struct sp_vma v;
+    sigset_t all, old;
+
+    if (!sp_vma_open(maps))
+        return ours ? hi - lo : 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there, and wait for us */
+    while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
+        uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
+        bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);
+        for (uint64_t next; wanted && from < to; from = next) {
+            next = (from + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
+            next = next < to ? next : to;
+            num_ours += fn(a, from, next) ? next - from : 0;
+        }
+        if (!wanted && is) /* what could not be given back */
+            num_ours += to - from;
+        lo = v.hi;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return num_ours;
+}
+
+void sp_remap_find_run(const struct sp_remap *a, uint64_t *lo, uint64_t *hi)
+{
+    uint64_t at = *lo, end = *hi, best_lo = *lo, best_hi = *lo;
+    struct sp_vma_maps maps;
+    struct sp_vma v;
+
+    sp_vma_init(&maps);
+    bool open = sp_vma_open(&maps);
+    while (open && at < end && sp_vma_find(&maps, at, &v) && v.lo < end) {
+        uint64_t from = v.lo > at ? v.lo : at, to = v.hi < end ? v.hi : end;
+        if (is_ours(a, &v)) {
+            if (from == best_hi && best_hi > best_lo)
+                best_hi = to;
+            else if (to - from > best_hi - best_lo)
+                best_lo = from, best_hi = to;
+        }
+        at = v.hi;
+    }
+    sp_vma_close(&maps);
+    *lo = best_lo;
+    *hi = best_hi;
+}
+
+/*
+ * The exchange
+ */
+
+/* `missing`: also those who make pages that are not there yet; of a file they are always held back.
+ * Can be asked for when the others are held already. */
+static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool missing)
+{
+    struct uffdio_register r = {.range = {lo, hi - lo},
+                                .mode = UFFDIO_REGISTER_MODE_WP |
+                                        (missing ? UFFDIO_REGISTER_MODE_MISSING : 0)};
+    struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+
+    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
+        return false;
+    if (ioctl(a->uffd, UFFDIO_WRITEPROTECT, &w) == 0)
+        return true;
+    ioctl(a->uffd, UFFDIO_UNREGISTER, &r.range);
+    return false;
+}
+
+/* From here on pages may go away, but nobody makes any, and who writes to those that are there
+ * waits. Huge pages are copied before. */
+static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi,
+                               struct sp_frames *huge)
+{
+    struct uffdio_range range = {lo, hi - lo};
+    struct uffdio_register r = {.range = range,
+                                .mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING};
+
+    if (!huge->bits)
+        return hold_writers(a, lo, hi, true);
+    if (!hold_writers(a, lo, hi, false))
+        return false;
+    sp_huge_copy_early(huge);
+    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) == 0) {
+        sp_huge_keep(huge); /* before the next line makes all pages look the same */
+        if (hold_writers(a, lo, hi, true))
+            return true;
+    }
+    ioctl(a->uffd, UFFDIO_UNREGISTER, &range);
+    return false;
+}
+
+/* The new mapping is in place, or the old one stays. */
+static void let_writers_go(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool exchanged)
+{
+    struct uffdio_range range = {lo, hi - lo};
+
+    ioctl(a->uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
+}
+
+/*
+ * Makes huge pages of the memfd for the parts of [lo, hi) that are to be written in full. For that
+ * they have to be touched in a mapping that asks for them.
+ */
+static void make_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    lo = (lo + SP_HUGE - 1) & ~(SP_HUGE - 1);
+    hi &= ~(SP_HUGE - 1);
+    if (!a->huge || lo >= hi)
+        return;
+    void *p = map_at(0, hi - lo, MAP_SHARED | MAP_NORESERVE, a->fd, lo);
+    if (p == MAP_FAILED)
+        return;
+    if (madvise(p, hi - lo, MADV_HUGEPAGE) == 0)
+        madvise(p, hi - lo, MADV_POPULATE_WRITE);
+    munmap(p, hi - lo);
+}
+
+static bool write_all(const struct sp_remap *a, uint64_t from, uint64_t to,
+                      const struct sp_frames *huge)
+{
+    make_huge(a, from, to);
+    while (from < to) {
+        uint64_t next = (from & ~(SP_HUGE - 1)) + SP_HUGE;
+        if (next - from == SP_HUGE && next <= to && sp_huge_at(huge, from) &&
+            sp_huge_copy(huge, from)) {
+            from = next;
+            continue;
+        }
+        uint64_t end = huge->bits && next < to ? next : to;
+        long n = syscall(SYS_pwrite64, a->fd, from, end - from, from);
+        if (n <= 0)
+            return false;
+        from += (uint64_t)n;
+    }
+    return true;
+}
+
+/* Copies the pages that are there, in memory or swapped out, to the memfd. */
+static bool copy_out(const struct sp_remap *a, uint64_t lo, uint64_t hi,
+                     const struct sp_frames *huge)
+{
+    uint64_t entries[PAGEMAP];
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t begin = lo; /* of pages that are there */
+    bool ok = fd >= 0;
+
+    for (uint64_t at = lo; ok && at < hi;) {
+        uint64_t n = (hi - at) / a->page_size;
+        if (sp_huge_is_copied(huge, at)) {
+            at += SP_HUGE;
+            continue;
+        }
+        size_t bytes = (n < PAGEMAP ? n : PAGEMAP) * sizeof(entries[0]);
+        ssize_t got = pread(fd, entries, bytes, (off_t)(at / a->page_size * sizeof(entries[0])));
+        ok = got > 0;
+        for (ssize_t i = 0; ok && i < got / (ssize_t)sizeof(entries[0]); i++) {
+            if (entries[i] >> 62 == 0) {
+                ok = write_all(a, begin, at, huge);
+                begin = at + a->page_size;
+            }
+            at += a->page_size;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return ok && write_all(a, begin, hi, huge);
+}
+
+static void punch(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+}
+
+static bool remap(struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    struct sp_frames huge = sp_huge_find(lo, hi);
+    bool exchanged = false;
+
+    punch(a, lo, hi); /* what a late put of a peer left there */
+    sp_huge_make(&huge, a->fd, a->huge);
+    if (hold_and_copy_huge(a, lo, hi, &huge)) {
+        exchanged =
+            copy_out(a, lo, hi, &huge) &&
+            map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
+        let_writers_go(a, lo, hi, exchanged);
+    }
+    sp_huge_close(&huge);
+    if (!exchanged) {
+        punch(a, lo, hi);
+        return false;
+    }
+    madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
+    sp_huge_map(&huge);
+    return true;
+}
+
+uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
+{
+    uint64_t mask = a->page_size - 1;
+
+    lo = (lo + mask) & ~mask;
+    hi &= ~mask;
+    if (lo >= hi || hi - lo > MAX_RANGE || hi > FILE_SIZE)
+        return 0;
+    return for_each(a, maps, lo, hi, false, remap);
+}
+
+static bool read_all(const struct sp_remap *a, uint64_t from, uint64_t to, uint8_t *copy)
+{
+    madvise(copy, to - from, MADV_POPULATE_WRITE); /* faster than a fault for each page */
+    while (from < to) {
+        long n = syscall(SYS_pread64, a->fd, copy, to - from, from);
+        if (n <= 0)
+            return false;
+        from += (uint64_t)n;
+        copy += n;
+    }
+    return true;
+}
+
+/* Copies the pages that the memfd has to private memory that is otherwise untouched. */
+static bool copy_back(const struct sp_remap *a, uint64_t lo, uint64_t hi, uint8_t *copy)
+{
+    for (uint64_t at = lo; at < hi;) {
+        off_t data = lseek(a->fd, (off_t)at, SEEK_DATA);
+        if (data < 0 || (uint64_t)data >= hi)
+            return data >= 0 || errno == ENXIO;
+        off_t hole = lseek(a->fd, data, SEEK_HOLE);
+        at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
+        if (!read_all(a, (uint64_t)data, at, copy + ((uint64_t)data - lo)))
+            return false;
+    }
+    return true;
+}
+
+static bool give_back(struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    uint8_t *copy = sp_huge_find(lo, hi).bits
+                        ? sp_huge_private(hi - lo, lo)
+                        : map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (!copy || copy == MAP_FAILED)
+        return true;
+    if (!hold_writers(a, lo, hi, false)) {
+        munmap(copy, hi - lo);
+        return true;
+    }
+    bool exchanged = copy_back(a, lo, hi, copy) && move_to(copy, hi - lo, lo);
+    let_writers_go(a, lo, hi, exchanged);
+    if (exchanged)
+        punch(a, lo, hi);
+    else
+        munmap(copy, hi - lo);
+    return !exchanged;
+}
+
+uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
+{
+    return a->fd < 0 ? 0 : for_each(a, maps, lo, hi, true, give_back);
+}

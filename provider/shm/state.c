@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a connection as all that work on it change it: on the endpoint's list of those that
+ * have something to do, and going down.
+ */
+
+#include "sp.h"
+#include "util/assert.h"
+
+void sp_ep_wake_in_a_moment(struct sp_ep *ep)
+{
+    __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
+    sp_timer(ep->prov);
+}
+
+void sp_ep_activate(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    if (conn->active_index != 0)
+        return;
+    UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->max_active);
+    ep->active[ep->num_active++] = conn;
+    conn->active_index = ep->num_active;
+    /* its owner sleeps, and the program may not call again */
+    if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
+        sp_ep_wake_in_a_moment(ep);
+}
+
+void sp_ep_deactivate(struct sp_conn *conn)
+{
+    struct sp_ep *ep = conn->ep;
+
+    if (conn->active_index == 0)
+        return;
+    UT_ASSERT(conn->active_index <= ep->num_active && ep->active[conn->active_index - 1] == conn);
+    struct sp_conn *last = ep->active[--ep->num_active];
+    ep->active[conn->active_index - 1] = last;
+    last->active_index = conn->active_index;
+    conn->active_index = 0;
+}
+
+void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
+{
+    if (conn->state == SP_CONN_DOWN)
+        return;
+    UT_ASSERT(!conn->closed);
+    /* the owner that has not answered yet has no context for down(): it learns it then */
+    conn->down_due = conn->state != SP_CONN_ASKED;
+    conn->state = SP_CONN_DOWN;
+    conn->view.size = 0;
+    conn->reason = (uint8_t)reason;
+    if (conn->ctl != SP_CTL_ERROR)
+        conn->ctl = SP_CTL_NONE;
+    if (conn->down_due)
+        sp_ep_activate(conn);
+}

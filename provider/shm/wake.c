@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What makes the background thread and the owners of endpoints look. */
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "sp.h"
+#include "util/assert.h"
+
+enum { TICK_NS = 1000000 };
+
+void sp_attention(struct sp_prov *prov)
+{
+    UT_ASSERT_LOCKED(&prov->lock);
+    for (uint32_t i = 0; i < prov->num_eps; i++) {
+        struct sp_ep *ep = prov->eps[i];
+        if (!ep)
+            continue;
+        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_exchange_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST))
+            __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+void sp_kick(struct sp_prov *prov)
+{
+    uint64_t one = 1;
+
+    if (write(prov->kick_fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable */
+}
+
+void sp_timer(struct sp_prov *prov)
+{
+    struct itimerspec soon = {.it_value = {.tv_nsec = TICK_NS}};
+
+    if (__atomic_exchange_n(&prov->timer_on, 1, __ATOMIC_SEQ_CST) == 0)
+        timerfd_settime(prov->timer_fd, 0, &soon, NULL);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshakes: cm.c says how they go. */
+#ifndef VP_CM_H
+#define VP_CM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "prov_types.h"
+#include "provider.h"
+
+enum { VP_FIRST_WINDOW = 8 }; /* handshakes in flight at first: see adapt_window_locked() */
+
+int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
+               uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+               struct prov_conn **conn);
+int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+
+/* By progress(). */
+void vp_cm_events(struct vp_prov *prov);
+/* Goes on with what was left in the channel for a while. */
+void vp_cm_listen_again(struct vp_prov *prov, uint64_t now);
+void vp_cm_queue(struct vp_prov *prov);
+void vp_cm_timers(struct vp_prov *prov, uint64_t now);
+
+#endif

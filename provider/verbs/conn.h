@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a connection from the end of its handshake to its own end: conn.c says how. */
+#ifndef VP_CONN_H
+#define VP_CONN_H
+
+#include <stdint.h>
+
+#include "conn_types.h"
+#include "ep_types.h"
+
+enum { VP_REASON_ASK = -1 }; /* vp_conn_break(): the probe decides */
+
+void vp_conn_up(struct vp_conn *conn);
+/* Takes an established connection down; `reason` or VP_REASON_ASK. */
+void vp_conn_break(struct vp_conn *conn, int reason);
+void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
+void vp_conn_bye(struct vp_conn *conn);
+/* VP_EV_*: what progress() has found out. */
+void vp_conn_handle(struct vp_conn *conn, unsigned int events);
+/* Reports requests up to (not including) number `upto`. A callback may close the connection. */
+void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
+/* Goes on with those that close, drain or wait. */
+void vp_tend_all(struct vp_ep *ep);
+void vp_look_for_stalls(struct vp_ep *ep);
+void vp_conn_close(struct prov_conn *conn);
+void vp_reject(struct prov_conn *conn);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection, its posted requests and its handshake: data. */
+#ifndef VP_CONN_TYPES_H
+#define VP_CONN_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+#include "prov_types.h"
+#include "provider.h"
+
+/* What an rdma_cm_id's context points to. */
+enum vp_id_kind { VP_ID_LISTENER, VP_ID_CONN, VP_ID_PROBE };
+struct vp_id {
+    enum vp_id_kind kind;
+    struct rdma_cm_id *cm;
+};
+
+/* One posted request; its address is the wr_id. */
+struct vp_op {
+    uint64_t cookie;
+    struct vp_conn *conn;
+    uint32_t slot; /* its place in the ring */
+    uint32_t tag;  /* VP_TAG_* */
+};
+enum {
+    VP_TAG_OURS = 1,                       /* the provider's own: no done() */
+    VP_TAG_PART = 2,                       /* not the last of a transfer: no done() */
+    VP_TAG_UNSIGNALLED = PROV_UNSIGNALLED, /* unsignalled_done() */
+    VP_TAG_BOUNCE_SHIFT = 16, /* above: number of the bounce buffer to give back, plus 1 */
+};
+static inline uint32_t vp_tag_bounce(uint32_t tag)
+{
+    return tag >> VP_TAG_BOUNCE_SHIFT;
+}
+
+/* How far a connection is. Changed under prov->lock. */
+enum vp_phase {
+    VP_QUEUED,     /* (active) waits for its turn */
+    VP_RESOLVING,  /* (active) address asked for */
+    VP_ROUTING,    /* (active) route asked for */
+    VP_CONNECTING, /* (active) request sent */
+    VP_CONFIRMING, /* (active) answered; data may come before we know that it is up */
+    VP_BACKOFF,    /* (active) tries again at its deadline */
+    VP_REQUESTED,  /* (passive) the core has not answered */
+    VP_ACCEPTING,  /* (passive) the core said yes; progress() has to do it */
+    VP_ACCEPTED,   /* (passive) reply sent */
+    VP_UP,         /* from here on `life` counts */
+    VP_OVER,       /* the handshake failed */
+};
+
+/* Of a connection that is or was up; only under the endpoint's lock. */
+enum vp_life {
+    VP_YOUNG, /* not up yet */
+    VP_ALIVE,
+    VP_LEAVING, /* the peer said goodbye: waits for what is outstanding */
+    VP_FAILING, /* drains; then down() */
+    VP_DOWN,    /* down() was called */
+};
+
+/* Pending events: bits of vp_conn.events. */
+enum {
+    VP_EV_REQUEST = 1,      /* request() has to be called */
+    VP_EV_UP = 2,           /* the handshake succeeded */
+    VP_EV_OVER = 4,         /* it failed: hs_reason */
+    VP_EV_DISCONNECTED = 8, /* the peer's side is gone */
+    VP_EV_QP_ERROR = 16,    /* the device says the queue pair broke */
+    VP_EV_LOCAL = 32,       /* the port or device is gone */
+    VP_EV_VERDICT = 64,     /* the probe knows whether the peer lives: peer_lives */
+};
+
+/* The request's private data: all that fits. */
+struct vp_hello_req {
+    uint8_t kind; /* VP_REQ_*, and in the low six bits the size of the hello */
+    uint8_t key[VP_KEY_BYTES];
+    uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
+    uint8_t attempt; /* counts the repetitions from 1 */
+    uint16_t port;   /* the origin listens here; network order */
+    uint64_t target_id, origin_id;
+    uint8_t hello[PROV_HELLO_MAX];
+};
+_Static_assert(sizeof(struct vp_hello_req) == 56, "more does not fit into a request");
+enum { VP_REQ_KIND = 0xc0, VP_REQ_CONNECT = 0x40, VP_REQ_PROBE = 0x80, VP_REQ_SIZE = 0x3f };
+
+struct vp_conn {
+    /* posting and completing: under the endpoint's lock */
+    struct vp_ep *ep;
+    void *ctx;
+    struct ibv_qp *qp;
+    struct ibv_qp_ex *qpx; /* NULL: post with ibv_post_send() */
+    struct vp_op *ops;     /* ring of posted requests, sq_mask + 1 */
+    uint32_t sq_mask;
+    uint32_t head, tail; /* next to post, first not reported */
+    uint32_t sq_app;     /* most requests for writes, reads and atomics; 0: !postable */
+    uint32_t sq_cap;     /* most requests at all but the last one, see vp_conn_drain_marker(); 0:
+                            !postable */
+    uint32_t signal_due; /* the one before this is signalled at the latest */
+    uint32_t direct_max; /* longest write or read without a work request; 0: !qpx */
+    uint32_t unsignalled_from; /* from here on all are VP_TAG_UNSIGNALLED */
+    uint32_t reports;          /* signalled ones that are outstanding */
+    uint32_t unsolicited;      /* receives taken at the peer since the last solicited one */
+    uint32_t batch_first;      /* first request of the open batch */
+    bool postable;
+    uint8_t life;     /* enum vp_life */
+    bool closed;      /* conn_close() was called: no callbacks */
+    bool in_table;    /* in ep->table */
+    bool has_credit;  /* one completion-queue entry is kept for the last request */
+    bool last_posted; /* that last request is out */
+
+    /* failing */
+    bool has_error; /* a request failed: err_seq, err_wc */
+    bool reason_known;
+    bool stuck;         /* the device never reported all: completions may still come */
+    bool probing;       /* the probe will tell the reason */
+    bool stalled;       /* the device does not go on with it */
+    uint8_t reason;     /* enum prov_reason */
+    uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
+    uint32_t err_seq;
+    uint32_t posted_to;            /* requests from here on never reached the device */
+    uint32_t completed_to;         /* the device has reported everything before this */
+    uint32_t tail_seen, head_seen; /* at the last look for stalls */
+    uint64_t life_deadline;
+    struct vp_list tend_link; /* in ep->tending */
+
+    /* the handshake: phase, events and the links under prov->lock, the rest while busy */
+    struct vp_id id;
+    enum vp_phase phase;
+    bool active;
+    bool busy;       /* a step runs without the lock */
+    bool abandoned;  /* to be destroyed when not busy */
+    bool answered;   /* (passive) accept() was called */
+    bool counted;    /* among prov->connecting */
+    bool peer_lives; /* with VP_EV_VERDICT */
+    uint8_t events;
+    uint8_t hs_reason;
+    uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
+    uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
+    uint64_t hs_started; /* when this attempt began */
+    uint64_t hs_deadline;
+    struct vp_list hs_link;            /* in prov->queue, accepts, shaking or reaping */
+    struct vp_list ev_link;            /* in ep->events */
+    struct vp_list ep_link;            /* in ep->conns or ep->dying */
+    union vp_sockaddr peer;            /* where the peer listens */
+    struct vp_hello_req req;           /* ours (active), or what came (passive) */
+    uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
+    uint8_t hello_size;
+    uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
+};
+
+/* The contract's name is opaque; this is the same object. */
+static inline struct vp_conn *vp_conn(struct prov_conn *conn)
+{
+    return (struct vp_conn *)(void *)conn;
+}
+
+#endif

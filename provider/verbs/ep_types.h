@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An endpoint: its queues, its buffers and its lists of connections: data. */
+#ifndef VP_EP_TYPES_H
+#define VP_EP_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+#include "prov_types.h"
+#include "provider.h"
+
+enum {
+    VP_POLL_BATCH = 16, /* completions taken at once */
+    VP_INLINE_MAX = 1024,
+};
+
+struct vp_conn;
+
+struct vp_slot {
+    uint32_t qp_num;
+    struct vp_conn *conn; /* NULL: free */
+};
+
+/* A request that waits in an open batch. */
+struct vp_chained {
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+    uint8_t data[VP_INLINE_MAX];
+};
+
+struct vp_ep {
+    /* fast path: under the endpoint's lock */
+    struct vp_prov *prov;
+    struct ibv_cq *send_cq, *recv_cq;
+    struct ibv_srq *srq;
+    struct prov_callbacks cb;
+    uint32_t room;        /* completion-queue entries not promised to a posted request */
+    uint32_t room_app;    /* writes, reads, atomics leave this much to messages */
+    uint32_t room_signal; /* below this everything is signalled */
+    uint32_t cq_size;     /* of send_cq */
+    uint32_t credits;     /* connections that an entry is kept for */
+    uint32_t cq_wanted;   /* beyond those: so many entries, as long as send_cq can grow */
+    uint32_t signal_every;
+    uint32_t reports;     /* the sum over the connections */
+    uint32_t empty_polls; /* polls with nothing to be reported, see vp_ep_poll() */
+    uint32_t only_sends;  /* polls in a row, see sends_suffice() and vp_ep_poll() */
+    bool aside;           /* a batch is open, something is stashed, or somebody to be tended */
+    uint32_t max_inline;
+    uint32_t max_msg; /* of the port */
+    uint32_t sq_depth;
+    struct vp_conn *batch; /* has an open batch */
+    uint32_t batch_length;
+    struct vp_chained *chain;
+    struct vp_slot *table; /* qp_num to connection; open addressing */
+    uint32_t table_mask, table_used;
+    struct vp_slot last; /* the one found last */
+    uint8_t *recv_slab, *bounce_slab;
+    struct ibv_mr *recv_mr, *bounce_mr;
+    uint16_t *bounce_free;
+    uint32_t bounce_count;
+    uint32_t srq_depth;
+    uint32_t to_post;             /* receive buffers taken out and not given back */
+    struct ibv_recv_wr *recv_wrs; /* one per buffer, with its sge */
+    struct ibv_sge *recv_sges;
+    struct ibv_recv_wr *refill_first, *refill_last;
+    struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
+    int stash_recv, stash_send;         /* how many; send ones first */
+    bool polling;
+    int made;               /* callbacks of this ep_poll() */
+    struct vp_list tending; /* connections that close, drain or wait */
+    uint32_t pending;       /* atomic: VP_PEND_*: something for ep_poll()'s slow part */
+    uint32_t retired;       /* requests that were reported, ever */
+    uint32_t posts_seen;    /* vp_posts() at the last tick */
+    uint64_t posts_seen_at; /* when that had changed; 0: never */
+
+    /* under prov->lock */
+    uint64_t stall_look_at; /* ms; 0: not yet */
+    struct vp_list link, wake_link;
+    struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, not destroyed yet */
+    struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
+    struct vp_list events;       /* vp_conn.ev_link */
+    bool closing;
+    uint64_t wake_at; /* wake the owner then, ms; 0: no */
+
+    /* constant */
+    struct vp_port *port;
+    unsigned int tni;
+    uint64_t id;
+    void *owner;
+};
+enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2, VP_PEND_STALLS = 4 };
+
+/* The contract's name is opaque; this is the same object. */
+static inline struct vp_ep *vp_ep(struct prov_ep *ep)
+{
+    return (struct vp_ep *)(void *)ep;
+}
+
+/* Changes with each request that is posted, and with each connection. */
+static inline uint32_t vp_posts(const struct vp_ep *ep)
+{
+    return ep->retired - ep->room;
+}
+
+#endif

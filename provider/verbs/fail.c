@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection that fails: see fail.h. */
+#include "fail.h"
+
+#include "ep_types.h"
+#include "qp.h"
+#include "reports.h"
+#include "util/clock.h"
+#include "wake.h"
+
+/* The device owes every completion after an error at once; this is for devices that died. */
+enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200 };
+
+void vp_conn_tend(struct vp_conn *conn)
+{
+    if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
+        vp_list_append(&conn->ep->tending, &conn->tend_link);
+    conn->ep->aside = true;
+}
+
+void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
+{
+    conn->reason = (uint8_t)reason;
+    conn->reason_known = true;
+}
+
+/* What happens to a part happens to its transfer. */
+bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
+        seq++;
+    if (conn->has_error && (int32_t)(seq - conn->err_seq) >= 0)
+        return false;
+    conn->has_error = true;
+    conn->err_seq = seq;
+    conn->err_status = (uint8_t)status;
+    return true;
+}
+
+void vp_conn_start_failing(struct vp_conn *conn)
+{
+    conn->life = VP_FAILING;
+    vp_expect_no_reports(conn); /* it is tended: see sends_suffice() in poll.c */
+    conn->life_deadline = ut_clock_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
+    vp_conn_tend(conn);
+    vp_ep_wake_later(conn->ep, conn->life_deadline);
+}
+
+void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    if (conn->life == VP_FAILING)
+        return;
+    conn->postable = false;
+    conn->sq_app = conn->sq_cap = 0;
+    conn->posted_to = seq;
+    vp_conn_note_error(conn, seq, status);
+    vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+    vp_conn_qp_to_error(conn);
+    vp_conn_start_failing(conn);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Polling an endpoint: poll.c says in which order. */
+#ifndef VP_POLL_H
+#define VP_POLL_H
+
+#include "ep_types.h"
+#include "provider.h"
+
+int vp_ep_poll(struct prov_ep *ep);
+/* For ep_close(): every connection is closed, so nothing calls back. */
+void vp_poll_quietly(struct vp_ep *ep);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The provider, its devices and their ports: data that all modules share.
+ *
+ * Who may touch what
+ *   The fast path (posting, completions, receives) runs under the endpoint's lock, which its owner
+ *   holds, and takes no other lock. prov->lock guards what the background thread and the owners
+ *   share: the lists, a connection's phase, its pending events. The slow calls of a handshake run
+ *   in progress() without it, with conn->busy set: a busy connection is not taken apart.
+ */
+#ifndef VP_PROV_TYPES_H
+#define VP_PROV_TYPES_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+#include "provider.h"
+
+enum {
+    VP_MAX_DEVICES = 16,
+    VP_MAX_PORTS = 6, /* as many as an address has room for */
+    VP_KEY_BYTES = 3, /* what fits beside the rest into the 56 bytes of a request */
+};
+
+#define VP_CAT "verbs"
+
+struct vp_ep;
+
+struct vp_device {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_device_attr attr;
+    unsigned int index;
+    unsigned int max_inline; /* what a queue pair really takes */
+    bool has_wr_api;         /* ibv_wr_start() and friends */
+    bool gone;               /* removed or fatally broken */
+};
+
+union vp_sockaddr {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+struct vp_port {
+    struct vp_device *dev;
+    uint8_t num;
+    uint32_t max_msg;
+    union vp_sockaddr addr; /* with the port number that the listener got */
+    struct rdma_cm_id *listener;
+    int gid_index; /* -1: InfiniBand, whose address is not a GID's */
+    char name[64];
+    /* only progress() touches these */
+    uint64_t down_since; /* ms; 0: it is up */
+    bool lost;           /* down for too long: so are its connections */
+};
+
+/* Why a port, or with number 0 a whole device, is not used. */
+struct vp_port_refusal {
+    char device[IBV_SYSFS_NAME_MAX];
+    unsigned int port;
+    char why[160];
+};
+enum { VP_MAX_REFUSALS = 64 };
+struct vp_survey {
+    unsigned int num_refusals;
+    struct vp_port_refusal refusals[VP_MAX_REFUSALS];
+};
+
+/* Read once from the environment, then fitted to each device. */
+struct vp_tuning {
+    unsigned int sq_depth, srq_depth, inline_size, rd_atomic, max_connecting;
+    uint8_t timeout, retry_count; /* as queue pairs want them: for peer_timeout_ms */
+};
+
+struct vp_prov {
+    struct prov base;
+    struct prov_config config;
+    struct vp_tuning tuning;
+    struct vp_device devices[VP_MAX_DEVICES];
+    unsigned int num_devices;
+    struct vp_port ports[VP_MAX_PORTS];
+    unsigned int num_ports;
+    uint8_t key[VP_KEY_BYTES];
+    struct rdma_event_channel *channel;
+    struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */
+    int epoll_fd, kick_fd;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;  /* some connection is not busy any more, some wake-up is over */
+    struct vp_list eps;      /* vp_ep.link */
+    struct vp_list queue;    /* vp_conn.hs_link: wants to ask its peer */
+    struct vp_list accepts;  /* vp_conn.hs_link: its peer has asked, and waits for the answer */
+    struct vp_list shaking;  /* vp_conn.hs_link: waits for the peer, or for a time */
+    struct vp_list reaping;  /* vp_conn.hs_link: to be destroyed */
+    struct vp_list probes;   /* vp_probe.link */
+    struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */
+    struct vp_ep *waking;    /* whose owner is being woken right now */
+    unsigned int asked;      /* connections asked for so far */
+    unsigned int connecting; /* handshakes in flight */
+    unsigned int window;     /* how many may be */
+    uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
+    uint64_t sleeps_until;   /* when progress() wants to run next, ms; 0: no such time */
+    uint64_t strangers;      /* requests with a wrong key */
+    /* only progress() touches these: how fast requests that lead to nothing are answered */
+    uint64_t refused_at;        /* ms: when refusals_left was counted last */
+    unsigned int refusals_left; /* before it is enough for now */
+    uint64_t quiet_until;       /* ms: the channel is not looked at before; 0: it is */
+};
+
+static inline struct vp_prov *vp_prov(struct prov *prov)
+{
+    return vp_container_of(prov, struct vp_prov, base);
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection and its queue pair: see qp.h. */
+#include "qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "util/log.h"
+
+struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
+{
+    struct vp_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ep = ep;
+    conn->active = active;
+    conn->signal_due = ep->signal_every;
+    conn->phase = active ? VP_QUEUED : VP_REQUESTED;
+    conn->id.kind = VP_ID_CONN;
+    vp_list_init(&conn->tend_link);
+    vp_list_init(&conn->hs_link);
+    vp_list_init(&conn->ev_link);
+    vp_list_init(&conn->ep_link);
+    return conn;
+}
+
+static int ring_alloc(struct vp_conn *conn)
+{
+    uint32_t size = 1;
+
+    while (size < conn->ep->sq_depth)
+        size *= 2;
+    conn->ops = calloc(size, sizeof(*conn->ops));
+    if (!conn->ops)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < size; i++) {
+        conn->ops[i].conn = conn;
+        conn->ops[i].slot = i;
+    }
+    conn->sq_mask = size - 1;
+    return 0;
+}
+
+int vp_conn_create_qp(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_device *dev = ep->port->dev;
+    struct ibv_qp_init_attr_ex attr = {
+        .qp_context = conn,
+        .send_cq = ep->send_cq,
+        .recv_cq = ep->recv_cq,
+        .srq = ep->srq,
+        .cap = {.max_send_wr = ep->sq_depth, .max_send_sge = 1, .max_inline_data = ep->max_inline},
+        .qp_type = IBV_QPT_RC,
+        .pd = dev->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+                          IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    };
+
+    int rc = ring_alloc(conn);
+    if (rc)
+        return rc;
+    struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
+    if (!qp) {
+        rc = -errno;
+        vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), errno);
+        return rc;
+    }
+    conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
+    conn->direct_max = conn->qpx ? ep->max_msg : 0;
+    pthread_mutex_lock(&ep->prov->lock);
+    conn->qp = qp; /* from here on receives can be told to be this connection's */
+    pthread_mutex_unlock(&ep->prov->lock);
+    return 0;
+}
+
+/* librdmacm would leave 655 ms between retries of a receiver that was not ready. */
+int vp_conn_ready_qp(struct vp_conn *conn)
+{
+    static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+    const struct vp_tuning *tuning = &conn->ep->prov->tuning;
+
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        struct ibv_qp_attr attr = {.qp_state = states[i]};
+        int mask = 0;
+        if (rdma_init_qp_attr(conn->id.cm, &attr, &mask))
+            return -ECONNABORTED;
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+        attr.min_rnr_timer = 12; /* 0.64 ms */
+        attr.timeout = tuning->timeout;
+        attr.retry_cnt = tuning->retry_count;
+        attr.rnr_retry = 7; /* for ever */
+        int rc = ibv_modify_qp(conn->qp, &attr, mask);
+        if (rc) {
+            ut_error(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
+                     strerror(rc));
+            return -rc;
+        }
+    }
+    return 0;
+}
+
+void vp_conn_drop_qp(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    struct ibv_qp *qp = conn->qp;
+    conn->qp = NULL;
+    pthread_mutex_unlock(&prov->lock);
+    int rc = qp ? ibv_destroy_qp(qp) : 0;
+    if (rc)
+        ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
+    free(conn->ops);
+    conn->ops = NULL;
+}
+
+void vp_conn_qp_to_error(struct vp_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    int rc = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
+
+    if (rc)
+        ut_debug(VP_CAT, "moving queue pair %u to the error state: %s", conn->qp->qp_num,
+                 strerror(rc));
+}
+
+void vp_conn_free(struct vp_conn *conn)
+{
+    vp_list_remove(&conn->ep_link);
+    free(conn->ops);
+    free(conn);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection and its queue pair: made, set up, taken away. */
+#ifndef VP_QP_H
+#define VP_QP_H
+
+#include <stdbool.h>
+
+#include "conn_types.h"
+#include "ep_types.h"
+
+struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
+int vp_conn_create_qp(struct vp_conn *conn);
+/* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
+ * -ECONNABORTED: the peer has given the handshake up meanwhile. */
+int vp_conn_ready_qp(struct vp_conn *conn);
+void vp_conn_drop_qp(struct vp_conn *conn);
+void vp_conn_qp_to_error(struct vp_conn *conn);
+/* It has no queue pair any more, or nothing can name it. */
+void vp_conn_free(struct vp_conn *conn);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections that their owner gave up: see reap.h. */
+#include "reap.h"
+
+#include "probe.h"
+#include "qp.h"
+#include "rdmacm.h"
+#include "wake.h"
+#include "util/assert.h"
+
+void vp_handshake_uncount_locked(struct vp_conn *conn)
+{
+    UT_ASSERT_LOCKED(&conn->ep->prov->lock);
+    UT_ASSERT(!conn->counted || conn->ep->prov->connecting > 0);
+    if (conn->counted)
+        conn->ep->prov->connecting--;
+    conn->counted = false;
+}
+
+void vp_cm_abandon_locked(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    UT_ASSERT_LOCKED(&prov->lock);
+    if (conn->abandoned)
+        return;
+    conn->abandoned = true;
+    vp_probe_forget_locked(prov, conn);
+    vp_list_remove(&conn->ev_link);
+    vp_list_remove(&conn->hs_link);
+    vp_list_append(&conn->ep->dying, &conn->ep_link);
+    if (conn->busy)
+        return;
+    if (vp_list_empty(&prov->reaping) || conn->counted)
+        vp_kick(prov); /* to destroy it, or because another one may ask its peer now */
+    vp_handshake_uncount_locked(conn);
+    vp_list_append(&prov->reaping, &conn->hs_link);
+}
+
+/* When nobody else knows it any more. */
+static void destroy(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_prov *prov = ep->prov;
+
+    UT_ASSERT(conn->abandoned && !conn->busy && !conn->in_table && !conn->has_credit);
+    vp_cm_drop_id(conn);
+    if (!conn->stuck)
+        vp_conn_drop_qp(conn);
+    else if (conn->qp)
+        ibv_destroy_qp(conn->qp); /* late completions may name its requests */
+    pthread_mutex_lock(&prov->lock);
+    if (conn->stuck)
+        vp_list_append(&ep->stuck, &conn->ep_link);
+    else
+        vp_conn_free(conn);
+    pthread_cond_broadcast(&prov->changed); /* the endpoint's queues may go now */
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
+{
+    for (;;) {
+        struct vp_conn *conn = NULL;
+        pthread_mutex_lock(&prov->lock);
+        for (struct vp_list *l = prov->reaping.next; l != &prov->reaping; l = l->next) {
+            conn = vp_container_of(l, struct vp_conn, hs_link);
+            if (!ep || conn->ep == ep)
+                break;
+            conn = NULL;
+        }
+        if (conn)
+            vp_list_remove(&conn->hs_link);
+        pthread_mutex_unlock(&prov->lock);
+        if (!conn)
+            return;
+        destroy(conn);
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The signalled requests of a connection that are not reported yet. */
+#ifndef VP_REPORTS_H
+#define VP_REPORTS_H
+
+#include <stdbool.h>
+
+#include "conn_types.h"
+#include "ep_types.h"
+#include "util/assert.h"
+
+/* The request posted last is signalled. */
+static inline void vp_expect_report(struct vp_conn *conn)
+{
+    conn->signal_due = conn->head + conn->ep->signal_every;
+    conn->reports++;
+    conn->ep->reports++;
+}
+
+/* Is the request posted last a signalled one? */
+static inline bool vp_all_signalled(const struct vp_conn *conn)
+{
+    return conn->signal_due - conn->ep->signal_every == conn->head;
+}
+
+/* None of them is waited for any more. */
+static inline void vp_expect_no_reports(struct vp_conn *conn)
+{
+    UT_ASSERT(conn->reports <= conn->ep->reports);
+    conn->ep->reports -= conn->reports;
+    conn->reports = 0;
+}
+
+#endif

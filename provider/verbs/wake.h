@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What makes the background thread and owners run: kicks, watched descriptors, deadlines, and the
+ * events that an endpoint's owner takes at its next poll. _locked: with prov->lock held.
+ */
+#ifndef VP_WAKE_H
+#define VP_WAKE_H
+
+#include <stdint.h>
+
+#include "conn_types.h"
+#include "ep_types.h"
+#include "prov_types.h"
+
+enum { VP_WATCH_KICK = 1, VP_WATCH_CM, VP_WATCH_COMP = 0x100, VP_WATCH_ASYNC = 0x200 };
+
+/* progress() gets `what` when there is something to read. 0 or -EIO after an error line. */
+int vp_watch(struct vp_prov *prov, int fd, unsigned int what);
+/* Makes progress() run soon. */
+void vp_kick(struct vp_prov *prov);
+/* progress() runs again at the latest then (ut_clock_ms()). */
+void vp_deadline_locked(struct vp_prov *prov, uint64_t deadline);
+/* Wakes the owner of the endpoint in this progress(), or in the next one. */
+void vp_wake_locked(struct vp_ep *ep);
+/* The same when it is time; takes prov->lock. */
+void vp_ep_wake_later(struct vp_ep *ep, uint64_t when);
+/* VP_EV_*: what the connection's owner has to be told. */
+void vp_post_event_locked(struct vp_conn *conn, unsigned int event);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utofu_ext.h: functions that are not in the manual. They have no putofu_* names. */
+#include <string.h>
+
+#include "utofu_ext.h"
+
+#include "api/api.h"
+#include "peers/peers.h"
+#include "runtime/setup.h"
+#include "util/env.h"
+#include "stats/region.h"
+
+_Static_assert(UTOFU_PROFILE_NAME_MAX == UT_REGION_NAME_MAX, "the limit in utofu_ext.h");
+
+/* 1: counters or timeline are asked for; 0: they are not; or a return code. */
+static int check_region(const char *name)
+{
+    int rc = ut_process_environment(); /* it sets the log level, too */
+
+    if (!name)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "the name of the region is NULL");
+    size_t n = strnlen(name, UTOFU_PROFILE_NAME_MAX + 1);
+    if (n == 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_ARG, "the name of the region is empty");
+    if (n > UTOFU_PROFILE_NAME_MAX)
+        return UT_REFUSE(UTOFU_ERR_INVALID_ARG,
+                         "the name of the region, '%.20s...', is longer than %d bytes", name,
+                         UTOFU_PROFILE_NAME_MAX);
+    for (const char *c = name; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f || *c == '"' || *c == '\\')
+            return UT_REFUSE(UTOFU_ERR_INVALID_ARG,
+                             "byte %d of the name of the region is 0x%02x: no control characters, "
+                             "'\"' or '\\' are allowed",
+                             (int)(c - name), (unsigned char)*c);
+    }
+    if (ut_process_forked())
+        return UT_DECLINE(UTOFU_ERR_NOT_AVAILABLE, "this process was made by fork(): it has no "
+                                                   "regions (manual 6.1.4.1)");
+    if (rc)
+        ut_last_error_text(rc, ut_env_error());
+    return rc ? rc : ut_env_num(UT_ENV_STATS) || *ut_env_str(UT_ENV_TRACE);
+}
+
+int utofu_profile_start(const char *name)
+{
+    ut_last_error_begin();
+    int rc = check_region(name);
+
+    return UT_RESULT(rc > 0 ? ut_region_start(name) : rc, "the region '%s' cannot be started",
+                     name ? name : "(NULL)");
+}
+
+int utofu_profile_stop(const char *name)
+{
+    ut_last_error_begin();
+    int rc = check_region(name);
+
+    return UT_RESULT(rc > 0 ? ut_region_stop(name) : rc, "the region '%s' cannot be stopped",
+                     name ? name : "(NULL)");
+}
+
+int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
+{
+    const struct ut_process *process;
+    struct ut_coords at;
+
+    if (!node || !coords)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "%s is NULL", node ? "coords" : "node");
+    ut_last_error_begin();
+    int rc = ut_runtime_start(&process);
+    if (rc != 0)
+        return UT_RESULT(rc, "the library cannot be set up");
+    if (rank >= process->job->size)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "rank %u: the job has %u processes", rank,
+                         process->job->size);
+    rc = ut_peers_node_of(rank, node);
+    if (rc != 0)
+        return UT_REFUSE(UTOFU_ERR_NOT_AVAILABLE,
+                         "rank %u: its node is not known: %s; has it called the library?", rank,
+                         strerror(-rc));
+    if (!ut_coords_of_node(&process->shape, *node, &at))
+        return UT_REFUSE(UTOFU_ERR_NOT_AVAILABLE, "rank %u: its node %u lies outside UTOFU_SHAPE",
+                         rank, *node);
+    memcpy(coords, at.at, sizeof(at.at));
+    return UT_RESULT(UTOFU_SUCCESS, "none");
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The refusals of request.h. */
+#include "api/request.h"
+
+int ut_refuse_flags(unsigned long flags)
+{
+    if (flags & ~KNOWN_FLAGS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "one-sided flags %#lx are not defined",
+                         flags & ~KNOWN_FLAGS);
+    if (ut_flags_path(flags) >= UT_NUM_PATHS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_PATH_ID, "path id %u: they are 0 to 11",
+                         ut_flags_path(flags));
+    return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "an SPS goes with a Put only (manual 2.2.8.1)");
+}
+
+int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, uint64_t edata)
+{
+    if (!ut_vcq_id_check(rmt_vcq_id))
+        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
+                         (unsigned long long)rmt_vcq_id);
+    if (length > max_length)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the most is %zu", length, max_length);
+    return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the most is %d",
+                     (unsigned long long)edata, UT_MAX_EDATA);
+}
+
+int ut_refuse_pace(size_t mtu, size_t gap)
+{
+    if (mtu > UT_MAX_MTU)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "MTU %zu: the most is %d", mtu, UT_MAX_MTU);
+    return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the most is %d", gap, UT_MAX_GAP);
+}
+
+int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size)
+{
+    if (op < UTOFU_ARMW_OP_SWAP || op > UT_ARMW_OP_CSWAP)
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%u is no ARMW operator", op);
+    return UT_REFUSE(UTOFU_ERR_INVALID_STADD, "STADD %016llx is not aligned to %zu bytes",
+                     (unsigned long long)rmt_stadd, size);
+}
+
+int ut_refuse_vcq(struct ut_vcq *vcq, unsigned int kind, size_t num_blocks)
+{
+    int rc = ut_kind_fits(vcq, kind)
+                 ? UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu blocks: the TOQ has %u entries",
+                             num_blocks, vcq->toq_mask + 1)
+                 : UT_REFUSE(UTOFU_ERR_NOT_SUPPORTED,
+                             "a session-mode VCQ takes Put and NOP only (manual 2.2.8.1)");
+    ut_vcq_leave(vcq);
+    return rc;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The automaton: the inputs of a gate, and firing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "barrier/inner.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "stats/stats.h"
+
+/*
+ * Inputs
+ */
+
+static void clear_input(struct ut_gate_input *in)
+{
+    in->head = in->count = 0;
+}
+
+static void drop_old(struct ut_gate_input *in)
+{
+    while (in->count > 0 && ut_gate_item_at(in, 0)->tag.epoch < in->floor)
+        ut_gate_remove_first(in);
+}
+
+static void copy_item(struct ut_gate_item *to, const struct ut_gate_item *from)
+{
+    to->tag = from->tag;
+    to->at = from->at;
+    ut_value_copy(&to->value, &from->value);
+}
+
+static bool grow(struct ut_gate_input *in)
+{
+    uint32_t capacity = in->capacity ? in->capacity * 2 : 2;
+
+    if (in->count >= UT_INPUT_MAX)
+        return false;
+    struct ut_gate_item *items = malloc(capacity * sizeof(*items));
+    if (!items)
+        return false;
+    for (uint32_t i = 0; i < in->count; i++)
+        copy_item(&items[i], ut_gate_item_at(in, i));
+    free(in->items);
+    in->items = items;
+    in->capacity = capacity;
+    in->head = 0;
+    return true;
+}
+
+void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_vbg_ident ident;
+
+    in->src = src;
+    in->last_epoch = in->floor = 0;
+    in->last_number = 0;
+    in->confirmed = in->failed = in->warned = in->asked = false;
+    in->answer = 0;
+    clear_input(in);
+    if (src != UTOFU_VBG_ID_NULL && ut_vbg_id_unpack(src, &ident) && ut_gate_is_own(&ident)) {
+        in->confirmed = true;
+        in->floor = __atomic_load_n(&ut_gates[ident.tni].gate[ident.gate].epoch, __ATOMIC_RELAXED);
+    }
+}
+
+void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (!g->set || in->failed)
+        return;
+    if (!in->confirmed)
+        clear_input(in);
+    in->failed = true;
+    in->confirmed = true;
+    in->culprit = culprit;
+    if (input == UT_INPUT_PACKET)
+        g->home->unsure &= ~(1ull << g->index);
+    ut_gate_mark_ready(g);
+}
+
+void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
+{
+    struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
+
+    if (in->confirmed)
+        return;
+    in->confirmed = true;
+    g->home->unsure &= ~(1ull << g->index);
+    if (epoch > in->floor)
+        in->floor = epoch;
+    drop_old(in);
+    ut_gate_mark_ready(g);
+}
+
+/* Is it the next one of its source, and can it be queued? */
+static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input,
+                                              const struct ut_gate_tag *tag)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (in->failed || (in->confirmed && tag->epoch < in->floor) || tag->epoch < in->last_epoch)
+        return false;
+    if (tag->epoch > in->last_epoch) {
+        if (in->last_epoch) {
+            in->floor = tag->epoch; /* the source was set again */
+            drop_old(in);
+        }
+    } else if (tag->number != in->last_number + 1) {
+        ut_error("gate", "%s: packets of %s were lost", ut_gate_name(g->id),
+                 ut_gate_name(tag->src));
+        ut_gate_fail_input(g, input, tag->src);
+        return false;
+    }
+    in->last_epoch = tag->epoch;
+    if (in->count == in->capacity && !grow(in)) {
+        ut_error("gate", "%s cannot hold more than the %u packets or signals that %s is ahead",
+                 ut_gate_name(g->id), in->count, ut_gate_name(tag->src));
+        ut_gate_fail_input(g, input, tag->src);
+        return false;
+    }
+    return true;
+}
+
+static inline void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                        uint64_t at, const struct ut_value *value)
+{
+    struct ut_gate_input *in = &g->in[input];
+
+    if (__builtin_expect(!ut_gate_is_next(in, tag->epoch, tag->number), 0) &&
+        !accepts(g, input, tag))
+        return;
+    struct ut_gate_item *item = ut_gate_next_item(in);
+    ut_value_copy(&item->value, value);
+    ut_gate_filled(g, in, item, tag->src, tag->number, tag->epoch, tag->last, at);
+}
+
+void ut_gate_free_inputs(struct ut_gate *g)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        free(g->in[i].items);
+        memset(&g->in[i], 0, sizeof(g->in[i]));
+    }
+    while (g->unexpected) {
+        struct ut_gate_unexpected *s = g->unexpected;
+        g->unexpected = s->next;
+        free(s);
+    }
+    g->num_unexpected = 0;
+}
+
+/* The gate may be set for it later. */
+static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                            uint64_t at, const struct ut_value *value)
+{
+    struct ut_gate_input *in = &g->in[input];
+    struct ut_gate_unexpected **last = &g->unexpected;
+
+    if (g->set && !in->warned) {
+        in->warned = true;
+        ut_warn("gate",
+                "%s gets a %s from %s, but is not set to receive it; it is kept until the gate is",
+                ut_gate_name(g->id), input == UT_INPUT_SIGNAL ? "signal" : "packet",
+                ut_gate_name(tag->src));
+    }
+    struct ut_gate_unexpected *s = malloc(sizeof(*s));
+    if (!s)
+        return;
+    s->next = NULL;
+    s->input = (uint8_t)input;
+    s->item.tag = *tag;
+    s->item.at = at;
+    ut_value_copy(&s->item.value, value);
+    while (*last)
+        last = &(*last)->next;
+    *last = s;
+    if (++g->num_unexpected > UT_MAX_UNEXPECTED) {
+        s = g->unexpected;
+        g->unexpected = s->next;
+        free(s);
+        g->num_unexpected--;
+    }
+}
+
+void ut_gate_take_unexpected(struct ut_gate *g)
+{
+    struct ut_gate_unexpected **at = &g->unexpected;
+
+    while (*at) {
+        struct ut_gate_unexpected *s = *at;
+        if (g->in[s->input].src != s->item.tag.src) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        g->num_unexpected--;
+        push(g, s->input, &s->item.tag, s->item.at, &s->item.value);
+        free(s);
+    }
+}
+
+/* One that the gate is not set for, or of a counted VCQ. */
+static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned int input,
+                                                  const struct ut_gate_tag *tag,
+                                                  const struct ut_value *value)
+{
+    struct ut_stats *stats = g->home ? ut_gate_stats(g) : NULL;
+    uint64_t at = stats ? ut_clock_ns() : 0;
+
+    if (g->set && g->in[input].src == tag->src)
+        push(g, input, tag, at, value);
+    else
+        keep_unexpected(g, input, tag, at, value);
+    if (stats && !tag->last)
+        ut_gate_report_arrive(stats, g, input, tag, at);
+}
+
+static inline void deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                           const struct ut_value *value)
+{
+    if (__builtin_expect(g->set && g->in[input].src == tag->src && !ut_gate_stats(g), 1))
+        push(g, input, tag, 0, value);
+    else
+        deliver_any(g, input, tag, value);
+}
+
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value)
+{
+    deliver(g, input, tag, value);
+}
+
+static bool is_wired(const struct ut_gate_input *in)
+{
+    return in->src != UTOFU_VBG_ID_NULL;
+}
+
+void ut_gate_take_last(struct ut_gate_input *in)
+{
+    in->failed = true;
+    in->culprit = ut_gate_item_at(in, 0)->value.u[0];
+    clear_input(in);
+}
+
+bool ut_gate_lacks(const struct ut_gate *g, unsigned int input)
+{
+    const struct ut_gate_input *in = &g->in[input];
+
+    return is_wired(in) && !in->failed && (in->count == 0 || !in->confirmed);
+}
+
+static void take(struct ut_gate_input *in, struct ut_value *value)
+{
+    if (in->count == 0) {
+        ut_value_broken(value, in->culprit);
+        return;
+    }
+    ut_value_copy(value, &ut_gate_item_at(in, 0)->value);
+    ut_gate_remove_first(in);
+}
+
+static void note_consumed(struct ut_gate *g, struct ut_stats *stats)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (is_wired(&g->in[i]))
+            stats->consumed[i] = g->in[i].count > 0 ? ut_gate_item_at(&g->in[i], 0)->at : 0;
+    }
+}
+
+bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value)
+{
+    struct ut_stats *stats = ut_gate_stats(g);
+    bool any = false;
+
+    if (stats)
+        note_consumed(g, stats);
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        struct ut_value more;
+        if (!is_wired(&g->in[i]))
+            continue;
+        take(&g->in[i], any ? &more : value);
+        if (any)
+            ut_value_combine(value, &more);
+        any = true;
+    }
+    return any;
+}
+
+/*
+ * Firing
+ */
+
+static inline void send_signal(struct ut_gate *g, const struct ut_value *value, bool last)
+{
+    struct ut_stats *stats = ut_gate_stats(g);
+    struct ut_gate_tag tag = {
+        .src = g->id, .number = ++g->out_signals, .epoch = g->epoch, .last = last};
+
+    if (!g->signals_to)
+        return;
+    if (__builtin_expect(stats && !last, 0))
+        ut_gate_report_send(stats, g, UT_INPUT_SIGNAL, g->setting.dst_lcl_vbg_id, tag.number);
+    deliver(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
+}
+
+/* The packet first, as it takes longer. */
+static inline void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
+{
+    if (g->setting.dst_rmt_vbg_id != UTOFU_VBG_ID_NULL)
+        ut_gate_send_packet(g, value, last);
+    send_signal(g, value, last);
+}
+
+static inline void send_on(struct ut_gate *g, const struct ut_value *value)
+{
+    struct ut_stats *stats = ut_gate_stats(g);
+    uint64_t began = stats ? ut_clock_ns() : 0;
+
+    send_both(g, value, false);
+    if (__builtin_expect(stats != NULL, 0))
+        ut_gate_report_sent(stats, g, began);
+}
+
+void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value)
+{
+    send_on(g, value);
+}
+
+void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
+{
+    struct ut_value value;
+
+    if (g->gone)
+        return;
+    g->gone = true;
+    ut_value_broken(&value, culprit);
+    send_both(g, &value, true);
+}
+
+/* The common case, a signal and a packet: the packet is combined into the signal in its queue, and
+ * the result is sent from there. */
+static inline bool fire_in_place(struct ut_gate *g)
+{
+    struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL], *packets = &g->in[UT_INPUT_PACKET];
+
+    if (signals->count == 0 || packets->count == 0 || g->loops)
+        return false;
+    struct ut_stats *stats = ut_gate_stats(g);
+    struct ut_value *value = &ut_gate_item_at(signals, 0)->value;
+    if (stats)
+        note_consumed(g, stats);
+    ut_value_combine(value, &ut_gate_item_at(packets, 0)->value);
+    ut_gate_remove_first(packets);
+    send_on(g, value);
+    ut_gate_remove_first(signals);
+    return true;
+}
+
+/* Any other case: an input is not wired, or has failed. */
+static __attribute__((noinline)) bool fire_any(struct ut_gate *g)
+{
+    bool any_item = g->in[UT_INPUT_SIGNAL].count > 0 || g->in[UT_INPUT_PACKET].count > 0;
+    struct ut_value value;
+
+    if (!ut_gate_take_all(g, &value))
+        return false;
+    if (!any_item) {
+        ut_gate_end_outputs(g, value.u[0]);
+        return false;
+    }
+    ut_gate_send_on(g, &value);
+    return true;
+}
+
+void ut_gate_run_ready(struct ut_gates *t)
+{
+    t->running = true;
+    while (t->ready) {
+        unsigned int index = (unsigned int)__builtin_ctzll(t->ready);
+        struct ut_gate *g = &t->gate[index];
+        t->ready &= ~(1ull << index);
+        while (g->set && !g->gone && ut_gate_is_complete(g)) {
+            if (!fire_in_place(g) && !fire_any(g))
+                break;
+        }
+    }
+    t->running = false;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exact sums of doubles; see bfp.h. */
+#include "barrier/bfp.h"
+
+#include <string.h>
+
+enum { MANTISSA_BITS = 52, MAX_BIASED = 2047 };
+
+#define HIDDEN_BIT (1ull << MANTISSA_BITS)
+#define NAN_BITS   0x7ff8000000000000ull
+#define INF_BITS   0x7ff0000000000000ull
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static double double_of(uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static uint64_t sign_extension(uint64_t limb)
+{
+    return limb >> 63 ? ~0ull : 0;
+}
+
+static uint64_t extension(const struct ut_bfp *b)
+{
+    return b->count ? sign_extension(b->limb[b->first + b->count - 1]) : 0;
+}
+
+static uint64_t limb_at(const struct ut_bfp *b, unsigned int i)
+{
+    if (i < b->first)
+        return 0;
+    return i < (unsigned int)b->first + b->count ? b->limb[i] : extension(b);
+}
+
+/* Drops redundant limbs: sign extension at the top, zeros at the bottom. */
+static void trim(struct ut_bfp *b)
+{
+    while (b->count > 1) {
+        uint64_t top = b->limb[b->first + b->count - 1];
+        if (top != sign_extension(b->limb[b->first + b->count - 2]))
+            break;
+        b->count--;
+    }
+    while (b->count > 0 && b->limb[b->first] == 0) {
+        b->first++;
+        b->count--;
+    }
+    if (b->count == 0)
+        b->first = 0;
+}
+
+void ut_bfp_set(struct ut_bfp *b, double value)
+{
+    uint64_t bits = bits_of(value), mantissa = bits & (HIDDEN_BIT - 1);
+    unsigned int biased = (unsigned int)(bits >> MANTISSA_BITS) & MAX_BIASED;
+    bool negative = bits >> 63;
+
+    b->first = b->count = 0;
+    b->flags = negative && biased == 0 && mantissa == 0 ? 0 : UT_BFP_NOT_MINUS_ZERO;
+    if (biased == MAX_BIASED) {
+        b->flags |= mantissa ? UT_BFP_NAN : negative ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+        return;
+    }
+    if (biased > 0)
+        mantissa |= HIDDEN_BIT;
+    unsigned int at = biased > 0 ? biased - 1 : 0, shift = at % 64;
+    uint64_t low = mantissa << shift, high = shift ? mantissa >> (64 - shift) : 0;
+    if (negative) {
+        high = ~high + (low == 0);
+        low = -low;
+    }
+    b->first = (uint8_t)(at / 64);
+    b->count = 2;
+    b->limb[b->first] = low;
+    b->limb[b->first + 1] = high;
+    trim(b);
+}
+
+/* Most numbers have one or two. */
+static inline void copy_limbs(void *to, const void *from, unsigned int count)
+{
+    if (count == 1)
+        memcpy(to, from, sizeof(uint64_t));
+    else if (count == 2)
+        memcpy(to, from, 2 * sizeof(uint64_t));
+    else
+        memcpy(to, from, count * sizeof(uint64_t));
+}
+
+void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
+{
+    to->flags = from->flags;
+    to->first = from->first;
+    to->count = from->count;
+    copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
+}
+
+void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
+{
+    unsigned int a_end = a->first + a->count, b_end = b->first + b->count;
+    unsigned int first = a->first < b->first ? a->first : b->first;
+    unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* room for the carry */
+    unsigned int last = end > UT_BFP_LIMBS ? UT_BFP_LIMBS : end;
+    const uint64_t a_above = extension(a), b_above = extension(b);
+    uint64_t carry = 0;
+
+    a->flags |= b->flags;
+    if (b->count == 0)
+        return;
+    if (a->count == 0) {
+        uint8_t flags = a->flags;
+        ut_bfp_copy(a, b);
+        a->flags = flags;
+        return;
+    }
+    for (unsigned int i = first; i < last; i++) {
+        uint64_t x = i < a->first ? 0 : i < a_end ? a->limb[i] : a_above;
+        uint64_t y = i < b->first ? 0 : i < b_end ? b->limb[i] : b_above;
+        unsigned __int128 s = (unsigned __int128)x + y + carry;
+        a->limb[i] = (uint64_t)s;
+        carry = (uint64_t)(s >> 64);
+    }
+    if (end > last) {
+        uint64_t top = a_above + b_above + carry; /* of a limb that there is no room for */
+        if (top != sign_extension(a->limb[last - 1])) {
+            a->flags |= top >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+            a->first = a->count = 0;
+            return;
+        }
+    }
+    a->first = (uint8_t)first;
+    a->count = (uint8_t)(last - first);
+    trim(a);
+}
+
+/* A magnitude: limbs [first, end), and a zero below them; the others are not set. */
+struct magnitude {
+    unsigned int first, end;
+    uint64_t limb[UT_BFP_LIMBS + 1];
+};
+
+/* Returns the sign. */
+static bool magnitude(const struct ut_bfp *b, struct magnitude *m)
+{
+    bool negative = extension(b) != 0;
+    unsigned int carry = negative;
+
+    m->first = b->first;
+    m->end = (unsigned int)b->first + b->count + 1;
+    if (m->first > 0)
+        m->limb[m->first - 1] = 0;
+    for (unsigned int i = m->first; i < m->end; i++) {
+        uint64_t limb = limb_at(b, i);
+        m->limb[i] = negative ? ~limb + carry : limb;
+        carry = carry && m->limb[i] == 0;
+    }
+    return negative;
+}
+
+static unsigned int top_bit(const struct magnitude *m)
+{
+    unsigned int i = m->end - 1;
+
+    while (m->limb[i] == 0)
+        i--;
+    return i * 64 + 63 - (unsigned int)__builtin_clzll(m->limb[i]);
+}
+
+static bool any_below(const struct magnitude *m, unsigned int bit)
+{
+    for (unsigned int i = m->first; i < bit / 64; i++) {
+        if (m->limb[i])
+            return true;
+    }
+    return bit % 64 && (m->limb[bit / 64] & ((1ull << bit % 64) - 1)) != 0;
+}
+
+/* The bits of a positive number, as a double has them, rounded to nearest even. */
+static uint64_t round_magnitude(const struct magnitude *m)
+{
+    unsigned int top = top_bit(m);
+
+    if (top <= MANTISSA_BITS)
+        return m->limb[0]; /* subnormal, or the first of the normal ones: exact */
+    unsigned int at = top - MANTISSA_BITS;
+    uint64_t mantissa = m->limb[at / 64] >> at % 64;
+    if (at % 64)
+        mantissa |= m->limb[at / 64 + 1] << (64 - at % 64);
+    mantissa &= 2 * HIDDEN_BIT - 1;
+    bool half = m->limb[(at - 1) / 64] >> (at - 1) % 64 & 1;
+    if (half && ((mantissa & 1) || any_below(m, at - 1)))
+        mantissa++;
+    if (mantissa == 2 * HIDDEN_BIT) {
+        mantissa = HIDDEN_BIT;
+        at++;
+    }
+    uint64_t biased = at + 1;
+    return biased >= MAX_BIASED ? INF_BITS : biased << MANTISSA_BITS | (mantissa - HIDDEN_BIT);
+}
+
+double ut_bfp_round(const struct ut_bfp *b)
+{
+    const unsigned int both = UT_BFP_PLUS_INF | UT_BFP_MINUS_INF;
+    const uint64_t sign = 1ull << 63;
+    struct magnitude m;
+
+    if ((b->flags & UT_BFP_NAN) || (b->flags & both) == both)
+        return double_of(NAN_BITS);
+    if (b->flags & both)
+        return double_of(b->flags & UT_BFP_MINUS_INF ? INF_BITS | sign : INF_BITS);
+    if (b->count == 0)
+        return double_of(b->flags & UT_BFP_NOT_MINUS_ZERO ? 0 : sign);
+    bool negative = magnitude(b, &m);
+    return double_of(round_magnitude(&m) | (negative ? sign : 0));
+}
+
+size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out)
+{
+    const uint8_t head[8] = {b->flags, b->first, b->count};
+
+    memcpy(out, head, sizeof(head));
+    copy_limbs(out + sizeof(head), &b->limb[b->first], b->count);
+    return sizeof(head) + b->count * sizeof(uint64_t);
+}
+
+size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size)
+{
+    if (size < 8 || in[1] + in[2] > UT_BFP_LIMBS || size < 8 + in[2] * sizeof(uint64_t))
+        return 0;
+    b->flags = in[0];
+    b->first = in[1];
+    b->count = in[2];
+    copy_limbs(&b->limb[b->first], in + 8, b->count);
+    return 8 + b->count * sizeof(uint64_t);
+}

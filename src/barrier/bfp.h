@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sum of doubles, exact: a fixed-point number so wide that no addition ever rounds. So the
+ * order of the additions does not matter, and every process of a circuit gets the same bits,
+ * whatever the circuit's shape. Only the limbs in use are kept and sent. Pure functions, no
+ * state.
+ *
+ * What the rounded sum is: the exact sum of all contributions rounded once, to nearest even,
+ * whatever the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN,
+ * or if both infinities are among them; else the infinity that is among them; an infinity where the
+ * rounded sum exceeds the largest double (intermediate sums may); -0 if every contribution is -0,
+ * else +0 where the exact sum is zero. Subnormal numbers count in full. No exception flags are
+ * raised.
+ */
+#ifndef UT_BARRIER_BFP_H
+#define UT_BARRIER_BFP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bit 0 stands for 2^-1074. The doubles end below bit 2098; the rest is headroom for sums: 2^205
+ * times the largest double. A sum beyond that counts as an infinite contribution. */
+enum { UT_BFP_LIMBS = 36, UT_BFP_PACKED_MAX = 8 + UT_BFP_LIMBS * 8 };
+
+enum ut_bfp_flags {
+    UT_BFP_NAN = 1,
+    UT_BFP_PLUS_INF = 2,
+    UT_BFP_MINUS_INF = 4,
+    UT_BFP_NOT_MINUS_ZERO = 8, /* a contribution is something else than -0 */
+};
+
+/* Two's complement in limb[first] to limb[first + count - 1], of which the last one holds the sign;
+ * zero below and the sign's extension above. Always the fewest limbs that hold the number. */
+struct ut_bfp {
+    uint8_t flags;
+    uint8_t first, count;
+    uint64_t limb[UT_BFP_LIMBS];
+};
+
+void ut_bfp_set(struct ut_bfp *b, double value);
+void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b);
+double ut_bfp_round(const struct ut_bfp *b);
+void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from);
+
+/* The wire format: flags, first, count, five zeros, the limbs. Returns the number of bytes. */
+size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out);
+/* Returns the number of bytes read; 0: they are not a packed sum. */
+size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size);
+
+#endif

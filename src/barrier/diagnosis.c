@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Barriers that wait long: checks that the processes they wait for live, and logs which they are.
+ */
+#include <stdio.h>
+
+#include "barrier/inner.h"
+#include "peers/peers.h"
+#include "process/process.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+enum {
+    LOOK_EVERY_POLLS = 64,
+    LOOK_EVERY_MS = 1000,
+    TRACE_EVERY_MS = 500,   /* a gate is not traced more often */
+    FIRST_REPORT_MS = 5000, /* then after 10 s, 20 s and so on */
+};
+
+const char *ut_gate_name(utofu_vbg_id_t id)
+{
+    static __thread char names[4][80];
+    static __thread unsigned int next;
+    char *name = names[next++ % 4];
+    const uint8_t *at;
+    struct ut_vbg_ident ident;
+    struct ut_peer peer;
+
+    if (!ut_vbg_id_unpack(id, &ident)) {
+        snprintf(name, sizeof(names[0]), "VBG %#llx", (unsigned long long)id);
+        return name;
+    }
+    at = ident.coords.at;
+    if (ut_gate_is_own(&ident))
+        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
+                 ut_process_peek()->job->rank);
+    else if (ut_peers_find_local_rank(&ident.coords, ident.local_rank, &peer) == 0)
+        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
+                 peer.rank);
+    else
+        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, node %u,%u,%u,%u,%u,%u, local rank %u)",
+                 ident.gate, ident.tni, at[0], at[1], at[2], at[3], at[4], at[5], ident.local_rank);
+    return name;
+}
+
+/* At the first check, which is early enough to stand for the start. */
+static void begin_wait(struct ut_gate *start)
+{
+    start->started_ms = ut_now_ms();
+    start->look_ms = start->started_ms + LOOK_EVERY_MS;
+    start->report_ms = start->started_ms + FIRST_REPORT_MS;
+}
+
+void ut_gate_check_wait(struct ut_gate *start)
+{
+    if (start->idle_polls % LOOK_EVERY_POLLS != 0)
+        return;
+    if (start->idle_polls == LOOK_EVERY_POLLS)
+        begin_wait(start);
+    uint64_t now = ut_now_ms();
+    if (now < start->look_ms)
+        return;
+    bool report = now >= start->report_ms;
+    start->look_ms = now + LOOK_EVERY_MS;
+    if (report) {
+        start->report_ms = now + (now - start->started_ms);
+        ut_warn("gate", "the barrier communication of %s has waited %llu s",
+                ut_gate_name(start->id), (unsigned long long)(now - start->started_ms) / 1000);
+    }
+    ut_gate_trace(start, report);
+    ut_gate_run(&ut_gates[start->tni]);
+}
+
+const char *ut_gate_state_of_local(const struct ut_gate *src, utofu_vbg_id_t sends_to,
+                                   utofu_vbg_id_t here)
+{
+    if (!src->set)
+        return "which is not set";
+    if (sends_to != here)
+        return "which is set to send elsewhere";
+    if (ut_gate_is_start(src->index))
+        return src->active ? "which has not sent it" : "which has not been started";
+    return "which waits itself";
+}
+
+const char *ut_gate_state_of_remote(const struct ut_gate_input *in)
+{
+    if (!in->answer)
+        return "whose process has not answered";
+    if (!(in->answer & UT_ANSWER_ALLOCATED))
+        return "which is not allocated";
+    if (!(in->answer & UT_ANSWER_SET))
+        return "which is not set";
+    if (!(in->answer & UT_ANSWER_SENDS_HERE))
+        return "which is set to send elsewhere";
+    if (in->answer & UT_ANSWER_IDLE)
+        return "which has not been started";
+    if (in->answer & UT_ANSWER_WANTS_SIGNAL)
+        return in->answer & UT_ANSWER_WANTS_PACKET ? "which waits for a signal and a packet itself"
+                                                   : "which waits for a signal itself";
+    return in->answer & UT_ANSWER_WANTS_PACKET ? "which waits for a packet itself"
+                                               : "which has not sent it";
+}
+
+static void trace_local(struct ut_gate *g, unsigned int input, struct ut_gate *src, bool report)
+{
+    bool signal = input == UT_INPUT_SIGNAL;
+
+    if (report)
+        ut_warn(
+            "gate", "%s waits for a %s of %s, %s", ut_gate_name(g->id),
+            signal ? "signal" : "packet", ut_gate_name(g->in[input].src),
+            ut_gate_state_of_local(
+                src, signal ? src->setting.dst_lcl_vbg_id : src->setting.dst_rmt_vbg_id, g->id));
+    if (src->set)
+        ut_gate_trace(src, report);
+}
+
+static void trace_packet(struct ut_gate *g, bool report)
+{
+    struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
+    struct ut_vbg_ident src;
+
+    if (!ut_gate_lacks(g, UT_INPUT_PACKET))
+        return;
+    ut_vbg_id_unpack(in->src, &src);
+    if (!ut_gate_is_own(&src)) {
+        if (report)
+            ut_warn("gate", "%s waits for a packet of %s, %s", ut_gate_name(g->id),
+                    ut_gate_name(in->src), ut_gate_state_of_remote(in));
+        ut_gate_ask(g, true);
+    } else if (src.tni == g->tni) {
+        trace_local(g, UT_INPUT_PACKET, &ut_gates[g->tni].gate[src.gate], report);
+    } else {
+        struct ut_gate_cross_tni p = {.gate = src.gate, .trace = true, .report = report};
+        if (report)
+            ut_warn("gate", "%s waits for a packet of %s", ut_gate_name(g->id),
+                    ut_gate_name(in->src));
+        ut_gate_send_cross_tni(g->tni, src.tni, &p);
+    }
+}
+
+void ut_gate_trace(struct ut_gate *g, bool report)
+{
+    uint64_t now = ut_now_ms(), *before = report ? &g->reported_ms : &g->traced_ms;
+    struct ut_vbg_ident src;
+
+    if (!g->set || now - *before < TRACE_EVERY_MS)
+        return;
+    *before = now;
+    if (ut_gate_is_start(g->index) && !g->active)
+        return;
+    if (ut_gate_lacks(g, UT_INPUT_SIGNAL)) {
+        ut_vbg_id_unpack(g->in[UT_INPUT_SIGNAL].src, &src);
+        trace_local(g, UT_INPUT_SIGNAL, &ut_gates[g->tni].gate[src.gate], report);
+    }
+    trace_packet(g, report);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cross-TNI messages, from gates of one TNI to those of another in the same process. */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "barrier/inner.h"
+#include "util/log.h"
+#include "vcq/wake.h"
+
+uint32_t ut_gate_filled_inboxes;
+static uint32_t in_use; /* bit per TNI: some gate of it is allocated; atomic */
+
+/*
+ * Inboxes
+ */
+
+void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
+                            const struct ut_gate_cross_tni *message)
+{
+    struct ut_gates *t = &ut_gates[to];
+    struct ut_gate_cross_tni *p = malloc(sizeof(*p));
+
+    if (!p) {
+        ut_error("gate", "no memory for a packet between two TNIs: the barrier will not end");
+        return;
+    }
+    *p = *message;
+    p->next = NULL;
+    ut_lock(&t->inbox_lock);
+    if (!t->inbox)
+        t->inbox_last = &t->inbox;
+    *t->inbox_last = p;
+    t->inbox_last = &p->next;
+    __atomic_fetch_or(&ut_gate_filled_inboxes, 1u << to, __ATOMIC_RELEASE);
+    ut_unlock(&t->inbox_lock);
+    /* a call of the program checks the inboxes before it returns; else the background thread does
+     */
+    if (!ut_gates[from].entered)
+        ut_vcq_need(ut_gates_vcq(t));
+}
+
+static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
+{
+    struct ut_gates *t = &ut_gates[vcq->tni];
+    int n = 0;
+
+    ut_lock(&t->inbox_lock);
+    struct ut_gate_cross_tni *list = t->inbox;
+    t->inbox = NULL;
+    __atomic_fetch_and(&ut_gate_filled_inboxes, ~(1u << vcq->tni), __ATOMIC_RELEASE);
+    ut_unlock(&t->inbox_lock);
+    for (; list; n++) {
+        struct ut_gate_cross_tni *p = list;
+        struct ut_gate *g = &t->gate[p->gate];
+        list = p->next;
+        if (p->trace)
+            ut_gate_trace(g, p->report);
+        else
+            ut_gate_deliver(g, UT_INPUT_PACKET, &p->tag, &p->value);
+        free(p);
+    }
+    ut_gate_run(t);
+    return n;
+}
+
+int ut_gate_progress(struct ut_vcq *vcq)
+{
+    uint32_t full = __atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE);
+
+    return __builtin_expect(full >> vcq->tni & 1, 0) ? empty_inbox(vcq) : 0;
+}
+
+void ut_gate_deliver_inboxes(void)
+{
+    uint32_t tnis;
+
+    while ((tnis = __atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE))) {
+        struct ut_gates *t = &ut_gates[__builtin_ctz(tnis)];
+        struct ut_vcq *vcq = ut_gates_vcq(t);
+        ut_gate_enter(t, vcq);
+        ut_gate_progress(vcq);
+        ut_gate_leave(t);
+    }
+}
+
+/*
+ * A circuit may span several TNIs: a poll of one makes progress on all
+ */
+
+void ut_gate_count_allocated(struct ut_gates *t, int more)
+{
+    uint32_t bit = 1u << (t - ut_gates);
+
+    t->num_allocated += (unsigned int)more;
+    if (t->num_allocated > 0)
+        __atomic_fetch_or(&in_use, bit, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(&in_use, ~bit, __ATOMIC_RELAXED);
+}
+
+void ut_gate_progress_others(unsigned int own)
+{
+    uint32_t others = __atomic_load_n(&in_use, __ATOMIC_RELAXED) & ~(1u << own);
+
+    for (; others; others &= others - 1) {
+        struct ut_gates *t = &ut_gates[__builtin_ctz(others)];
+        struct ut_vcq *vcq = ut_gates_vcq(t);
+        if (!ut_trylock(&vcq->lock))
+            continue;
+        t->entered = true;
+        vcq->poll_count++;
+        ut_engine_progress(vcq);
+        ut_gate_leave(t);
+    }
+}

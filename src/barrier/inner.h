@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this module share. Everything here is touched with the lock of the TNI's VCQ
+ * held, unless it says otherwise. */
+#ifndef UT_BARRIER_INNER_H
+#define UT_BARRIER_INNER_H
+
+#include "barrier/gate.h"
+#include "ident/ident.h"
+#include "link/link.h"
+#include "process/process.h"
+#include "vcq/vcq.h"
+
+/* The header of a value on its way into a gate. */
+struct ut_gate_tag {
+    utofu_vbg_id_t src;
+    uint32_t number; /* counts what src has sent to this output within the epoch; wraps around */
+    uint32_t epoch;  /* of src */
+    bool last;       /* nothing comes after it: src has failed; the value names the culprit */
+};
+
+/* A packet or signal that waits at an input. */
+struct ut_gate_item {
+    struct ut_gate_tag tag;
+    uint64_t at; /* arrival time, ns; of a counted VCQ */
+    struct ut_value value;
+};
+
+enum {
+    UT_INPUT_SIGNAL,
+    UT_INPUT_PACKET,
+    UT_NUM_INPUTS,
+    UT_INPUT_MAX = 65536,   /* items that wait at one input */
+    UT_MAX_UNEXPECTED = 16, /* unexpected packets and signals that a gate keeps */
+};
+
+/* A queue of items. */
+struct ut_gate_input {
+    utofu_vbg_id_t src;
+    struct ut_gate_item *items; /* a ring; capacity is a power of two */
+    /* head and count, which change together, are not adjacent: the compiler would load both with
+     * one wide load, which has to wait for the two narrow stores before it */
+    uint32_t head, capacity, count;
+    uint32_t floor;      /* smallest epoch that counts */
+    uint32_t last_epoch; /* of what came last */
+    uint32_t last_number;
+    bool confirmed;         /* floor is known */
+    bool failed;            /* nothing more will come; has effect when the queue is empty */
+    bool warned;            /* of packets or signals of another source */
+    utofu_vbg_id_t culprit; /* failed: the gate that has failed first */
+
+    bool asked;     /* a query is sent, and not answered */
+    bool waited;    /* asked while a barrier communication waited for it */
+    uint8_t answer; /* the last one: enum ut_gate_answer */
+};
+
+/* An unexpected packet or signal: the gate was not set to receive it when it came. */
+struct ut_gate_unexpected {
+    struct ut_gate_unexpected *next;
+    uint8_t input;
+    struct ut_gate_item item;
+};
+
+struct ut_gates;
+struct ut_gate {
+    utofu_vbg_id_t id;
+    struct ut_gates *home; /* of its TNI; NULL: never allocated */
+    uint16_t tni, index;
+    uint16_t owner; /* index of the start gate that it was allocated with */
+    bool allocated; /* written atomically: read under the locks of other TNIs */
+    bool set;
+    bool gone;              /* has sent its `last` value */
+    utofu_vbg_id_t culprit; /* why */
+    uint32_t epoch;         /* never decreases; written atomically */
+    uint32_t serial;        /* grows when it is set: answers to earlier queries are dropped */
+    struct utofu_vbg_setting setting;
+    struct ut_link *src_link,
+        *dst_link;              /* of the packet source and destination; NULL: this process */
+    struct ut_gate *signals_to; /* NULL: nobody */
+    /* the wired inputs, packets before signals; NULL: there is none, or no second one */
+    struct ut_gate_input *wired, *wired_second;
+    bool loops; /* one of its outputs is its own input */
+    struct ut_gate_input in[UT_NUM_INPUTS];
+    uint32_t out_signals, out_packets;     /* sent in this epoch */
+    struct ut_gate_unexpected *unexpected; /* list, oldest first */
+    uint32_t num_unexpected;
+    uint64_t traced_ms, reported_ms;
+
+    /* a start gate */
+    uint8_t num_members;
+    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* in the order of their ids; the first is itself */
+    bool active;                             /* started and not polled to its end */
+    uint8_t kind;                            /* enum ut_gate_kind of what was started */
+    struct ut_value mine;
+    uint32_t idle_polls;
+    uint64_t started_ms, look_ms, report_ms;
+};
+
+/* A cross-TNI message, from one gate of this process to another. */
+struct ut_gate_cross_tni {
+    struct ut_gate_cross_tni *next;
+    uint16_t gate;
+    bool trace, report; /* trace: ut_gate_trace() is to be called, nothing is delivered */
+    struct ut_gate_tag tag;
+    struct ut_value value;
+};
+
+struct ut_gates {
+    struct ut_vcq *vcq; /* set once, atomically */
+    uint64_t ready;     /* bit per relay gate: to be looked at by ut_gate_run() */
+    uint64_t unsure;    /* bit per gate: the epoch of its source in another process is not known */
+    bool running;
+    bool entered; /* the lock is held by a call of the program: see ut_gate_enter() */
+    unsigned int num_allocated;
+    struct ut_gate gate[UT_NUM_GATES];
+    struct ut_lock inbox_lock;
+    struct ut_gate_cross_tni *inbox, **inbox_last;
+};
+extern struct ut_gates ut_gates[UT_NUM_TNIS];
+
+/* The gates of a TNI. The asm keeps the compiler from computing the address at each use. */
+static inline struct ut_gates *ut_gates_of(unsigned int tni)
+{
+    struct ut_gates *t = &ut_gates[tni];
+
+    __asm__("" : "+r"(t));
+    return t;
+}
+static inline struct ut_gate *ut_gate_of(struct ut_gates *t, unsigned int index)
+{
+    struct ut_gate *g = &t->gate[index];
+
+    __asm__("" : "+r"(g));
+    return g;
+}
+
+static inline bool ut_gate_is_start(unsigned int index)
+{
+    return index < UT_NUM_START_GATES;
+}
+
+/* With or without the lock. */
+static inline struct ut_vcq *ut_gates_vcq(const struct ut_gates *t)
+{
+    return __atomic_load_n(&t->vcq, __ATOMIC_ACQUIRE);
+}
+
+static inline bool ut_gate_is_allocated(const struct ut_gate *g)
+{
+    return __atomic_load_n(&g->allocated, __ATOMIC_RELAXED);
+}
+
+static inline struct ut_stats *ut_gate_stats(const struct ut_gate *g)
+{
+    return g->home->vcq->stats;
+}
+
+/* inbox.c: locks and other TNIs */
+/* Around everything that a call of the program does under the lock of the VCQ; which is t->vcq when
+ * it leaves. */
+static inline void ut_gate_enter(struct ut_gates *t, struct ut_vcq *vcq)
+{
+    ut_lock(&vcq->lock);
+    t->entered = true;
+}
+static inline void ut_gate_leave(struct ut_gates *t)
+{
+    t->entered = false;
+    ut_unlock(&t->vcq->lock);
+}
+/* Puts a message into the inbox of TNI `to`; the lock of TNI `from` is held. */
+void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
+                            const struct ut_gate_cross_tni *message);
+/* Delivers what is in the inbox of this VCQ's TNI; returns the number of messages. */
+int ut_gate_progress(struct ut_vcq *vcq);
+/* Delivers what is in the inboxes of all TNIs; with no lock held. */
+extern uint32_t ut_gate_filled_inboxes; /* bit per TNI: something is in its inbox; atomic */
+void ut_gate_deliver_inboxes(void);
+static inline void ut_gate_check_inboxes(void)
+{
+    if (__builtin_expect(__atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE) != 0, 0))
+        ut_gate_deliver_inboxes();
+}
+/* The allocated gate of this id, with its VCQ's lock taken; NULL: there is none. An id says where
+ * its gate would be; the gate there says whether it is its own. */
+static inline struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
+{
+    unsigned int tni = ut_vbg_id_tni(id), index = ut_vbg_id_gate(id);
+
+    if (tni >= UT_NUM_TNIS || index >= UT_NUM_GATES || ut_process_forked())
+        return NULL;
+    struct ut_gates *t = ut_gates_of(tni);
+    struct ut_vcq *vcq = ut_gates_vcq(t);
+    if (!vcq)
+        return NULL;
+    ut_gate_enter(t, vcq);
+    struct ut_gate *g = ut_gate_of(t, index);
+    if (__builtin_expect(g->allocated && g->id == id, 1))
+        return g;
+    ut_gate_leave(t);
+    return NULL;
+}
+static inline void ut_gate_leave_id(const struct ut_gate *g)
+{
+    ut_gate_leave(g->home);
+    ut_gate_check_inboxes();
+}
+/* `more` gates are allocated, or freed where it is negative. */
+void ut_gate_count_allocated(struct ut_gates *t, int more);
+/* Makes progress on the other TNIs that have gates; with no lock held. */
+void ut_gate_progress_others(unsigned int own);
+
+/* setup.c */
+/* Does the gate belong to this process? */
+bool ut_gate_is_own(const struct ut_vbg_ident *ident);
+utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
+
+/* automaton.c */
+void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src);
+void ut_gate_free_inputs(struct ut_gate *g);
+/* Takes what came for the gate before it was set. */
+void ut_gate_take_unexpected(struct ut_gate *g);
+void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                     const struct ut_value *value);
+void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
+/* The epoch of the packet source is known: drops older packets. */
+void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
+/* Is the input wired, and empty? */
+bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+static inline struct ut_gate_item *ut_gate_item_at(const struct ut_gate_input *in, uint32_t i)
+{
+    UT_ASSERT(in->capacity && (in->capacity & (in->capacity - 1)) == 0);
+    return &in->items[(in->head + i) & (in->capacity - 1)];
+}
+static inline void ut_gate_remove_first(struct ut_gate_input *in)
+{
+    UT_ASSERT(in->count > 0 && in->count <= in->capacity);
+    in->head++;
+    in->count--;
+}
+/* The first item is the `last` of its source: the input has failed. */
+void ut_gate_take_last(struct ut_gate_input *in);
+/* Can an item be taken? */
+static inline bool ut_gate_is_there(struct ut_gate_input *in)
+{
+    if (in->count == 0 || !in->confirmed)
+        return in->failed;
+    if (__builtin_expect(ut_gate_item_at(in, 0)->tag.last, 0))
+        ut_gate_take_last(in);
+    return true;
+}
+/* Can an item be taken from each wired input? */
+static inline bool ut_gate_is_complete(struct ut_gate *g)
+{
+    for (int i = 0; i < UT_NUM_INPUTS; i++) {
+        if (g->in[i].src != UTOFU_VBG_ID_NULL && !ut_gate_is_there(&g->in[i]))
+            return false;
+    }
+    return true;
+}
+/* Takes an item from each wired input and combines them; false: none is wired. */
+bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
+void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value);
+/* Sends the `last` value from this gate. */
+void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit);
+/* ut_gate_run() lets the gate fire if it can. */
+static inline void ut_gate_mark_ready(struct ut_gate *g)
+{
+    if (!ut_gate_is_start(g->index))
+        g->home->ready |= 1ull << g->index;
+}
+/* Is this the expected packet or signal, and is there room for it? The common case; where it is
+ * false, ut_gate_deliver() decides. */
+static inline bool ut_gate_is_next(const struct ut_gate_input *in, uint32_t epoch, uint32_t number)
+{
+    return epoch == in->last_epoch && number == in->last_number + 1 && in->count < in->capacity &&
+           !in->failed && (!in->confirmed || epoch >= in->floor);
+}
+/* The place for the value of the next item, and adding it once it is filled. */
+static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input *in)
+{
+    return ut_gate_item_at(in, in->count);
+}
+static inline void ut_gate_filled(struct ut_gate *g, struct ut_gate_input *in,
+                                  struct ut_gate_item *item, utofu_vbg_id_t src, uint32_t number,
+                                  uint32_t epoch, bool last, uint64_t at)
+{
+    item->tag.src = src;
+    item->tag.number = number;
+    item->tag.epoch = epoch;
+    item->tag.last = last;
+    item->at = at;
+    in->last_number = number;
+    in->count++;
+    ut_gate_mark_ready(g);
+}
+/* Lets all ready gates fire. */
+void ut_gate_run_ready(struct ut_gates *t);
+static inline void ut_gate_run(struct ut_gates *t)
+{
+    if (t->ready && !t->running) /* running: a caller is in its loop */
+        ut_gate_run_ready(t);
+}
+
+/* net.c: packets and messages */
+extern const struct ut_vcq_handlers ut_gate_handlers;
+void ut_gate_find_links(struct ut_gate *g);
+/* Allocates the links that a setting needs, before any gate is changed. False: no memory. */
+bool ut_gate_can_reach(struct ut_gate *start, const struct utofu_vbg_setting *s);
+void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last);
+/* Asks the packet source in another process for its epoch and state, unless an answer is due.
+ * waited: a barrier communication waits for it. */
+void ut_gate_ask(struct ut_gate *g, bool waited);
+/* The same where the epoch is not known yet. */
+static inline void ut_gate_ask_first(struct ut_gate *g)
+{
+    if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
+        ut_gate_ask(g, false);
+}
+enum ut_gate_answer {
+    UT_ANSWER_VALID = 1,
+    UT_ANSWER_ALLOCATED = 2,
+    UT_ANSWER_SET = 4,
+    UT_ANSWER_SENDS_HERE = 8,
+    UT_ANSWER_IDLE = 16, /* a start gate, and no barrier communication is under way */
+    UT_ANSWER_WANTS_SIGNAL = 32,
+    UT_ANSWER_WANTS_PACKET = 64,
+};
+
+/* diagnosis.c: what a barrier waits for */
+/* After an empty poll: checks from time to time whether the barrier waits for too long. */
+void ut_gate_check_wait(struct ut_gate *start);
+/* Follows what the gate waits for back to its sources: queries other processes, and with `report`
+ * logs it. */
+void ut_gate_trace(struct ut_gate *g, bool report);
+/* The state of the gate that an input waits for, as a clause to follow its name. */
+const char *ut_gate_state_of_local(const struct ut_gate *src, utofu_vbg_id_t sends_to,
+                                   utofu_vbg_id_t here);
+const char *ut_gate_state_of_remote(const struct ut_gate_input *in);
+
+/* dump.c */
+void ut_gate_dump(struct ut_vcq *vcq);
+
+/* report.c: to stats; only for a counted VCQ */
+void ut_gate_report_send(struct ut_stats *stats, const struct ut_gate *g, unsigned int input,
+                         utofu_vbg_id_t dst, uint64_t number);
+void ut_gate_report_sent(struct ut_stats *stats, const struct ut_gate *g, uint64_t began);
+void ut_gate_report_arrive(struct ut_stats *stats, const struct ut_gate *g, unsigned int input,
+                           const struct ut_gate_tag *tag, uint64_t at);
+void ut_gate_report_end(struct ut_stats *stats, const struct ut_gate *g, int rc);
+
+#endif

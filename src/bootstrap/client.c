@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that talks to the rendezvous server. */
+#include "bootstrap/client.h"
+#include "bootstrap/channel.h"
+#include "bootstrap/ops.h"
+#include "bootstrap/request.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/thread.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    PUBLISH_WAIT_MS = 100,
+    CONNECT_PAUSE_MS = 2,
+    CONNECT_PAUSE_MAX_MS = 100,
+    LOOKUPS_MAX = 64,
+    LOOKUP_SIZE = UT_JOB_WIRE_HEADER + sizeof(uint32_t) + UT_JOB_WIRE_TAG,
+};
+
+static struct {
+    struct ut_job_root root;
+    struct ut_key key;
+    struct ut_job_channel channel;
+    uint32_t rank, size;
+    int64_t deadline; /* for the connection */
+    int wake_fd, fd;
+    pthread_t thread;
+    atomic_bool stopping;
+    bool loss_logged;
+    struct ut_job_requests requests; /* its lock also guards what follows */
+    enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
+    size_t own_size;
+    uint8_t own_record[UT_JOB_RECORD_MAX];
+} client = {.wake_fd = -1, .fd = -1};
+
+static void wake(uint32_t rank)
+{
+    uint64_t one = 1;
+
+    (void)rank;
+    if (write(client.wake_fd, &one, sizeof(one)) < 0)
+        return; /* already awake */
+}
+
+/* Waits for the socket (or only for being woken, with fd -1): >0 ready, 0 woken or timeout. */
+static int wait_for(int fd, short events, int timeout_ms)
+{
+    struct pollfd p[2] = {{.fd = client.wake_fd, .events = POLLIN}, {.fd = fd, .events = events}};
+    uint64_t n;
+
+    if (poll(p, 2, timeout_ms) <= 0)
+        return 0;
+    if (p[0].revents && read(client.wake_fd, &n, sizeof(n)) < 0)
+        return 0;
+    return p[1].revents != 0;
+}
+
+/* The same, but goes on until ready, stopped or the deadline. */
+static bool wait_until(int fd, short events, int64_t deadline)
+{
+    while (!client.stopping) {
+        if (wait_for(fd, events, ut_job_left_ms(deadline)) > 0)
+            return true;
+        if ((int64_t)ut_clock_ms() >= deadline)
+            break;
+    }
+    return false;
+}
+
+static int connect_once(int64_t deadline)
+{
+    const struct sockaddr *address = (const struct sockaddr *)&client.root.address;
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1, error = 0;
+    socklen_t len = sizeof(error);
+
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, address, client.root.address_len) != 0) {
+        error = errno;
+        if (error == EINPROGRESS && (!wait_until(fd, POLLOUT, deadline) ||
+                                     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0))
+            error = ETIMEDOUT;
+    }
+    if (error == 0 && client.root.kind == UT_JOB_ROOT_UNIX && !ut_job_root_same_user(fd))
+        error = EACCES;
+    if (error != 0) {
+        close(fd);
+        return -error;
+    }
+    if (client.root.kind == UT_JOB_ROOT_TCP)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return fd;
+}
+
+/* Receives one message of the server; its tag is not checked. */
+static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t deadline)
+{
+    size_t have = 0, need;
+
+    while ((need = ut_job_wire_need(msg, have)) > have) {
+        ssize_t got = recv(client.fd, (char *)msg + have, need - have, 0);
+        if (got > 0)
+            have += (size_t)got;
+        else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+            return -ECONNRESET;
+        else if (!wait_until(client.fd, POLLIN, deadline))
+            return -ETIMEDOUT;
+    }
+    if (need == 0 && ut_job_wire_other_version(msg, have))
+        return -EPROTONOSUPPORT;
+    return need > 0 && msg->type == type ? 0 : -EPROTO;
+}
+
+static int send_all(const void *bytes, size_t size)
+{
+    /* requests always fit into the socket's buffer, as the last ones were answered */
+    return send(client.fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -ECONNRESET;
+}
+
+static int receive_answer(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t deadline)
+{
+    int rc = receive(msg, type, deadline);
+
+    if (rc != 0 || ut_job_channel_check(&client.channel, msg))
+        return rc;
+    /* a refusal has no tag: the two have no key in common */
+    return type == UT_JOB_WIRE_HELLO && msg->status == UT_JOB_WIRE_REFUSED ? -EACCES
+                                                                           : -EKEYREJECTED;
+}
+
+/* One request, one answer. */
+static int exchange(struct ut_job_wire *msg, enum ut_job_wire_type type, const void *data,
+                    size_t size, int64_t deadline)
+{
+    size_t n = ut_job_wire_fill(msg, type, UT_JOB_WIRE_OK, data, size);
+
+    ut_job_channel_seal(&client.channel, msg);
+    int rc = send_all(msg, n);
+    return rc == 0 ? receive_answer(msg, type, deadline) : rc;
+}
+
+static int exchange_hello(struct ut_job_wire *msg)
+{
+    uint8_t hello[UT_JOB_WIRE_HELLO_SIZE];
+    uint32_t ids[2] = {htole32(client.rank), htole32(client.size)};
+    int rc = receive(msg, UT_JOB_WIRE_CHALLENGE, client.deadline);
+
+    if (rc == 0 && le16toh(msg->size) != UT_JOB_WIRE_NONCE)
+        rc = -EPROTO;
+    if (rc == 0 && getrandom(hello, UT_JOB_WIRE_NONCE, 0) != UT_JOB_WIRE_NONCE)
+        rc = -EIO;
+    if (rc != 0)
+        return rc;
+    memcpy(hello + UT_JOB_WIRE_NONCE, ids, sizeof(ids));
+    ut_job_channel_init(&client.channel, UT_JOB_SIDE_CLIENT, &client.key, msg->data, hello);
+    return exchange(msg, UT_JOB_WIRE_HELLO, hello, sizeof(hello), client.deadline);
+}
+
+/* Logs that the server is not that of this job. False: rc is another error. */
+static bool log_wrong_server(int rc)
+{
+    const char *text = client.root.text;
+
+    if (rc == -EACCES)
+        ut_error("job",
+                 "UTOFU_ROOT=%s: the process that listens there has another key than this one; "
+                 "give all processes of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every "
+                 "job a port of its own",
+                 text);
+    else if (rc == -EKEYREJECTED)
+        ut_error("job",
+                 "UTOFU_ROOT=%s: the process that listens there does not know the key of the job "
+                 "and is not trusted; is it rank 0 of this job, with the same UTOFU_JOB_KEY?",
+                 text);
+    else if (rc == -EPROTONOSUPPORT)
+        ut_error("job",
+                 "UTOFU_ROOT=%s: the process that listens there runs another version of this "
+                 "library; use one version in a job",
+                 text);
+    else
+        return false;
+    pthread_mutex_lock(&client.requests.lock);
+    client.loss_logged = true;
+    pthread_mutex_unlock(&client.requests.lock);
+    return true;
+}
+
+static int say_hello(void)
+{
+    struct ut_job_wire msg;
+    int rc = exchange_hello(&msg);
+
+    if (rc != 0)
+        return rc;
+    switch (msg.status) {
+    case UT_JOB_WIRE_OK:
+        return 0;
+    case UT_JOB_WIRE_DUPLICATE:
+        ut_error("job",
+                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+                 "its own UTOFU_RANK (a launcher inside a launcher? unset UTOFU_RANK there)",
+                 client.root.text, client.rank);
+        return -EEXIST;
+    default:
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served "
+                 "there; give all its processes the same UTOFU_SIZE",
+                 client.root.text, client.rank, client.size);
+        return -EINVAL;
+    }
+}
+
+/* Connects and says hello, until it works, cannot work or the deadline is over. */
+static int reach_server(void)
+{
+    int pause_ms = CONNECT_PAUSE_MS, rc;
+
+    for (;;) {
+        rc = connect_once(client.deadline);
+        if (rc >= 0) {
+            client.fd = rc;
+            rc = say_hello();
+            if (rc == 0 || rc == -EEXIST || rc == -EINVAL || log_wrong_server(rc))
+                return rc;
+            close(client.fd);
+            client.fd = -1;
+        }
+        if (client.stopping)
+            return -ESHUTDOWN;
+        if ((int64_t)ut_clock_ms() >= client.deadline)
+            break;
+        wait_for(-1, 0, pause_ms);
+        pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
+    }
+    ut_error("job",
+             "UTOFU_ROOT=%s: nobody serves this job there (%s); tried for %u seconds "
+             "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host name "
+             "everywhere?",
+             client.root.text, strerror(-rc), (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT));
+    return -ETIMEDOUT;
+}
+
+static int64_t answer_deadline(void)
+{
+    return ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+}
+
+static int publish_own(void)
+{
+    struct ut_job_wire msg;
+    int rc =
+        exchange(&msg, UT_JOB_WIRE_PUBLISH, client.own_record, client.own_size, answer_deadline());
+
+    if (rc != 0)
+        return rc;
+    if (msg.status != UT_JOB_WIRE_OK)
+        return -EPROTO;
+    pthread_mutex_lock(&client.requests.lock);
+    client.own = PUBLISHED;
+    pthread_cond_broadcast(&client.requests.done);
+    pthread_mutex_unlock(&client.requests.lock);
+    return 0;
+}
+
+/* Many at once, so that each does not wait for a turn of the server; it answers in order. */
+static int ask_for_some(void)
+{
+    uint8_t requests[LOOKUPS_MAX * LOOKUP_SIZE];
+    uint32_t ranks[LOOKUPS_MAX];
+    struct ut_job_wire msg;
+    int n = 0, rc;
+
+    while (n < LOOKUPS_MAX && ut_job_requests_take(&client.requests, &ranks[n])) {
+        uint32_t id = htole32(ranks[n]);
+        ut_job_wire_fill(&msg, UT_JOB_WIRE_LOOKUP, UT_JOB_WIRE_OK, &id, sizeof(id));
+        ut_job_channel_seal(&client.channel, &msg);
+        memcpy(requests + n++ * LOOKUP_SIZE, &msg, LOOKUP_SIZE);
+    }
+    rc = n > 0 ? send_all(requests, (size_t)n * LOOKUP_SIZE) : 0;
+    for (int i = 0; rc == 0 && i < n; i++) {
+        rc = receive_answer(&msg, UT_JOB_WIRE_LOOKUP, answer_deadline());
+        if (rc == 0)
+            ut_job_requests_answer(&client.requests, ranks[i],
+                                   msg.status == UT_JOB_WIRE_OK        ? 0
+                                   : msg.status == UT_JOB_WIRE_NOT_YET ? -EAGAIN
+                                                                       : -EPROTO,
+                                   msg.data, le16toh(msg.size));
+    }
+    return rc != 0 ? rc : n;
+}
+
+static bool must_publish(void)
+{
+    pthread_mutex_lock(&client.requests.lock);
+    bool must = client.own == TO_PUBLISH;
+    pthread_mutex_unlock(&client.requests.lock);
+    return must;
+}
+
+static void *talk(void *unused)
+{
+    int rc = reach_server();
+
+    (void)unused;
+    while (rc >= 0 && !client.stopping) {
+        if (must_publish()) {
+            rc = publish_own();
+            continue;
+        }
+        rc = ask_for_some();
+        if (rc == 0 && wait_for(client.fd, POLLIN, -1) > 0)
+            rc = -ECONNRESET; /* no request is outstanding: the server is gone, or misbehaves */
+    }
+    ut_job_requests_break(&client.requests, rc < 0 ? rc : -ESHUTDOWN);
+    return NULL;
+}
+
+int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t size,
+                        const struct ut_key *key, int64_t deadline)
+{
+    int rc;
+
+    client.root = *root;
+    client.key = *key;
+    client.rank = rank;
+    client.size = size;
+    client.deadline = deadline;
+    ut_job_requests_init(&client.requests, wake);
+    client.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client.wake_fd < 0)
+        return -errno;
+    rc = ut_thread_create(NULL, talk, NULL, &client.thread);
+    if (rc != 0) {
+        close(client.wake_fd);
+        client.wake_fd = -1;
+    }
+    return rc;
+}
+
+/* Logs once that the server is gone. That is normal at the end of a job, and an error only for a
+ * call that needs it afterwards. */
+static int log_loss(int rc)
+{
+    if (rc != -ECONNRESET && rc != -EPROTO && rc != -EKEYREJECTED)
+        return rc;
+    pthread_mutex_lock(&client.requests.lock);
+    bool log = !client.loss_logged;
+    client.loss_logged = true;
+    pthread_mutex_unlock(&client.requests.lock);
+    if (log)
+        ut_error("job",
+                 "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
+                 "answer properly; it must outlive the first contacts of the others",
+                 client.root.text, client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0");
+    return rc;
+}
+
+int ut_job_client_publish(const void *record, size_t size)
+{
+    struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
+    int rc = 0;
+
+    pthread_mutex_lock(&client.requests.lock);
+    memcpy(client.own_record, record, size);
+    client.own_size = size;
+    client.own = TO_PUBLISH;
+    wake(client.rank);
+    /* a server that runs answers at once, and errors are returned here; one that is not there yet
+     * gets the record later */
+    while (rc == 0 && client.own != PUBLISHED && !client.requests.broken)
+        rc = pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);
+    rc = client.requests.broken;
+    pthread_mutex_unlock(&client.requests.lock);
+    return log_loss(rc);
+}
+
+int ut_job_client_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    return log_loss(ut_job_requests_wait(&client.requests, rank, record, size, wait_ms));
+}
+
+void ut_job_client_stop(void)
+{
+    if (client.wake_fd < 0)
+        return;
+    client.stopping = true;
+    wake(client.rank);
+    pthread_join(client.thread, NULL);
+    if (client.fd >= 0)
+        close(client.fd);
+    close(client.wake_fd);
+    client.fd = client.wake_fd = -1;
+    ut_job_requests_free(&client.requests);
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address records in files of a folder. A file whose owner is gone may be of this job, whose
+ * process has died, or stale, of an earlier job, and its process in this job is still to come. To
+ * distinguish these, the processes of a machine hold a shared lock on the folder: the first one,
+ * which gets it exclusively, removes stale files, and so does the last one.
+ */
+#include "bootstrap/folder.h"
+#include "bootstrap/job.h"
+#include "util/file.h"
+#include "util/log.h"
+#include "util/sha256.h"
+
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a file starts with; the record follows, and the MAC of both. Little endian. */
+struct prefix {
+    uint32_t magic;
+    uint16_t mac_size; /* 0: there was no key */
+    uint16_t record_size;
+    uint32_t rank, size;
+    char host[40]; /* the boot id, which the containers of a host share; empty: not known */
+};
+_Static_assert(sizeof(struct prefix) == 56, "no padding");
+
+enum {
+    MAGIC = 0x32465455, /* UTF2; the last byte is the version */
+    PREFIX = sizeof(struct prefix),
+    MAC = UT_SHA256_SIZE,
+    FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
+};
+
+/* For the lock of the folder, while another process removes stale files. */
+enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
+enum { REPORTED = -EREMOTEIO }; /* an error that is logged already */
+
+static struct {
+    const char *folder;
+    uint32_t rank, size;
+    bool one_machine;
+    struct ut_key key;
+    char host[40];
+    pid_t owner;
+    uid_t user;    /* of all files; a network file system may have another than geteuid() */
+    int fd;        /* the own file; keeps its lock */
+    int folder_fd; /* the folder, locked together with others; -1: it cannot be locked */
+    char own[PATH_MAX];
+} rendezvous = {.fd = -1, .folder_fd = -1};
+
+static void read_host(void)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (!file)
+        return;
+    if (!fgets(rendezvous.host, sizeof(rendezvous.host), file))
+        rendezvous.host[0] = '\0';
+    rendezvous.host[strcspn(rendezvous.host, "\n")] = '\0';
+    fclose(file);
+}
+
+static bool same_host(const struct prefix *prefix)
+{
+    return le32toh(prefix->magic) == MAGIC && rendezvous.host[0] &&
+           memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) == 0;
+}
+
+/* Is the owner of the file gone? Then nobody holds its lock. On a file system without locks the
+ * owner counts as alive. */
+static bool is_stale(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+/* utofu.RANK or utofu.RANK.PID.new */
+static bool is_our_name(const char *name)
+{
+    const char *digits = "0123456789";
+    size_t n;
+
+    if (strncmp(name, "utofu.", 6) != 0)
+        return false;
+    name += 6;
+    n = strspn(name, digits);
+    if (n == 0 || name[n] == '\0')
+        return n > 0;
+    name += n + 1;
+    if (name[-1] != '.')
+        return false;
+    n = strspn(name, digits);
+    return n > 0 && strcmp(name + n, ".new") == 0;
+}
+
+/* `tries`: waits for a process that is dying, whose descriptors may be closed in any order. */
+static void remove_stale(int folder, const char *name, int *tries)
+{
+    struct prefix prefix;
+    char why[UT_FILE_WHY];
+    int fd = ut_file_open(folder, name);
+    bool stale;
+
+    if (fd < 0)
+        return;
+    if (ut_file_check(fd, rendezvous.user, why) != 0) {
+        close(fd);
+        return;
+    }
+    while (!(stale = is_stale(fd)) && errno == EWOULDBLOCK && --*tries > 0)
+        usleep(FOLDER_PAUSE_US);
+    if (stale && read(fd, &prefix, PREFIX) == PREFIX && same_host(&prefix))
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+/* With the exclusive lock: no other process of this machine is in the job. */
+static void remove_stale_files(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves it */
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    int tries = FOLDER_TRIES / 2; /* processes that wait for the lock must not give up first */
+
+    while (dir && (entry = readdir(dir))) {
+        if (is_our_name(entry->d_name))
+            remove_stale(folder, entry->d_name, &tries);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
+static void warn_of_open_folder(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+        ut_warn(
+            "job",
+            "UTOFU_ROOT=%s: everybody may write to this folder (mode %04o) and disturb the job; "
+            "chmod o-w it, or take one that mktemp -d makes",
+            rendezvous.folder, st.st_mode & 07777);
+}
+
+/* Afterwards a file of this machine whose owner is gone is of this job. */
+static void lock_folder(void)
+{
+    int fd = open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = 0;
+
+    if (fd < 0)
+        return;
+    if (rendezvous.rank == 0)
+        warn_of_open_folder(fd);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        remove_stale_files(fd);
+    else if (errno != EWOULDBLOCK)
+        goto none;
+    while (flock(fd, LOCK_SH | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || ++tries > FOLDER_TRIES)
+            goto none;
+        usleep(FOLDER_PAUSE_US);
+    }
+    rendezvous.folder_fd = fd;
+    return;
+none:
+    ut_debug("job", "UTOFU_ROOT=%s: cannot be locked: %s", rendezvous.folder, strerror(errno));
+    close(fd);
+}
+
+/* A child made by fork() that outlives its parent must not hold its locks. */
+static void close_in_child(void)
+{
+    if (rendezvous.fd >= 0)
+        close(rendezvous.fd);
+    if (rendezvous.folder_fd >= 0)
+        close(rendezvous.folder_fd);
+    rendezvous.fd = rendezvous.folder_fd = -1;
+}
+
+void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine,
+                        const struct ut_key *key)
+{
+    rendezvous.folder = folder;
+    rendezvous.rank = rank;
+    rendezvous.size = size;
+    rendezvous.one_machine = one_machine;
+    rendezvous.key = *key;
+    rendezvous.user = geteuid();
+    read_host();
+    lock_folder();
+    pthread_atfork(NULL, NULL, close_in_child);
+}
+
+static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
+{
+    int n = snprintf(path, PATH_MAX, "%s/utofu.%u%s", rendezvous.folder, rank, suffix);
+
+    return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* At exit. While other processes run, the file stays: they may not have read it yet. */
+static void leave(void)
+{
+    /* a child made by fork() has this handler too, and must leave its parent's file alone */
+    if (getpid() != rendezvous.owner)
+        return;
+    if (rendezvous.folder_fd < 0) {
+        unlink(rendezvous.own);
+        return;
+    }
+    close(rendezvous.fd);
+    /* a network file system may convert a lock without releasing it first: two processes that leave
+     * at once would block each other */
+    flock(rendezvous.folder_fd, LOCK_UN);
+    if (flock(rendezvous.folder_fd, LOCK_EX | LOCK_NB) == 0)
+        remove_stale_files(rendezvous.folder_fd);
+    close(rendezvous.folder_fd);
+    rendezvous.fd = rendezvous.folder_fd = -1;
+}
+
+/* May the file be used? If not, logs why. */
+static bool is_trusted(int fd, uint32_t rank)
+{
+    char why[UT_FILE_WHY];
+
+    if (ut_file_check(fd, rendezvous.user, why) == 0)
+        return true;
+    ut_error(
+        "job",
+        "UTOFU_ROOT=%s: utofu.%u %s, and is not used; remove it, or give the job a folder that "
+        "nobody else can write to (mktemp -d)",
+        rendezvous.folder, rank, why);
+    return false;
+}
+
+static void make_mac(const void *text, size_t size, uint8_t mac[MAC])
+{
+    static const char purpose[] = "utofu-verbs folder 2";
+    struct ut_hmac hmac;
+
+    ut_hmac_init(&hmac, rendezvous.key.bytes, rendezvous.key.size);
+    ut_hmac_add(&hmac, purpose, sizeof(purpose));
+    ut_hmac_add(&hmac, text, size);
+    ut_hmac_end(&hmac, mac);
+}
+
+/* Makes the contents of the own file; returns their size. */
+static size_t make_text(const void *record, size_t size, uint8_t text[FILE_MAX])
+{
+    size_t mac_size = rendezvous.key.size > 0 ? MAC : 0;
+    struct prefix prefix = {.magic = htole32(MAGIC),
+                            .mac_size = htole16((uint16_t)mac_size),
+                            .record_size = htole16((uint16_t)size),
+                            .rank = htole32(rendezvous.rank),
+                            .size = htole32(rendezvous.size)};
+
+    memcpy(prefix.host, rendezvous.host, sizeof(rendezvous.host));
+    memcpy(text, &prefix, PREFIX);
+    memcpy(text + PREFIX, record, size);
+    if (mac_size > 0)
+        make_mac(text, PREFIX + size, text + PREFIX + size);
+    return PREFIX + size + mac_size;
+}
+
+static int write_file(const char *path, const void *record, size_t size)
+{
+    uint8_t text[FILE_MAX];
+    size_t length = make_text(record, size, text);
+    struct stat st;
+    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) == 0)
+        rendezvous.user = st.st_uid;
+    flock(fd, LOCK_EX | LOCK_NB);
+    if (write(fd, text, length) == (ssize_t)length)
+        return fd;
+    int rc = errno ? -errno : -ENOSPC;
+    close(fd);
+    unlink(path);
+    return rc;
+}
+
+/* Gives the file its final name: -EEXIST when a living process has that name. */
+static int put_in_place(const char *path)
+{
+    if (link(path, rendezvous.own) == 0)
+        return unlink(path) == 0 ? 0 : -errno;
+    if (errno != EEXIST) /* no hard links here */
+        return rename(path, rendezvous.own) == 0 ? 0 : -errno;
+
+    int fd = ut_file_open(AT_FDCWD, rendezvous.own);
+    if (fd == -ELOOP) {
+        ut_error("job", "UTOFU_ROOT=%s: utofu.%u is a symbolic link; remove it", rendezvous.folder,
+                 rendezvous.rank);
+        return REPORTED;
+    }
+    if (fd >= 0 && !is_trusted(fd, rendezvous.rank)) {
+        close(fd);
+        return REPORTED;
+    }
+    bool stale = fd < 0 || is_stale(fd);
+    if (fd >= 0)
+        close(fd);
+    if (!stale)
+        return -EEXIST;
+    ut_info("job", "replacing %s, left over by a process that is gone", rendezvous.own);
+    return rename(path, rendezvous.own) == 0 ? 0 : -errno;
+}
+
+int ut_job_folder_publish(const void *record, size_t size)
+{
+    char path[PATH_MAX], suffix[64];
+    int rc, fd = -1;
+
+    snprintf(suffix, sizeof(suffix), ".%d.new", (int)getpid());
+    rc = file_of(rendezvous.rank, suffix, path);
+    if (rc == 0)
+        rc = file_of(rendezvous.rank, "", rendezvous.own);
+    if (rc == 0)
+        rc = fd = write_file(path, record, size);
+    if (rc < 0)
+        goto fail;
+    rc = put_in_place(path);
+    if (rc != 0) {
+        close(fd);
+        unlink(path);
+        goto fail;
+    }
+    rendezvous.fd = fd;
+    rendezvous.owner = getpid();
+    atexit(leave);
+    return 0;
+fail:
+    if (rc == -EEXIST)
+        ut_error("job",
+                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+                 "its own UTOFU_RANK, and every job its own folder",
+                 rendezvous.folder, rendezvous.rank);
+    else if (rc != REPORTED)
+        ut_error("job", "UTOFU_ROOT=%s: cannot write utofu.%u there: %s", rendezvous.folder,
+                 rendezvous.rank, strerror(-rc));
+    return rc == REPORTED ? -EPERM : rc;
+}
+
+/* Reads the file of a rank: its size, 0 when there is none yet, or a negative errno. */
+static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
+{
+    char path[PATH_MAX];
+    int fd, rc = file_of(rank, "", path);
+
+    if (rc != 0)
+        return rc;
+    fd = ut_file_open(AT_FDCWD, path);
+    if (fd < 0) {
+        /* ESTALE: a network file system, and the file was replaced just now */
+        if (fd == -ENOENT || fd == -ESTALE)
+            return 0;
+        ut_error("job", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
+                 fd == -ELOOP    ? "it is a symbolic link; remove it"
+                 : fd == -EACCES ? "it belongs to another user; give the job a folder that nobody "
+                                   "else can write to (mktemp -d)"
+                                 : strerror(-fd));
+        return fd;
+    }
+    if (!is_trusted(fd, rank)) {
+        close(fd);
+        return -EPERM;
+    }
+    ssize_t n = read(fd, text, FILE_MAX + 1);
+    if (n > 0 && is_stale(fd)) {
+        struct prefix prefix = {0};
+        memcpy(&prefix, text, n < PREFIX ? (size_t)n : PREFIX);
+        if (rendezvous.folder_fd < 0 || !same_host(&prefix))
+            n = 0;
+    }
+    close(fd);
+    return n < 0 ? 0 : n;
+}
+
+static int refuse(uint32_t rank, int rc, const char *why)
+{
+    ut_error("job", "UTOFU_ROOT=%s: utofu.%u %s", rendezvous.folder, rank, why);
+    return rc;
+}
+
+/* Is the file complete, and made with the key of this job, if there is one? */
+static int check_text(uint32_t rank, const uint8_t *text, size_t size, const struct prefix *prefix)
+{
+    size_t mac_size = le16toh(prefix->mac_size), record_size = le16toh(prefix->record_size);
+    uint8_t mac[MAC];
+
+    if (size < PREFIX || le32toh(prefix->magic) != MAGIC || record_size > UT_JOB_RECORD_MAX ||
+        (mac_size != 0 && mac_size != MAC) || size != PREFIX + record_size + mac_size)
+        return refuse(rank, -EPROTO,
+                      "is damaged, or written by another version of this library, and is not used; "
+                      "remove it, and run one version in a job");
+    if (rendezvous.key.size == 0 && mac_size == 0)
+        return 0;
+    if (rendezvous.key.size == 0)
+        return refuse(
+            rank, -EACCES,
+            "is made with the key of a job, and this process has none; give all processes "
+            "of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job its own "
+            "folder");
+    make_mac(text, PREFIX + record_size, mac);
+    if (mac_size == MAC && ut_same_bytes(mac, text + PREFIX + record_size, MAC))
+        return 0;
+    return refuse(
+        rank, -EACCES,
+        "is not made with the key of this job, and is not used; give all processes of the "
+        "job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job its own folder");
+}
+
+static int check_prefix(uint32_t rank, const struct prefix *prefix)
+{
+    if (le32toh(prefix->rank) != rank || le32toh(prefix->size) != rendezvous.size) {
+        ut_error("job",
+                 "UTOFU_ROOT=%s: utofu.%u belongs to another job (of %u processes, not %u); "
+                 "give every job its own folder",
+                 rendezvous.folder, rank, le32toh(prefix->size), rendezvous.size);
+        return -EPROTO;
+    }
+    if (rendezvous.one_machine && rendezvous.host[0] && prefix->host[0] &&
+        memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) != 0) {
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank %u is on another machine; a job on several machines "
+                 "needs UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 rendezvous.folder, rank);
+        return -EXDEV;
+    }
+    return 0;
+}
+
+int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size)
+{
+    uint8_t text[FILE_MAX + 1];
+    struct prefix prefix;
+    ssize_t n = read_file(rank, text);
+    int rc;
+
+    if (n < 0)
+        return (int)n;
+    if (n == 0)
+        return -EAGAIN;
+    memset(text + n, 0, sizeof(text) - (size_t)n);
+    memcpy(&prefix, text, PREFIX);
+    rc = check_text(rank, text, (size_t)n, &prefix);
+    if (rc == 0)
+        rc = check_prefix(rank, &prefix);
+    if (rc != 0)
+        return rc;
+    *size = le16toh(prefix.record_size);
+    memcpy(record, text + PREFIX, *size);
+    return 0;
+}

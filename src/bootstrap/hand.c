@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job set up by hand or by utofurun: UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT.
+ *
+ * Without UTOFU_NODE and UTOFU_LOCAL_RANK, the nodes follow from the root alone, so that all
+ * processes agree: a root that is reached within one machine (unix:@name, a loopback address, a
+ * folder) means that all processes are on node 0, with local rank = rank; any other address means
+ * one process per node, with node = rank.
+ *
+ * With UTOFU_ROOT alone, in a job of Open MPI, Flux or Slurm whose PMIx or PMI cannot be used,
+ * rank and size come from that launcher's variables.
+ */
+#include "bootstrap/client.h"
+#include "bootstrap/folder.h"
+#include "bootstrap/layout.h"
+#include "bootstrap/ops.h"
+#include "bootstrap/root.h"
+#include "bootstrap/server.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/key.h"
+#include "util/log.h"
+#include "util/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+/* How long rank 0 stays at exit for processes that have not come yet. */
+enum { NEWCOMER_WAIT_MS = 5000, EXIT_STEP_MS = 50 };
+
+/* The prefix of the root that utofurun makes. */
+static const char utofurun_root[] = "unix:@utofurun.";
+
+static struct {
+    struct ut_job_root root;
+    struct ut_job_layout layout;
+    struct ut_key key;
+    uint32_t rank, size;
+    pid_t owner;
+    struct ut_job_server *server; /* in rank 0, unless utofurun or a folder does it */
+    pthread_t server_thread;
+    int wake_fd;
+    atomic_bool ending;
+} hand;
+
+static bool present(void)
+{
+    return ut_env_is_set(UT_ENV_RANK) || ut_env_is_set(UT_ENV_SIZE);
+}
+
+/* At the exit of rank 0: other processes may still have to look each other up. */
+static void serve_at_exit(void)
+{
+    int64_t now = ut_clock_ms();
+    int64_t last = now + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    int64_t newcomers = now + NEWCOMER_WAIT_MS;
+    uint32_t seen, connected;
+
+    while (now < last) {
+        ut_job_server_count(hand.server, &seen, &connected);
+        if (connected == 0 && (seen == hand.size || now >= newcomers))
+            return;
+        ut_job_server_step(hand.server, EXIT_STEP_MS);
+        now = ut_clock_ms();
+    }
+}
+
+static void *serve(void *unused)
+{
+    struct pollfd p[2] = {{.fd = hand.wake_fd, .events = POLLIN},
+                          {.fd = ut_job_server_fd(hand.server), .events = POLLIN}};
+
+    (void)unused;
+    while (!hand.ending) {
+        if (poll(p, 2, -1) > 0)
+            ut_job_server_step(hand.server, 0);
+    }
+    serve_at_exit();
+    return NULL;
+}
+
+static int start_server(void)
+{
+    int rc = ut_job_server_create(&hand.server, &hand.root, hand.size, &hand.key);
+
+    /* utofurun is there already */
+    if (rc == -EADDRINUSE && hand.root.kind == UT_JOB_ROOT_UNIX)
+        return 0;
+    if (rc != 0) {
+        ut_error("job",
+                 "UTOFU_ROOT=%s: rank 0 cannot listen there: %s; name a free port of an "
+                 "address of rank 0's machine",
+                 hand.root.text, strerror(-rc));
+        return rc;
+    }
+    hand.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc = hand.wake_fd < 0 ? -errno : ut_thread_create(NULL, serve, NULL, &hand.server_thread);
+    if (rc == 0)
+        return 0;
+    ut_error("job", "cannot start the rendezvous thread of rank 0: %s", strerror(-rc));
+    if (hand.wake_fd >= 0)
+        close(hand.wake_fd);
+    ut_job_server_destroy(hand.server);
+    hand.server = NULL;
+    return rc;
+}
+
+static void stop_server(void)
+{
+    uint64_t one = 1;
+
+    if (!hand.server)
+        return;
+    hand.ending = true;
+    if (write(hand.wake_fd, &one, sizeof(one)) == sizeof(one))
+        pthread_join(hand.server_thread, NULL);
+    close(hand.wake_fd);
+    ut_job_server_destroy(hand.server);
+    hand.server = NULL;
+}
+
+static void stop_all(void)
+{
+    /* the threads are not in a child made by fork() */
+    if (getpid() != hand.owner)
+        return;
+    ut_job_client_stop();
+    stop_server();
+}
+
+static int start_rendezvous(int64_t deadline)
+{
+    int rc = 0;
+
+    if (hand.root.kind == UT_JOB_ROOT_FOLDER) {
+        ut_job_folder_open(hand.root.text, hand.rank, hand.size,
+                           hand.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE), &hand.key);
+        return 0;
+    }
+    if (hand.rank == 0)
+        rc = start_server();
+    if (rc != 0)
+        return rc;
+    hand.owner = getpid();
+    atexit(stop_all);
+    rc = ut_job_client_start(&hand.root, hand.rank, hand.size, &hand.key, deadline);
+    if (rc != 0)
+        ut_error("job", "cannot start the rendezvous client: %s", strerror(-rc));
+    return rc;
+}
+
+static int read_root(void)
+{
+    const char *text = ut_env_str(UT_ENV_ROOT);
+    int rc;
+
+    if (!*text) {
+        ut_error("job",
+                 "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
+                 "host:port or a folder",
+                 hand.size);
+        return -EINVAL;
+    }
+    rc = ut_job_root_parse(&hand.root, text);
+    if (rc == -EHOSTUNREACH)
+        ut_error("job", "UTOFU_ROOT=%s: that host has no known address", text);
+    else if (rc == 0 && hand.root.nodes > hand.size)
+        ut_error("job", "UTOFU_ROOT=%s: more nodes than processes", text);
+    else if (rc != 0)
+        ut_error("job", "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder",
+                 text);
+    return rc == 0 && hand.root.nodes > hand.size ? -EINVAL : rc;
+}
+
+/* Any user can connect to a TCP port, so that needs a key; of a unix socket and of the files in a
+ * folder the kernel tells the user. */
+static int read_key(void)
+{
+    const char *path = ut_env_str(UT_ENV_JOB_KEY_FILE);
+    char why[UT_FILE_WHY];
+    int rc = 0;
+
+    if (ut_env_is_set(UT_ENV_JOB_KEY))
+        return ut_key_parse(ut_env_str(UT_ENV_JOB_KEY), &hand.key);
+    if (*path)
+        rc = ut_key_read(path, &hand.key, why);
+    if (rc != 0)
+        ut_error("job",
+                 "UTOFU_JOB_KEY_FILE=%s %s; make one: (umask 077; od -An -N16 -tx1 /dev/urandom | "
+                 "tr -d ' \\n' >FILE)",
+                 path, why);
+    if (rc != 0 || *path || hand.root.kind != UT_JOB_ROOT_TCP)
+        return rc;
+    ut_error(
+        "job",
+        "UTOFU_ROOT=%s needs a key, the same for all processes of the job, as others can reach "
+        "that port: set UTOFU_JOB_KEY_FILE to a file made by (umask 077; od -An -N16 -tx1 "
+        "/dev/urandom | tr -d ' \\n' >FILE), or UTOFU_JOB_KEY to what is in it",
+        hand.root.text);
+    return -EACCES;
+}
+
+static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
+{
+    struct ut_job_place where;
+
+    ut_job_layout_alloc(&hand.layout, hand.size, nodes);
+    ut_job_layout_place(&hand.layout, hand.rank, &where);
+    info->node = where.node;
+    info->num_nodes = where.num_nodes;
+    info->local_rank = where.local_rank;
+    info->local_size = where.local_size;
+}
+
+static int place_by_root(struct ut_job_info *info)
+{
+    if (!hand.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
+        ut_error("job",
+                 "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
+                 "processes of a node are not known otherwise",
+                 hand.root.text);
+        return -EINVAL;
+    }
+    place_by_layout(info, hand.root.nodes         ? hand.root.nodes
+                          : hand.root.one_machine ? 1
+                                                  : hand.size);
+    return 0;
+}
+
+/* The rest of opening, once rank and size are known. */
+static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
+                   int (*place)(struct ut_job_info *info), int64_t deadline)
+{
+    int rc = 0;
+
+    hand.rank = info->rank = rank;
+    hand.size = info->size = size;
+    hand.root = (struct ut_job_root){.text = "", .one_machine = true};
+    if (size > 1)
+        rc = read_root();
+    if (rc == 0 && size > 1)
+        rc = read_key();
+    if (rc == 0)
+        rc = place(info);
+    if (rc == 0 && size > 1)
+        rc = start_rendezvous(deadline);
+    snprintf(info->id, sizeof(info->id), "%s", size > 1 ? hand.root.text : "hand");
+    return rc;
+}
+
+static int hand_open(struct ut_job_info *info, int64_t deadline)
+{
+    if (!ut_env_is_set(UT_ENV_SIZE) ||
+        (!ut_env_is_set(UT_ENV_RANK) && ut_env_num(UT_ENV_SIZE) > 1)) {
+        ut_error("job", "UTOFU_RANK and UTOFU_SIZE belong together, but only %s is set",
+                 ut_env_is_set(UT_ENV_SIZE) ? "UTOFU_SIZE" : "UTOFU_RANK");
+        return -EINVAL;
+    }
+    uint32_t rank = (uint32_t)ut_env_num(UT_ENV_RANK), size = (uint32_t)ut_env_num(UT_ENV_SIZE);
+    if (rank >= size) {
+        ut_error("job", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
+        return -EINVAL;
+    }
+    if (strncmp(ut_env_str(UT_ENV_ROOT), utofurun_root, strlen(utofurun_root)) == 0)
+        info->launcher = "utofurun";
+    return open_as(rank, size, info, place_by_root, deadline);
+}
+
+static int hand_publish(const void *record, size_t size)
+{
+    if (hand.size == 1)
+        return 0;
+    return hand.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_publish(record, size)
+                                                : ut_job_client_publish(record, size);
+}
+
+static int hand_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    if (hand.root.kind == UT_JOB_ROOT_FOLDER)
+        return ut_job_retry(ut_job_folder_lookup, rank, record, size, wait_ms);
+    return ut_job_client_lookup(rank, record, size, wait_ms);
+}
+
+static int64_t hand_rank_at(uint32_t node, uint32_t local_rank)
+{
+    return ut_job_layout_rank_at(&hand.layout, node, local_rank);
+}
+
+const struct ut_job_ops ut_job_hand = {"hand",       present,     hand_open,
+                                       hand_publish, hand_lookup, hand_rank_at};
+
+/* ---- UTOFU_ROOT alone ---- */
+
+static const struct variables {
+    const char *rank, *size, *node, *local_rank, *local_size, *tasks_per_node;
+} sets[] = {
+    {.rank = "OMPI_COMM_WORLD_RANK",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {.rank = "FLUX_TASK_RANK", .size = "FLUX_JOB_SIZE", .local_rank = "FLUX_TASK_LOCAL_ID"},
+    /* the step's, as SLURM_NTASKS is the allocation's */
+    {.rank = "SLURM_PROCID",
+     .size = "SLURM_STEP_NUM_TASKS",
+     .node = "SLURM_NODEID",
+     .local_rank = "SLURM_LOCALID",
+     .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE"},
+};
+
+static const struct variables *find_variables(void)
+{
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        int64_t rank = ut_job_launcher_number(sets[i].rank);
+        if (rank >= 0 && rank < ut_job_launcher_number(sets[i].size))
+            return &sets[i];
+    }
+    return NULL;
+}
+
+static int64_t number_of(const char *name)
+{
+    return name ? ut_job_launcher_number(name) : -1;
+}
+
+/* From the launcher's variables, as a folder may well be on several machines here. */
+static int place_by_variables(struct ut_job_info *info)
+{
+    const struct variables *v = find_variables();
+    int64_t node = number_of(v->node), local_rank = number_of(v->local_rank);
+    int64_t local_size = number_of(v->local_size);
+
+    if (v->tasks_per_node && node >= 0)
+        local_size = ut_job_layout_tasks(ut_env_text(v->tasks_per_node), (uint32_t)node);
+    if (local_size == hand.size) {
+        place_by_layout(info, 1);
+    } else if (node >= 0 && local_rank >= 0 && local_rank < local_size) {
+        info->node = (uint32_t)node;
+        info->local_rank = (uint32_t)local_rank;
+        info->local_size = (uint32_t)local_size;
+    } else if (ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK) &&
+               ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
+        info->local_size = 1; /* all three are taken from there */
+    } else {
+        ut_error("job",
+                 "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, "
+                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 v->rank, hand.rank);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+static bool step_present(void)
+{
+    return ut_env_is_set(UT_ENV_ROOT);
+}
+
+static int step_open(struct ut_job_info *info, int64_t deadline)
+{
+    const struct variables *v = find_variables();
+
+    if (!v) {
+        ut_error("job", "UTOFU_ROOT is set, but UTOFU_RANK and UTOFU_SIZE are not, and no launcher "
+                        "sets them; set them, or unset UTOFU_ROOT for a job of one");
+        return -EINVAL;
+    }
+    return open_as((uint32_t)number_of(v->rank), (uint32_t)number_of(v->size), info,
+                   place_by_variables, deadline);
+}
+
+const struct ut_job_ops ut_job_step = {"hand",       step_present, step_open,
+                                       hand_publish, hand_lookup,  hand_rank_at};

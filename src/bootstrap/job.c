@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the job: which launcher it is, what UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE
+ * override, and dispatching calls to the file of that launcher.
+ */
+#include "bootstrap/job.h"
+#include "bootstrap/ops.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tried in this order. By hand first, as utofurun may run inside another launcher's job; PMI-1
+ * before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not; the variables of
+ * Slurm and Flux are wrong inside other launchers, so these come last. */
+static const struct ut_job_ops *const launchers[] = {&ut_job_hand, &ut_job_pmi1, &ut_job_pmix,
+                                                     &ut_job_step, &ut_job_solo};
+
+static struct {
+    pthread_mutex_t lock;         /* of all below; not held during look-ups */
+    const struct ut_job_ops *ops; /* NULL until the job is found */
+    int result;                   /* of the search, when it is over and failed */
+    pid_t owner;
+    struct ut_job_info info;
+    uint32_t host_node; /* the launcher's node number, whatever UTOFU_NODE says */
+    bool other_local_rank;
+    bool published;
+    size_t own_size;
+    uint8_t own_record[UT_JOB_RECORD_MAX];
+} job = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int64_t ut_job_launcher_number(const char *name)
+{
+    const char *text = ut_env_text(name);
+    char *end;
+
+    if (!text || *text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    return errno || *end || n > UINT32_MAX ? -1 : (int64_t)n;
+}
+
+int ut_job_retry(int (*ask)(uint32_t rank, void *record, size_t *size), uint32_t rank, void *record,
+                 size_t *size, int wait_ms)
+{
+    int64_t deadline = ut_clock_us() + (int64_t)wait_ms * 1000, left;
+    int64_t delay = UT_JOB_BACKOFF_MIN_US;
+    int rc;
+
+    while ((rc = ask(rank, record, size)) == -EAGAIN) {
+        left = deadline - ut_clock_us();
+        if (left <= 0)
+            break;
+        usleep((useconds_t)(delay < left ? delay : left));
+        delay = delay * 2 < UT_JOB_BACKOFF_MAX_US ? delay * 2 : UT_JOB_BACKOFF_MAX_US;
+    }
+    return rc;
+}
+
+/* UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE replace what the launcher says. */
+static int apply_overrides(struct ut_job_info *info)
+{
+    job.host_node = info->node;
+    if (ut_env_is_set(UT_ENV_NODE) && ut_env_num(UT_ENV_NODE) != info->node) {
+        info->node = (uint32_t)ut_env_num(UT_ENV_NODE);
+        info->num_nodes = 0;
+    }
+    if (ut_env_is_set(UT_ENV_LOCAL_RANK)) {
+        job.other_local_rank = ut_env_num(UT_ENV_LOCAL_RANK) != info->local_rank;
+        info->local_rank = (uint32_t)ut_env_num(UT_ENV_LOCAL_RANK);
+        if (info->local_size <= info->local_rank)
+            info->local_size = info->local_rank + 1;
+    }
+    if (ut_env_is_set(UT_ENV_LOCAL_SIZE))
+        info->local_size = (uint32_t)ut_env_num(UT_ENV_LOCAL_SIZE);
+    if (info->local_rank < info->local_size)
+        return 0;
+    ut_error("job",
+             "local rank %u is not below the number of processes of the node, %u; look at "
+             "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+             info->local_rank, info->local_size);
+    return -EINVAL;
+}
+
+/* Tries the launchers whose variables are set, until one works. */
+static int find(void)
+{
+    int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    const struct ut_job_ops *ops = NULL;
+    int rc = -ENODEV;
+
+    for (size_t i = 0; rc == -ENODEV && i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        ops = launchers[i];
+        if (!ops->present())
+            continue;
+        memset(&job.info, 0, sizeof(job.info));
+        job.info.launcher = ops->name;
+        rc = ops->open(&job.info, deadline); /* may change the name of the launcher */
+    }
+    if (rc == 0)
+        rc = apply_overrides(&job.info);
+    if (rc != 0)
+        return rc;
+    job.ops = ops;
+    job.owner = getpid();
+    ut_log_set_rank(job.info.rank);
+    ut_info("job", "%s job %s: rank %u of %u, node %u of %u, local rank %u of %u",
+            job.info.launcher, job.info.id, job.info.rank, job.info.size, job.info.node,
+            job.info.num_nodes, job.info.local_rank, job.info.local_size);
+    return 0;
+}
+
+int ut_job_open(const struct ut_job_info **info)
+{
+    int rc = ut_env_load();
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&job.lock);
+    if (!job.ops && job.result == 0) {
+        rc = find();
+        /* -EBUSY, not now, is not final */
+        if (rc != -EBUSY)
+            job.result = rc;
+    } else {
+        rc = job.result;
+    }
+    if (rc == 0)
+        *info = &job.info;
+    pthread_mutex_unlock(&job.lock);
+    return rc;
+}
+
+/* Opens the job if need be. A child made by fork() cannot use it: sockets and threads belong to its
+ * parent. */
+static int enter(void)
+{
+    const struct ut_job_info *info;
+    int rc = ut_job_open(&info);
+
+    if (rc != 0 || job.owner == getpid())
+        return rc;
+    ut_error("job", "a child made by fork() after the first utofu call cannot communicate");
+    return -ECHILD;
+}
+
+int ut_job_publish(const void *record, size_t size)
+{
+    int rc = enter();
+
+    if (rc != 0)
+        return rc;
+    if (size > UT_JOB_RECORD_MAX)
+        return -EMSGSIZE;
+    pthread_mutex_lock(&job.lock);
+    if (job.published) {
+        rc = -EALREADY;
+    } else {
+        rc = job.ops->publish(record, size);
+        job.published = rc == 0;
+    }
+    if (rc == 0) {
+        memcpy(job.own_record, record, size);
+        job.own_size = size;
+    }
+    pthread_mutex_unlock(&job.lock);
+    return rc;
+}
+
+static int lookup_own(void *record, size_t *size)
+{
+    int rc = -EAGAIN;
+
+    pthread_mutex_lock(&job.lock);
+    if (job.published) {
+        memcpy(record, job.own_record, job.own_size);
+        *size = job.own_size;
+        rc = 0;
+    }
+    pthread_mutex_unlock(&job.lock);
+    return rc;
+}
+
+int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    int rc = enter();
+
+    if (rc != 0)
+        return rc;
+    if (rank >= job.info.size)
+        return -ENOENT;
+    if (rank == job.info.rank)
+        return lookup_own(record, size);
+    return job.ops->lookup(rank, record, size, wait_ms);
+}
+
+int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
+{
+    const struct ut_job_info *info;
+    int rc = ut_job_open(&info);
+
+    if (rc != 0)
+        return -ENOENT;
+    if (node == info->node && local_rank == info->local_rank)
+        return info->rank;
+    /* with UTOFU_NODE: processes of one machine are still found by their local rank, unless that
+     * was set, too */
+    if (info->node != job.host_node)
+        return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
+    return job.ops->rank_at(node, local_rank);
+}

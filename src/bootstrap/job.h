@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bootstrap of a job: rank, size and layout, and the address records of other processes. One
+ * interface over PMIx, PMI-1, a job set up by hand and a job of one. Nothing here is collective:
+ * every process publishes one small record once, and reads that of another when it first needs it.
+ *
+ * Uses util only. Every function may be called from any thread.
+ */
+#ifndef UT_BOOTSTRAP_JOB_H
+#define UT_BOOTSTRAP_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UT_JOB_RECORD_MAX = 255 };
+
+struct ut_job_info {
+    const char *launcher; /* "pmix", "pmi1", "utofurun", "hand" or "solo" */
+    char id[256];         /* the launcher's name of the job; not unique over time */
+    uint32_t rank, size;
+    uint32_t node;       /* 0-based number of the node this process is on (or says it is on) */
+    uint32_t num_nodes;  /* 0 when it is not known */
+    uint32_t local_rank; /* among the processes of the node, in order of rank */
+    uint32_t local_size;
+};
+
+/* Finds the job at the first call, within UTOFU_JOB_TIMEOUT; later calls return the same. 0, or a
+ * negative errno after one error line; -EBUSY: not now, call again. */
+int ut_job_open(const struct ut_job_info **info);
+
+/* Publishes this process's record, once, at most UT_JOB_RECORD_MAX bytes. */
+int ut_job_publish(const void *record, size_t size);
+
+/* Reads the record of a rank. Waits for wait_ms at most (0: not at all; a late answer of the
+ * launcher is kept for a later call). 0 and *size set; -EINPROGRESS: the launcher was asked and has
+ * not answered; -EAGAIN: that rank has published nothing yet; -EBUSY: the launcher's channel must
+ * not be used at this moment (MPI owns it); -ENOENT: no such rank; other: the job is broken. */
+int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
+
+/* Changes with every answer of the launcher: until it does, who got -EINPROGRESS gets it again. */
+uint32_t ut_job_answers(void);
+
+/* The rank that the launcher's layout puts at (node, local rank), without communication: the rank,
+ * or -ENOENT where the launcher's layout does not tell or has none there. A process may say that
+ * it is on another node, so whoever asks verifies against the record. */
+int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank);
+
+/* Marks the calling thread as one of the library. Where MPI uses the launcher's socket, too
+ * (PMI-1), and it could not be shared, look-ups of this thread return -EBUSY while threads of the
+ * program might be inside MPI; then only calls of the program look up. */
+void ut_job_set_background_thread(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rank runs on which node, as a list of blocks: `nodes` nodes from `first` on, each taking
+ * `each` consecutive ranks; the list is repeated until all ranks are placed. This is what
+ * PMI-1 calls PMI_process_mapping. Pure functions.
+ */
+#ifndef UT_BOOTSTRAP_LAYOUT_H
+#define UT_BOOTSTRAP_LAYOUT_H
+
+#include <stdint.h>
+
+enum { UT_JOB_LAYOUT_BLOCKS = 256 };
+
+struct ut_job_block {
+    uint32_t first, nodes, each;
+};
+
+struct ut_job_layout {
+    uint32_t size;       /* ranks of the job */
+    uint32_t num_blocks; /* 0: the layout is not known */
+    uint64_t cycle;      /* ranks that one pass through the list places */
+    struct ut_job_block blocks[UT_JOB_LAYOUT_BLOCKS];
+};
+
+struct ut_job_place {
+    uint32_t node, num_nodes, local_rank, local_size;
+};
+
+/* Reads "(vector,(first,nodes,each),...)" for a job of size ranks: 0 or -EINVAL. */
+int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t size);
+
+/* Distributes size ranks over nodes in blocks that differ by one at most; 1 <= nodes <= size. */
+void ut_job_layout_alloc(struct ut_job_layout *layout, uint32_t size, uint32_t nodes);
+
+/* Where a rank is: 0, or -ENOENT when the layout does not tell. */
+int ut_job_layout_place(const struct ut_job_layout *layout, uint32_t rank,
+                        struct ut_job_place *place);
+
+/* The rank with this local rank on this node, or -ENOENT. */
+int64_t ut_job_layout_rank_at(const struct ut_job_layout *layout, uint32_t node,
+                              uint32_t local_rank);
+
+/* The entry of a node in a list such as "2(x3),1" (Slurm's tasks per node), or -ENOENT. */
+int64_t ut_job_layout_tasks(const char *list, uint32_t node);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of an MPI library in this process, whichever it is: MPI_Initialized and MPI_Finalized
+ * take an int * and nothing else in every MPI.
+ */
+#ifndef UT_BOOTSTRAP_MPI_H
+#define UT_BOOTSTRAP_MPI_H
+
+enum ut_job_mpi {
+    UT_JOB_MPI_NONE,   /* no MPI library is loaded */
+    UT_JOB_MPI_BEFORE, /* before MPI_Init */
+    UT_JOB_MPI_ACTIVE,
+    UT_JOB_MPI_OVER, /* after MPI_Finalize */
+};
+
+enum ut_job_mpi ut_job_mpi_state(void);
+
+#endif

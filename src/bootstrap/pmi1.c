@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PMI-1 on the socket PMI_FD: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's pmi2 plugin. Records
+ * go through publish_name and lookup_name, which answer at once; put and get are collective.
+ *
+ * An MPI library of this process uses the same socket, one request and one answer at a time, as
+ * this file does. pmi1_share.c keeps the two apart. The answer to a request is always read before
+ * another one is sent, even when the caller does not want to wait.
+ */
+#include "bootstrap/layout.h"
+#include "bootstrap/mpi.h"
+#include "bootstrap/ops.h"
+#include "bootstrap/pmi1_share.h"
+#include "bootstrap/pmi1_text.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+enum { LINE_MAX_BYTES = 4096, HEX_MAX = 2 * UT_JOB_RECORD_MAX + 1 };
+
+/* The socket and `broken` are touched between ut_job_pmi1_enter() and _leave(). */
+static struct {
+    int fd;
+    uint32_t rank, size;
+    pid_t owner; /* the process that sends finalize at exit; 0 when MPI does */
+    int broken;
+    bool refusal_logged; /* that the socket must not be used; atomic */
+    bool shared;
+    char job[128];
+    struct ut_job_layout layout;
+} pmi = {.fd = -1};
+
+/* Set in the library's own thread: unless the socket is shared, it cannot know whether the
+ * program's threads are in MPI. */
+static __thread bool background;
+
+void ut_job_set_background_thread(void)
+{
+    background = true;
+}
+
+static bool has_option(int fd, int option, int wanted)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == wanted;
+}
+
+/* Launchers leave PMI_FD behind in the environment of programs that they do not start as a PMI
+ * process, where the number is free or means something else. hydra and Slurm pass one end of a
+ * pair of stream sockets that they made themselves. */
+static bool is_launcher_socket(int fd)
+{
+    struct stat st;
+    struct ucred maker;
+    struct sockaddr name;
+    socklen_t maker_len = sizeof(maker), name_len = sizeof(name);
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && has_option(fd, SO_DOMAIN, AF_UNIX) &&
+           has_option(fd, SO_TYPE, SOCK_STREAM) && getpeername(fd, &name, &name_len) == 0 &&
+           name_len == sizeof(name.sa_family) &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &maker, &maker_len) == 0 &&
+           maker.pid != getpid();
+}
+
+/* mpiexec -pmi-port: no socket, but the address of one. */
+static bool is_port_mode(void)
+{
+    return ut_env_text("PMI_PORT") && ut_env_text("PMI_ID") && !ut_env_text("PMI_FD") &&
+           !ut_env_text("PMIX_RANK");
+}
+
+/* MPI closes the socket in MPI_Finalize: that is an error, and not a job of one process. */
+static bool is_over(void)
+{
+    return !ut_env_text("PMIX_RANK") && ut_job_mpi_state() == UT_JOB_MPI_OVER;
+}
+
+static bool present(void)
+{
+    int64_t fd = ut_job_launcher_number("PMI_FD");
+
+    if (is_port_mode())
+        return true;
+    if (fd < 0 || ut_job_launcher_number("PMI_RANK") < 0 || ut_job_launcher_number("PMI_SIZE") < 1)
+        return false;
+    return is_launcher_socket((int)fd) || is_over();
+}
+
+/* hydra sets MPI_LOCALRANKID, Slurm sets PMI_JOBID. */
+static bool is_slurm(void)
+{
+    return ut_env_text("PMI_JOBID") && !ut_env_text("MPI_LOCALRANKID");
+}
+
+/* ---- one request, one answer ---- */
+
+static int send_all(const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = send(pmi.fd, text, n, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -errno;
+        text += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+/* Reads exactly one line, as what follows may be for MPI. */
+static int receive_line(char line[LINE_MAX_BYTES], int64_t deadline)
+{
+    size_t have = 0;
+
+    while (have < LINE_MAX_BYTES - 1) {
+        struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
+        if (poll(&p, 1, ut_job_left_ms(deadline)) == 0)
+            return -ETIMEDOUT;
+        ssize_t n = recv(pmi.fd, line + have, LINE_MAX_BYTES - 1 - have, MSG_PEEK | MSG_DONTWAIT);
+        if (n == 0)
+            return -ECONNRESET;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0)
+            return -errno;
+        const char *newline = memchr(line + have, '\n', (size_t)n);
+        size_t take = newline ? (size_t)(newline - (line + have)) + 1 : (size_t)n;
+        if (recv(pmi.fd, line + have, take, 0) != (ssize_t)take)
+            return -EIO;
+        have += take;
+        if (newline) {
+            line[have - 1] = '\0';
+            return 0;
+        }
+    }
+    return -EMSGSIZE;
+}
+
+/* After a failed request its answer may still come: the socket is not used any more. */
+static int request(const char *text, char line[LINE_MAX_BYTES])
+{
+    int64_t deadline;
+    int rc = pmi.broken;
+
+    if (rc != 0)
+        return rc;
+    deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    rc = send_all(text, strlen(text));
+    if (rc == 0) {
+        do
+            rc = receive_line(line, deadline);
+        while (rc == 0 && ut_job_pmi1_take_for_mpi(line));
+    }
+    if (rc != 0) {
+        pmi.broken = rc;
+        ut_error("job",
+                 "the launcher does not answer on PMI_FD %d (%s to '%.*s'); does mpiexec or "
+                 "srun still run?",
+                 pmi.fd, strerror(-rc), (int)strcspn(text, "\n"), text);
+    }
+    return rc;
+}
+
+static int refuse_over(void)
+{
+    if (!__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
+        ut_error("job", "MPI_Finalize has closed the launcher's socket: the first contact to a "
+                        "process must come before it");
+    return -ESHUTDOWN;
+}
+
+/* May the socket be used now? */
+static int check_mpi_state(void)
+{
+    enum ut_job_mpi mpi = ut_job_mpi_state();
+
+    if (mpi == UT_JOB_MPI_OVER)
+        return refuse_over();
+    if (mpi == UT_JOB_MPI_BEFORE && is_slurm()) {
+        if (!__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
+            ut_error("job",
+                     "under srun --mpi=pmi2, a program that uses MPI must call MPI_Init before "
+                     "utofu (or start it with srun --mpi=pmix)");
+        return -EBUSY;
+    }
+    return mpi != UT_JOB_MPI_NONE && background && !pmi.shared ? -EBUSY : 0;
+}
+
+/* Enters, if the socket may be used. 0, or -EBUSY: not now. */
+static int enter(void)
+{
+    int rc = ut_job_pmi1_enter();
+
+    if (rc == -ESHUTDOWN)
+        return refuse_over();
+    if (rc == -EPROTONOSUPPORT && !__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
+        ut_error("job", "the MPI library of this process does not speak PMI-1 with the launcher; "
+                        "start the program with PMIx (srun --mpi=pmix), or set UTOFU_ROOT, "
+                        "UTOFU_RANK and UTOFU_SIZE");
+    if (rc != 0)
+        return rc;
+    rc = check_mpi_state();
+    if (rc != 0)
+        ut_job_pmi1_leave();
+    return rc;
+}
+
+/* ---- opening ---- */
+
+/* hydra ends the job when a process that has sent init ends without finalize. MPI_Init sends init
+ * once more, and then MPI_Finalize sends finalize. */
+static void send_finalize(void)
+{
+    char line[LINE_MAX_BYTES];
+    enum ut_job_mpi mpi = ut_job_mpi_state();
+
+    if (getpid() != pmi.owner || mpi == UT_JOB_MPI_ACTIVE || mpi == UT_JOB_MPI_OVER)
+        return;
+    if (ut_job_pmi1_enter() != 0)
+        return;
+    request("cmd=finalize\n", line);
+    pmi.broken = -ESHUTDOWN;
+    ut_job_pmi1_leave();
+}
+
+static int send_init(void)
+{
+    char line[LINE_MAX_BYTES], value[16];
+    int rc;
+
+    if (ut_job_mpi_state() == UT_JOB_MPI_ACTIVE)
+        return 0;
+    rc = request("cmd=init pmi_version=1 pmi_subversion=1\n", line);
+    if (rc != 0)
+        return rc;
+    if (ut_job_pmi1_value(line, "rc", value, sizeof(value)) != 0 || strcmp(value, "0") != 0) {
+        ut_error("job", "the launcher on PMI_FD %d does not speak PMI-1: '%s'", pmi.fd, line);
+        return -EPROTO;
+    }
+    pmi.owner = getpid();
+    atexit(send_finalize);
+    return 0;
+}
+
+/* The launcher's name of the job is part of every published name. */
+static int read_job_name(void)
+{
+    char line[LINE_MAX_BYTES];
+    int rc = request("cmd=get_my_kvsname\n", line);
+
+    if (rc == 0)
+        rc = ut_job_pmi1_value(line, "kvsname", pmi.job, sizeof(pmi.job));
+    if (rc == -ENOENT || rc == -EMSGSIZE) {
+        ut_error("job", "the launcher on PMI_FD %d does not name the job: '%s'", pmi.fd, line);
+        rc = -EPROTO;
+    }
+    return rc;
+}
+
+/* -ENOENT when the launcher has no layout. */
+static int read_layout(void)
+{
+    char text[LINE_MAX_BYTES], line[LINE_MAX_BYTES];
+    int rc;
+
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=PMI_process_mapping\n", pmi.job);
+    rc = request(text, line);
+    if (rc != 0)
+        return rc;
+    if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
+        ut_job_layout_parse(&pmi.layout, text, pmi.size) != 0) {
+        ut_info("job", "the launcher does not say where processes are: '%s'", line);
+        return -ENOENT;
+    }
+    return 0;
+}
+
+/* Without a layout: from the launcher's variables. */
+static int place_by_variables(struct ut_job_info *info)
+{
+    int64_t local_rank = ut_job_launcher_number("MPI_LOCALRANKID");
+    int64_t local_size = ut_job_launcher_number("MPI_LOCALNRANKS");
+
+    if (local_rank < 0 || local_size <= local_rank) {
+        if (pmi.size > 1 && !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
+            ut_error("job",
+                     "the launcher on PMI_FD %d does not say on which node rank %u is; set "
+                     "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                     pmi.fd, pmi.rank);
+            return -EPROTO;
+        }
+        local_rank = 0;
+        local_size = 1;
+    }
+    info->local_rank = (uint32_t)local_rank;
+    info->local_size = (uint32_t)local_size;
+    if (info->local_size == pmi.size) {
+        info->num_nodes = 1;
+    } else if (!ut_env_is_set(UT_ENV_NODE)) {
+        ut_error("job", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
+                 pmi.fd);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+static int place(struct ut_job_info *info)
+{
+    struct ut_job_place where;
+    int rc = read_layout();
+
+    if (rc == -ENOENT)
+        return place_by_variables(info);
+    if (rc == 0)
+        rc = ut_job_layout_place(&pmi.layout, pmi.rank, &where);
+    if (rc == 0) {
+        info->node = where.node;
+        info->num_nodes = where.num_nodes;
+        info->local_rank = where.local_rank;
+        info->local_size = where.local_size;
+    }
+    return rc;
+}
+
+static int open_channel(struct ut_job_info *info)
+{
+    int rc = enter();
+
+    if (rc != 0)
+        return rc;
+    rc = send_init();
+    if (rc == 0)
+        rc = read_job_name();
+    if (rc == 0)
+        rc = place(info);
+    ut_job_pmi1_leave();
+    return rc;
+}
+
+/* From here on the background thread may look up other processes while the program is in MPI, or
+ * computes: communications start without another call of the program. */
+static void share_channel(void)
+{
+    int rc;
+
+    if (pmi.size == 1 || !ut_env_num(UT_ENV_PROGRESS_THREAD))
+        return;
+    rc = ut_job_pmi1_share(pmi.fd, &pmi.fd);
+    pmi.shared = rc == 0;
+    if (rc != 0)
+        ut_warn("job",
+                "the launcher's socket cannot be shared with MPI (%s): the first contact to a "
+                "process waits for a call of the program, as long as it uses MPI",
+                strerror(-rc));
+}
+
+static int pmi1_open(struct ut_job_info *info, int64_t deadline)
+{
+    int rc;
+
+    (void)deadline; /* every request has its own deadline */
+    if (is_port_mode()) {
+        ut_error("job", "this job was started with mpiexec -pmi-port, which does not work with MPI "
+                        "programs that also use utofu; start it without -pmi-port");
+        return -ENOTSUP;
+    }
+    pmi.fd = (int)ut_job_launcher_number("PMI_FD");
+    pmi.rank = (uint32_t)ut_job_launcher_number("PMI_RANK");
+    pmi.size = (uint32_t)ut_job_launcher_number("PMI_SIZE");
+    if (pmi.rank >= pmi.size) {
+        ut_error("job", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.rank, pmi.size);
+        return -EPROTO;
+    }
+    rc = open_channel(info);
+    if (rc == 0)
+        share_channel();
+    info->rank = pmi.rank;
+    info->size = pmi.size;
+    snprintf(info->id, sizeof(info->id), "%s", pmi.job);
+    return rc;
+}
+
+/* ---- records ---- */
+
+static int exchange(const char *text, char line[LINE_MAX_BYTES])
+{
+    int rc;
+
+    rc = enter();
+    if (rc != 0)
+        return rc;
+    rc = request(text, line);
+    ut_job_pmi1_leave();
+    return rc;
+}
+
+/* The same, but waits while MPI uses the socket. */
+static int exchange_in_time(const char *text, char line[LINE_MAX_BYTES])
+{
+    int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    int rc;
+
+    while ((rc = exchange(text, line)) == -EBUSY && (int64_t)ut_clock_ms() < deadline)
+        usleep(UT_JOB_BACKOFF_MIN_US);
+    return rc;
+}
+
+static bool says_ok(const char *line)
+{
+    char value[16];
+
+    return ut_job_pmi1_value(line, "info", value, sizeof(value)) == 0 && strcmp(value, "ok") == 0;
+}
+
+static int pmi1_publish(const void *record, size_t size)
+{
+    char hex[HEX_MAX], text[HEX_MAX + 256], line[LINE_MAX_BYTES];
+    int rc;
+
+    ut_job_pmi1_encode(record, size, hex);
+    snprintf(text, sizeof(text), "cmd=publish_name service=utofu.%s.%u port=%s\n", pmi.job,
+             pmi.rank, hex);
+    rc = exchange_in_time(text, line);
+    if (rc != 0 || says_ok(line))
+        return rc;
+    ut_error("job", "the launcher does not publish the name of rank %u: '%s'", pmi.rank, line);
+    return -EIO;
+}
+
+static int ask_once(uint32_t rank, void *record, size_t *size)
+{
+    char hex[HEX_MAX], text[256], line[LINE_MAX_BYTES];
+    int rc;
+
+    snprintf(text, sizeof(text), "cmd=lookup_name service=utofu.%s.%u\n", pmi.job, rank);
+    rc = exchange(text, line);
+    if (rc != 0)
+        return rc;
+    if (!says_ok(line))
+        return -EAGAIN;
+    rc = ut_job_pmi1_value(line, "port", hex, sizeof(hex));
+    if (rc == 0)
+        rc = ut_job_pmi1_decode(hex, record, UT_JOB_RECORD_MAX, size);
+    if (rc == 0)
+        return 0;
+    ut_error("job", "the launcher's answer about rank %u is damaged: '%s'", rank, line);
+    return -EPROTO;
+}
+
+static int pmi1_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    return ut_job_retry(ask_once, rank, record, size, wait_ms);
+}
+
+static int64_t pmi1_rank_at(uint32_t node, uint32_t local_rank)
+{
+    if (pmi.layout.num_blocks == 0 && pmi.size == 1)
+        return node == 0 && local_rank == 0 ? 0 : -ENOENT;
+    return ut_job_layout_rank_at(&pmi.layout, node, local_rank);
+}
+
+const struct ut_job_ops ut_job_pmi1 = {"pmi1",       present,     pmi1_open,
+                                       pmi1_publish, pmi1_lookup, pmi1_rank_at};

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forwarding between the MPI library and the launcher, and tracking outstanding answers. */
+#include "bootstrap/pmi1_share.h"
+#include "util/clock.h"
+#include "util/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CHUNK = 4096, WORD_MAX_BYTES = 16 };
+
+/* The state of the connection of MPI. */
+enum mpi_state {
+    MPI_IDLE,     /* no request is outstanding */
+    MPI_REQUEST,  /* within a line */
+    MPI_COMMAND,  /* between the lines of a command that has several */
+    MPI_AWAITS,   /* the answer */
+    MPI_BARRIER,  /* the answer to a barrier, meanwhile this library may ask */
+    MPI_FINALIZE, /* the answer to finalize, its last request */
+    MPI_OVER,     /* finalize is answered: the launcher answers nothing more */
+    MPI_UNKNOWN,  /* what MPI sends is not PMI-1 */
+};
+
+static struct {
+    pthread_mutex_t lock; /* of all below and of the launcher's socket */
+    bool shared;
+    int launcher, mpi; /* the other end of what MPI has */
+    pid_t owner;
+    enum mpi_state state;
+    bool several;              /* the command has several lines */
+    size_t have;               /* bytes of the line so far */
+    char word[WORD_MAX_BYTES]; /* its beginning, with a zero */
+} share = {.lock = PTHREAD_MUTEX_INITIALIZER, .launcher = -1, .mpi = -1};
+
+static bool line_begins(const char *line, const char *text)
+{
+    return strncmp(line, text, strlen(text)) == 0;
+}
+
+static bool forward(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = send(fd, text, n, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return false;
+        text += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+/* A line of MPI is complete. */
+static enum mpi_state after_line(void)
+{
+    const char *line = share.word;
+
+    if (share.several) {
+        share.several = !line_begins(line, "endcmd");
+        return share.several ? MPI_COMMAND : MPI_AWAITS;
+    }
+    if (line_begins(line, "mcmd=")) {
+        share.several = true;
+        return MPI_COMMAND;
+    }
+    if (line_begins(line, "cmd=barrier_in"))
+        return MPI_BARRIER;
+    if (line_begins(line, "cmd=finalize"))
+        return MPI_FINALIZE;
+    return line_begins(line, "cmd=") ? MPI_AWAITS : MPI_UNKNOWN;
+}
+
+/* May the line so far become one of PMI-1? If not (PMI-2 has no lines), everything is forwarded. */
+static bool may_be_pmi1(void)
+{
+    static const char one[] = "cmd=", several[] = "mcmd=";
+
+    return share.several ||
+           memcmp(share.word, one, share.have < strlen(one) ? share.have : strlen(one)) == 0 ||
+           memcmp(share.word, several,
+                  share.have < strlen(several) ? share.have : strlen(several)) == 0;
+}
+
+static void track(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n && share.state != MPI_UNKNOWN; i++) {
+        if (text[i] == '\n') {
+            share.state = after_line();
+            share.have = 0;
+            share.word[0] = '\0';
+            continue;
+        }
+        share.state = MPI_REQUEST;
+        if (share.have < sizeof(share.word) - 1) {
+            share.word[share.have++] = text[i];
+            share.word[share.have] = '\0';
+        }
+        if (!may_be_pmi1())
+            share.state = MPI_UNKNOWN;
+    }
+}
+
+/* False: the connection is closed. */
+static bool from_mpi(void)
+{
+    char text[CHUNK];
+    ssize_t n = recv(share.mpi, text, sizeof(text), MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n <= 0)
+        return false;
+    track(text, (size_t)n);
+    return forward(share.launcher, text, (size_t)n);
+}
+
+static bool from_launcher(void)
+{
+    char text[CHUNK];
+    ssize_t n = recv(share.launcher, text, sizeof(text), MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true; /* it was an answer for this library, which has it */
+    if (n <= 0)
+        return false;
+    if (share.state == MPI_IDLE || share.state == MPI_REQUEST || share.state == MPI_COMMAND)
+        return true; /* an answer that this library did not wait for any more */
+    if (text[n - 1] == '\n' && share.state != MPI_UNKNOWN)
+        share.state = share.state == MPI_FINALIZE ? MPI_OVER : MPI_IDLE;
+    return forward(share.mpi, text, (size_t)n);
+}
+
+/* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still ask.
+ */
+static void stop(void)
+{
+    close(share.mpi);
+    share.mpi = -1;
+    if (share.state != MPI_FINALIZE && share.state != MPI_OVER) {
+        share.state = MPI_IDLE;
+        return;
+    }
+    share.state = MPI_OVER;
+    close(share.launcher);
+    share.launcher = -1;
+}
+
+static void *pass(void *unused)
+{
+    bool go_on = true;
+
+    (void)unused;
+    while (go_on) {
+        struct pollfd p[2] = {{.fd = share.mpi, .events = POLLIN},
+                              {.fd = share.launcher, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0)
+            continue;
+        pthread_mutex_lock(&share.lock);
+        if (p[1].revents)
+            go_on = from_launcher();
+        if (go_on && p[0].revents)
+            go_on = from_mpi();
+        if (!go_on)
+            stop();
+        pthread_mutex_unlock(&share.lock);
+    }
+    return NULL;
+}
+
+/* MPI_Abort() does not wait for an answer: its request must still be forwarded. */
+static void forward_rest(void)
+{
+    struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);
+
+    if (getpid() != share.owner || pthread_mutex_timedlock(&share.lock, &until) != 0)
+        return;
+    struct pollfd p = {.fd = share.mpi, .events = POLLIN};
+    while (share.mpi >= 0 && poll(&p, 1, 0) > 0 && from_mpi())
+        ;
+    pthread_mutex_unlock(&share.lock);
+}
+
+static int start_thread(void)
+{
+    return ut_thread_create("utofu-pmi", pass, NULL, NULL);
+}
+
+int ut_job_pmi1_share(int fd, int *launcher)
+{
+    int ends[2], rc = 0, flags = fcntl(fd, F_GETFD);
+
+    if (flags < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return -errno;
+    pthread_mutex_lock(&share.lock);
+    share.mpi = ends[0];
+    share.launcher = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (share.launcher < 0 || dup3(ends[1], fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+        rc = -errno;
+    if (rc == 0 && (rc = start_thread()) != 0)
+        dup3(share.launcher, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+    share.shared = rc == 0;
+    close(ends[1]);
+    if (rc == 0) {
+        *launcher = share.launcher;
+        share.owner = getpid();
+        atexit(forward_rest);
+    } else {
+        close(ends[0]);
+        if (share.launcher >= 0)
+            close(share.launcher);
+        share.launcher = share.mpi = -1;
+    }
+    pthread_mutex_unlock(&share.lock);
+    return rc;
+}
+
+int ut_job_pmi1_enter(void)
+{
+    pthread_mutex_lock(&share.lock);
+    switch (share.state) {
+    case MPI_IDLE:
+    case MPI_BARRIER:
+        return 0;
+    case MPI_FINALIZE:
+    case MPI_OVER:
+        pthread_mutex_unlock(&share.lock);
+        return -ESHUTDOWN;
+    case MPI_UNKNOWN:
+        pthread_mutex_unlock(&share.lock);
+        return -EPROTONOSUPPORT;
+    default:
+        pthread_mutex_unlock(&share.lock);
+        return -EBUSY;
+    }
+}
+
+void ut_job_pmi1_leave(void)
+{
+    pthread_mutex_unlock(&share.lock);
+}
+
+bool ut_job_pmi1_take_for_mpi(const char *line)
+{
+    if (share.state != MPI_BARRIER || !line_begins(line, "cmd=barrier_out"))
+        return false;
+    share.state = MPI_IDLE;
+    /* fails if MPI has closed its end */
+    if (forward(share.mpi, line, strlen(line)))
+        forward(share.mpi, "\n", 1);
+    return true;
+}

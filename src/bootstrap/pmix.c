@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PMIx: Open MPI's mpirun, PRRTE, Slurm's and Flux's PMIx. The library is opened at run time, so
+ * that it need not be there otherwise; Open MPI's own instance is used when it is loaded.
+ *
+ * The layout is read from the data that PMIx has in this process (PMIX_OPTIONAL): the node list,
+ * and host name and local rank of every rank. PMIX_NODEID is not dense, and like PMIx_Resolve_peers
+ * may wait for ever for an answer about another node. Records are read with PMIx_Get_nb and a
+ * deadline of the library.
+ */
+#include "bootstrap/ops.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool present(void)
+{
+    return ut_env_text("PMIX_NAMESPACE") && ut_env_text("PMIX_RANK");
+}
+
+/* Without PMIx the ranks of the launcher still help when UTOFU_ROOT says where to meet. */
+static int cannot_use(const char *why)
+{
+    if (ut_env_is_set(UT_ENV_ROOT)) {
+        ut_info("job", "this is a PMIx job, but %s; trying UTOFU_ROOT", why);
+        return -ENODEV;
+    }
+    ut_error("job",
+             "this is a PMIx job (PMIX_NAMESPACE is set), but %s; set UTOFU_ROOT to a folder "
+             "that all processes can write, or unset PMIX_NAMESPACE for a job of one",
+             why);
+    return -ENOTSUP;
+}
+
+#ifdef UT_HAVE_PMIX
+
+#    include "bootstrap/mpi.h"
+#    include "bootstrap/request.h"
+
+#    include <dlfcn.h>
+#    include <pmix.h>
+#    include <pthread.h>
+#    include <stdio.h>
+#    include <string.h>
+#    include <strings.h>
+
+static const char record_key[] = "utofu.record";
+
+static struct {
+    __typeof__(PMIx_Init) *init;
+    __typeof__(PMIx_Finalize) *finalize;
+    __typeof__(PMIx_Put) *put;
+    __typeof__(PMIx_Commit) *commit;
+    __typeof__(PMIx_Get) *get;
+    __typeof__(PMIx_Get_nb) *get_nb;
+    __typeof__(PMIx_Error_string) *error_string;
+} pmix;
+
+/* Written by the opening thread, read by others once `done` is set. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+    int result;
+    pmix_status_t status; /* of PMIx_Init */
+    pid_t owner;
+    pmix_proc_t self;
+    uint32_t size, local_rank, local_size, node, num_nodes;
+    const char **nodes; /* their names, num_nodes of them */
+    /* The ranks of node n, in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Made when it is
+     * first needed. */
+    uint32_t *ranks, *first;
+    bool sorted;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static struct ut_job_requests requests;
+
+static int load_library(void)
+{
+    static const struct {
+        const char *name;
+        void *where;
+    } symbols[] = {
+        {"PMIx_Init", &pmix.init},
+        {"PMIx_Finalize", &pmix.finalize},
+        {"PMIx_Put", &pmix.put},
+        {"PMIx_Commit", &pmix.commit},
+        {"PMIx_Get", &pmix.get},
+        {"PMIx_Get_nb", &pmix.get_nb},
+        {"PMIx_Error_string", &pmix.error_string},
+    };
+    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
+
+    if (!library)
+        library = dlopen("libpmix.so.2", RTLD_NOW);
+    if (!library)
+        return cannot_use("libpmix.so.2 cannot be loaded (Debian: package libpmix2)");
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *address = dlsym(library, symbols[i].name);
+        if (!address)
+            return cannot_use("libpmix.so.2 lacks functions of PMIx 3.1");
+        memcpy(symbols[i].where, &address, sizeof(address));
+    }
+    return 0;
+}
+
+/* ---- data of PMIx in this process ---- */
+
+static pmix_value_t *get_value(pmix_rank_t rank, const char *key)
+{
+    pmix_proc_t proc = state.self;
+    pmix_value_t *value = NULL;
+    pmix_info_t here;
+
+    memset(&here, 0, sizeof(here));
+    memcpy(here.key, PMIX_OPTIONAL, sizeof(PMIX_OPTIONAL));
+    here.value.type = PMIX_BOOL;
+    here.value.data.flag = true;
+    proc.rank = rank;
+    return pmix.get(&proc, key, &here, 1, &value) == PMIX_SUCCESS ? value : NULL;
+}
+
+static uint32_t get_number(pmix_rank_t rank, const char *key, uint32_t otherwise)
+{
+    pmix_value_t *value = get_value(rank, key);
+    uint32_t n = otherwise;
+
+    if (value && value->type == PMIX_UINT32)
+        n = value->data.uint32;
+    else if (value && value->type == PMIX_UINT16)
+        n = value->data.uint16;
+    else if (value && value->type == PMIX_PROC_RANK)
+        n = value->data.rank;
+    free(value);
+    return n;
+}
+
+/* The caller frees it. */
+static char *get_string(pmix_rank_t rank, const char *key)
+{
+    pmix_value_t *value = get_value(rank, key);
+    char *text = NULL;
+
+    if (value && value->type == PMIX_STRING)
+        text = value->data.string;
+    free(value);
+    return text;
+}
+
+/* Host names, of which one may have a domain and the other not. */
+static bool same_host(const char *a, const char *b)
+{
+    size_t m = strcspn(a, "."), n = strcspn(b, ".");
+
+    if (a[m] && b[n])
+        return strcasecmp(a, b) == 0;
+    return m == n && strncasecmp(a, b, n) == 0;
+}
+
+/* Splits the node list, which stays allocated for the names. */
+static int split_nodes(char *list)
+{
+    uint32_t count = 1;
+
+    for (const char *c = list; *c; c++)
+        count += *c == ',';
+    state.nodes = calloc(count, sizeof(*state.nodes));
+    if (!state.nodes)
+        return -ENOMEM;
+    for (char *name; (name = strsep(&list, ",")) != NULL;)
+        state.nodes[state.num_nodes++] = name;
+    return 0;
+}
+
+/* The index of a host in the node list; the search begins at `near`. */
+static uint32_t node_of_host(const char *host, uint32_t near)
+{
+    for (uint32_t i = 0; i < state.num_nodes; i++) {
+        uint32_t n = (near + i) % state.num_nodes;
+        if (same_host(state.nodes[n], host))
+            return n;
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t node_of_rank(uint32_t rank, uint32_t near)
+{
+    char *host = get_string(rank, PMIX_HOSTNAME);
+    uint32_t node = host ? node_of_host(host, near) : UINT32_MAX;
+
+    free(host);
+    return node;
+}
+
+/* Nodes are numbered as in the node list, which is the same everywhere. */
+static int read_nodes(void)
+{
+    char *list = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
+
+    if (list && split_nodes(list) == 0) {
+        state.node = node_of_rank(state.self.rank, 0);
+        if (state.node != UINT32_MAX)
+            return 0;
+    } else {
+        free(list);
+    }
+    free(state.nodes);
+    state.nodes = NULL;
+    state.num_nodes = 0;
+    return -ENOENT;
+}
+
+static int read_job(void)
+{
+    state.size = get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
+    state.local_size = get_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, 0);
+    state.local_rank = get_number(state.self.rank, PMIX_LOCAL_RANK, UINT32_MAX);
+    if (state.self.rank >= state.size || state.local_rank >= state.local_size)
+        return -EPROTO;
+    if (read_nodes() == 0)
+        return 0;
+    /* one node needs no list */
+    state.num_nodes = state.local_size == state.size ? 1 : 0;
+    state.node = state.num_nodes == 1 ? 0 : get_number(state.self.rank, PMIX_NODEID, UINT32_MAX);
+    return state.node == UINT32_MAX ? -EPROTO : 0;
+}
+
+/* ---- opening ---- */
+
+/* Every process that has called PMIx_Init must call PMIx_Finalize, or the launcher reports a failed
+ * job. Not before exit: MPI_Init does not work after the last PMIx_Finalize. */
+static void finalize(void)
+{
+    if (getpid() == state.owner)
+        pmix.finalize(NULL, 0);
+}
+
+static void *open_in_thread(void *unused)
+{
+    int rc = 0;
+
+    (void)unused;
+    state.status = pmix.init(&state.self, NULL, 0);
+    if (state.status == PMIX_SUCCESS) {
+        state.owner = getpid();
+        atexit(finalize);
+        rc = read_job();
+    }
+    pthread_mutex_lock(&state.lock);
+    state.result = rc;
+    state.done = true;
+    pthread_cond_signal(&state.changed);
+    pthread_mutex_unlock(&state.lock);
+    return NULL;
+}
+
+static int start_thread(void)
+{
+    /* the threads that PMIx starts get no signals either */
+    return ut_thread_create(NULL, open_in_thread, NULL, NULL);
+}
+
+/* Waits for the opening thread: a launcher that does not answer may keep it for ever. */
+static bool wait_for_thread(int64_t deadline)
+{
+    struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)ut_job_left_ms(deadline));
+    int rc = 0;
+    bool done;
+
+    pthread_mutex_lock(&state.lock);
+    while (!state.done && rc == 0)
+        rc = pthread_cond_timedwait(&state.changed, &state.lock, &t);
+    done = state.done;
+    pthread_mutex_unlock(&state.lock);
+    return done;
+}
+
+static void asked(uint32_t rank);
+
+static int pmix_open(struct ut_job_info *info, int64_t deadline)
+{
+    int rc = load_library();
+
+    if (rc == 0)
+        rc = start_thread();
+    if (rc != 0)
+        return rc;
+    if (!wait_for_thread(deadline)) {
+        ut_error("job",
+                 "the PMIx server of this node has not answered in time (UTOFU_JOB_TIMEOUT); "
+                 "does the launcher still run?");
+        return -ETIMEDOUT;
+    }
+    if (state.status == PMIX_ERR_UNREACH) {
+        ut_warn("job", "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
+                       "job of one; unset the PMIX_* variables to silence this line");
+        return -ENODEV;
+    }
+    if (state.status == PMIX_SUCCESS && state.result != 0 &&
+        ut_job_mpi_state() == UT_JOB_MPI_OVER) {
+        ut_error("job", "MPI_Finalize has ended PMIx: the first utofu call must come before it");
+        return -ESHUTDOWN;
+    }
+    if (state.status != PMIX_SUCCESS || state.result != 0) {
+        ut_error("job", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
+                 state.status ? pmix.error_string(state.status)
+                              : "the job's size or nodes are missing");
+        return -EPROTO;
+    }
+    ut_job_requests_init(&requests, asked);
+    snprintf(info->id, sizeof(info->id), "%.*s", PMIX_MAX_NSLEN, state.self.nspace);
+    info->rank = state.self.rank;
+    info->size = state.size;
+    info->node = state.node;
+    info->num_nodes = state.num_nodes;
+    info->local_rank = state.local_rank;
+    info->local_size = state.local_size;
+    return 0;
+}
+
+static int pmix_publish(const void *record, size_t size)
+{
+    pmix_value_t value;
+    pmix_status_t status;
+
+    memset(&value, 0, sizeof(value));
+    value.type = PMIX_BYTE_OBJECT;
+    value.data.bo.bytes = (char *)record;
+    value.data.bo.size = size;
+    status = pmix.put(PMIX_GLOBAL, record_key, &value);
+    if (status == PMIX_SUCCESS)
+        status = pmix.commit();
+    if (status == PMIX_SUCCESS)
+        return 0;
+    ut_error("job", "PMIx cannot publish: %s; does the launcher still run?",
+             pmix.error_string(status));
+    return -EIO;
+}
+
+/* Runs in a thread of PMIx, perhaps long after the caller has given up; `tag` is the rank. */
+static void answered(pmix_status_t status, pmix_value_t *value, void *tag)
+{
+    uint32_t rank = (uint32_t)(uintptr_t)tag;
+
+    if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT)
+        ut_job_requests_answer(&requests, rank, 0, value->data.bo.bytes, value->data.bo.size);
+    else if (status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT)
+        ut_job_requests_answer(&requests, rank, -EAGAIN, NULL, 0);
+    else
+        ut_job_requests_answer(&requests, rank, -EIO, NULL, 0);
+}
+
+static void asked(uint32_t rank)
+{
+    pmix_proc_t proc = state.self;
+    pmix_status_t status;
+    uint32_t taken;
+
+    /* any request that is due, not necessarily that of the caller */
+    if (!ut_job_requests_take(&requests, &taken))
+        return;
+    (void)rank;
+    proc.rank = taken;
+    status = pmix.get_nb(&proc, record_key, NULL, 0, answered, (void *)(uintptr_t)taken);
+    if (status != PMIX_SUCCESS)
+        answered(status, NULL, (void *)(uintptr_t)taken);
+}
+
+static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    int rc = ut_job_requests_wait(&requests, rank, record, size, wait_ms);
+
+    if (rc == -EIO || rc == -EPROTO)
+        ut_error("job", "PMIx does not know where rank %u is; does the launcher still run?", rank);
+    return rc;
+}
+
+/* ---- the layout ---- */
+
+static bool is_at(uint64_t rank, uint32_t node, uint32_t local_rank)
+{
+    return rank < state.size &&
+           get_number((uint32_t)rank, PMIX_LOCAL_RANK, UINT32_MAX) == local_rank &&
+           node_of_rank((uint32_t)rank, node) == node;
+}
+
+/* Sorts all ranks by node, for layouts that are neither block nor cyclic. Some microseconds per
+ * rank. */
+static void sort_ranks(void)
+{
+    uint32_t *node = malloc(state.size * sizeof(*node)), near = 0;
+
+    state.sorted = true;
+    state.ranks = malloc(state.size * sizeof(*state.ranks));
+    state.first = calloc((size_t)state.num_nodes + 2, sizeof(*state.first));
+    if (!node || !state.ranks || !state.first)
+        goto fail;
+    for (uint32_t r = 0; r < state.size; r++) {
+        node[r] = near = node_of_rank(r, near);
+        if (near == UINT32_MAX)
+            goto fail;
+        state.first[near + 2]++;
+    }
+    for (uint32_t n = 2; n < state.num_nodes + 2; n++)
+        state.first[n] += state.first[n - 1];
+    /* now first[n + 1] is where node n starts; placing its ranks moves it to where n + 1 starts */
+    for (uint32_t r = 0; r < state.size; r++)
+        state.ranks[state.first[node[r] + 1]++] = r;
+    free(node);
+    return;
+fail:
+    ut_info("job", "PMIx does not say where all ranks are");
+    free(node);
+    free(state.ranks);
+    free(state.first);
+    state.ranks = state.first = NULL;
+}
+
+static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
+{
+    uint64_t block = (uint64_t)node * state.local_size + local_rank;
+    uint64_t cyclic = (uint64_t)local_rank * state.num_nodes + node;
+    int64_t rank = -ENOENT;
+
+    if (state.num_nodes == 1 && state.local_size == state.size)
+        return node == 0 && local_rank < state.size ? (int64_t)local_rank : -ENOENT;
+    if (!state.nodes || node >= state.num_nodes)
+        return -ENOENT;
+    /* block and cyclic layouts need no table */
+    if (is_at(block, node, local_rank))
+        return (int64_t)block;
+    if (is_at(cyclic, node, local_rank))
+        return (int64_t)cyclic;
+    pthread_mutex_lock(&state.lock);
+    if (!state.sorted)
+        sort_ranks();
+    if (state.first && local_rank < state.first[node + 1] - state.first[node])
+        rank = state.ranks[state.first[node] + local_rank];
+    pthread_mutex_unlock(&state.lock);
+    return rank;
+}
+
+#else
+
+static int pmix_open(struct ut_job_info *info, int64_t deadline)
+{
+    (void)info;
+    (void)deadline;
+    return cannot_use("this library was built without PMIx (Debian: build with libpmix-dev)");
+}
+
+static int pmix_publish(const void *record, size_t size)
+{
+    (void)record;
+    (void)size;
+    return -ENOTSUP;
+}
+
+static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    (void)rank;
+    (void)record;
+    (void)size;
+    (void)wait_ms;
+    return -ENOTSUP;
+}
+
+static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
+{
+    (void)node;
+    (void)local_rank;
+    return -ENOENT;
+}
+
+#endif
+
+const struct ut_job_ops ut_job_pmix = {"pmix",       present,     pmix_open,
+                                       pmix_publish, pmix_lookup, pmix_rank_at};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outstanding look-ups. */
+#include "bootstrap/request.h"
+#include "bootstrap/ops.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t answers; /* of all requests */
+
+uint32_t ut_job_answers(void)
+{
+    return __atomic_load_n(&answers, __ATOMIC_ACQUIRE);
+}
+
+void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank))
+{
+    pthread_condattr_t attr;
+
+    memset(requests, 0, sizeof(*requests));
+    requests->asked = asked;
+    requests->last_asked = &requests->first_asked;
+    pthread_mutex_init(&requests->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&requests->done, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static struct ut_job_request **find(struct ut_job_requests *requests, uint32_t rank)
+{
+    struct ut_job_request **p = &requests->buckets[rank % UT_JOB_REQUEST_BUCKETS];
+
+    while (*p && (*p)->rank != rank)
+        p = &(*p)->next;
+    return p;
+}
+
+static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint32_t rank)
+{
+    struct ut_job_request **p = find(requests, rank), *r = *p;
+
+    if (r)
+        return r;
+    r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->rank = rank;
+    r->delay = UT_JOB_BACKOFF_MIN_US;
+    *p = r;
+    return r;
+}
+
+static int take_answer(struct ut_job_requests *requests, struct ut_job_request *r, void *record,
+                       size_t *size)
+{
+    struct ut_job_request **link = find(requests, r->rank);
+    int result = r->result;
+
+    if (result == 0) {
+        memcpy(record, r->record, r->size);
+        *size = r->size;
+    }
+    *link = r->next;
+    free(r);
+    return result;
+}
+
+static void ask(struct ut_job_requests *requests, struct ut_job_request *r)
+{
+    uint32_t rank = r->rank;
+
+    r->state = UT_JOB_REQUEST_ASKED;
+    r->next_asked = NULL;
+    *requests->last_asked = r;
+    requests->last_asked = &r->next_asked;
+    /* the launcher may answer from inside the call */
+    pthread_mutex_unlock(&requests->lock);
+    requests->asked(rank);
+    pthread_mutex_lock(&requests->lock);
+}
+
+static void sleep_until(struct ut_job_requests *requests, int64_t when)
+{
+    struct timespec t = {(time_t)(when / 1000000), (long)(when % 1000000) * 1000};
+
+    pthread_cond_timedwait(&requests->done, &requests->lock, &t);
+}
+
+int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *record,
+                         size_t *size, int wait_ms)
+{
+    int64_t deadline = ut_clock_us() + (int64_t)wait_ms * 1000;
+    int rc;
+
+    pthread_mutex_lock(&requests->lock);
+    for (;;) {
+        /* searched each time: another thread may have taken the answer */
+        struct ut_job_request *r = find_or_add(requests, rank);
+        int64_t now = ut_clock_us();
+
+        if (!r) {
+            rc = -ENOMEM;
+            break;
+        }
+        if (r->state == UT_JOB_REQUEST_DONE) {
+            rc = take_answer(requests, r, record, size);
+            break;
+        }
+        if (requests->broken) {
+            rc = requests->broken;
+            break;
+        }
+        if (r->state == UT_JOB_REQUEST_IDLE && now >= r->next_try) {
+            ask(requests, r);
+            continue;
+        }
+        rc = r->state == UT_JOB_REQUEST_IDLE ? -EAGAIN : -EINPROGRESS;
+        if (now >= deadline)
+            break;
+        sleep_until(requests, r->state == UT_JOB_REQUEST_IDLE && r->next_try < deadline
+                                  ? r->next_try
+                                  : deadline);
+    }
+    pthread_mutex_unlock(&requests->lock);
+    return rc;
+}
+
+bool ut_job_requests_take(struct ut_job_requests *requests, uint32_t *rank)
+{
+    pthread_mutex_lock(&requests->lock);
+    struct ut_job_request *r = requests->first_asked;
+
+    if (r) {
+        requests->first_asked = r->next_asked;
+        if (!requests->first_asked)
+            requests->last_asked = &requests->first_asked;
+        r->state = UT_JOB_REQUEST_SENT;
+        *rank = r->rank;
+    }
+    pthread_mutex_unlock(&requests->lock);
+    return r != NULL;
+}
+
+void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int result,
+                            const void *record, size_t size)
+{
+    pthread_mutex_lock(&requests->lock);
+    struct ut_job_request *r = *find(requests, rank);
+
+    if (r && r->state == UT_JOB_REQUEST_SENT) {
+        if (result == 0 && size > sizeof(r->record))
+            result = -EPROTO;
+        if (result == -EAGAIN) {
+            r->state = UT_JOB_REQUEST_IDLE;
+            r->next_try = ut_clock_us() + r->delay;
+            r->delay = r->delay * 2 < UT_JOB_BACKOFF_MAX_US ? r->delay * 2 : UT_JOB_BACKOFF_MAX_US;
+        } else {
+            r->state = UT_JOB_REQUEST_DONE;
+            r->result = result;
+        }
+        if (result == 0) {
+            memcpy(r->record, record, size);
+            r->size = size;
+        }
+    }
+    __atomic_add_fetch(&answers, 1, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&requests->done);
+    pthread_mutex_unlock(&requests->lock);
+}
+
+void ut_job_requests_break(struct ut_job_requests *requests, int result)
+{
+    pthread_mutex_lock(&requests->lock);
+    requests->broken = result;
+    __atomic_add_fetch(&answers, 1, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&requests->done);
+    pthread_mutex_unlock(&requests->lock);
+}
+
+void ut_job_requests_free(struct ut_job_requests *requests)
+{
+    pthread_mutex_lock(&requests->lock);
+    for (int i = 0; i < UT_JOB_REQUEST_BUCKETS; i++) {
+        while (requests->buckets[i]) {
+            struct ut_job_request *next = requests->buckets[i]->next;
+            free(requests->buckets[i]);
+            requests->buckets[i] = next;
+        }
+    }
+    requests->first_asked = NULL;
+    requests->last_asked = &requests->first_asked;
+    pthread_mutex_unlock(&requests->lock);
+}

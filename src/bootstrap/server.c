@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous server: epoll over non-blocking sockets, one message in flight per connection.
+ * Connections that send anything unexpected, or no hello in time, are closed. One that has not sent
+ * its hello costs a descriptor and a kilobyte for ten seconds at most, and there are no more than
+ * UNKNOWN_MAX of these.
+ */
+#include "bootstrap/server.h"
+#include "bootstrap/channel.h"
+#include "bootstrap/ops.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    UNKNOWN_MAX = 128, /* connections that have not sent their hello */
+    HELLO_TIMEOUT_MS = 10000,
+    EVENTS_MAX = 32,
+    ACCEPTS_MAX = 32,     /* in one step, so that many connections do not delay others */
+    UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
+};
+
+struct client {
+    struct client *prev, *next; /* in a list of the server */
+    int fd;
+    uint32_t rank;
+    int64_t born;
+    uint8_t nonce[UT_JOB_WIRE_NONCE]; /* ours */
+    struct ut_job_channel channel;
+    size_t have;
+    struct ut_job_wire in;
+};
+
+struct entry {
+    uint8_t *record;
+    uint16_t size;
+    bool seen, connected;
+};
+
+struct ut_job_server {
+    int listen_fd, epoll_fd;
+    bool check_user;
+    uint32_t size, seen, connected, num_unknown;
+    struct ut_key key;
+    struct client unknown, known; /* heads, newest first: without and with a rank */
+    struct entry *table;
+};
+
+static void add_to_ring(struct client *head, struct client *c)
+{
+    c->prev = head;
+    c->next = head->next;
+    c->prev->next = c->next->prev = c;
+}
+
+static void remove_from_ring(struct client *c)
+{
+    c->prev->next = c->next;
+    c->next->prev = c->prev;
+}
+
+static int add_descriptor(struct ut_job_server *s, int fd, void *tag)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+
+    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static int listen_at(const struct ut_job_root *root)
+{
+    int fd = socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1, rc;
+
+    if (fd < 0)
+        return -errno;
+    /* TCP: a port is free again at once after the job that used it before */
+    if (root->kind == UT_JOB_ROOT_TCP)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (const struct sockaddr *)&root->address, root->address_len) == 0 &&
+        listen(fd, SOMAXCONN) == 0)
+        return fd;
+    rc = -errno;
+    close(fd);
+    return rc;
+}
+
+int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root *root,
+                         uint32_t size, const struct ut_key *key)
+{
+    struct ut_job_server *s = calloc(1, sizeof(*s));
+    int rc = -ENOMEM;
+
+    if (!s)
+        return rc;
+    s->unknown.prev = s->unknown.next = &s->unknown;
+    s->known.prev = s->known.next = &s->known;
+    s->size = size;
+    s->key = *key;
+    s->check_user = root->kind == UT_JOB_ROOT_UNIX;
+    s->table = calloc(size, sizeof(*s->table));
+    if (!s->table)
+        goto free_server;
+    s->listen_fd = rc = listen_at(root);
+    if (rc < 0)
+        goto free_table;
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (s->epoll_fd < 0) {
+        rc = -errno;
+        goto close_listen;
+    }
+    rc = add_descriptor(s, s->listen_fd, &s->listen_fd);
+    if (rc != 0)
+        goto close_epoll;
+    *server = s;
+    return 0;
+close_epoll:
+    close(s->epoll_fd);
+close_listen:
+    close(s->listen_fd);
+free_table:
+    free(s->table);
+free_server:
+    free(s);
+    return rc;
+}
+
+static void drop(struct ut_job_server *s, struct client *c)
+{
+    if (c->rank == UNKNOWN) {
+        s->num_unknown--;
+    } else {
+        s->table[c->rank].connected = false;
+        s->connected--;
+    }
+    remove_from_ring(c);
+    /* closing is not enough: a child of this process may still have the descriptor */
+    epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+    close(c->fd);
+    free(c);
+}
+
+/* Closes those without a hello for too long, and the oldest where there are more than `most`. */
+static void drop_unknown(struct ut_job_server *s, uint32_t most)
+{
+    int64_t now = ut_clock_ms();
+
+    while (s->num_unknown > 0) {
+        struct client *oldest = s->unknown.prev;
+        if (s->num_unknown <= most && now - oldest->born <= HELLO_TIMEOUT_MS)
+            break;
+        drop(s, oldest);
+    }
+}
+
+/* Sends a nonce, so that recorded messages cannot be replayed. */
+static bool challenge(struct client *c)
+{
+    struct ut_job_wire out;
+
+    if (getrandom(c->nonce, sizeof(c->nonce), 0) != (ssize_t)sizeof(c->nonce))
+        return false;
+    size_t n =
+        ut_job_wire_fill(&out, UT_JOB_WIRE_CHALLENGE, UT_JOB_WIRE_OK, c->nonce, sizeof(c->nonce));
+    return send(c->fd, &out, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
+static void add_client(struct ut_job_server *s, int fd)
+{
+    struct client *c;
+    int one = 1;
+
+    if (s->check_user && !ut_job_root_same_user(fd))
+        goto close_fd;
+    drop_unknown(s, UNKNOWN_MAX - 1);
+    c = calloc(1, sizeof(*c));
+    if (!c)
+        goto close_fd;
+    if (!s->check_user)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    c->fd = fd;
+    c->rank = UNKNOWN;
+    c->born = ut_clock_ms();
+    if (!challenge(c) || add_descriptor(s, fd, c) != 0)
+        goto free_client;
+    add_to_ring(&s->unknown, c);
+    s->num_unknown++;
+    return;
+free_client:
+    free(c);
+close_fd:
+    close(fd);
+}
+
+static void accept_some(struct ut_job_server *s)
+{
+    int fd, n = 0;
+
+    while (n++ < ACCEPTS_MAX &&
+           (fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        add_client(s, fd);
+    if (n > ACCEPTS_MAX || (errno != EMFILE && errno != ENFILE))
+        return;
+    /* no descriptor left: takes one from a connection without a hello, or waits a moment */
+    if (s->num_unknown > 0)
+        drop(s, s->unknown.prev);
+    else
+        usleep(UT_JOB_BACKOFF_MAX_US);
+}
+
+static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
+{
+    uint32_t rank = ut_job_wire_u32(&c->in, UT_JOB_WIRE_NONCE);
+
+    if (ut_job_wire_u32(&c->in, UT_JOB_WIRE_NONCE + 4) != s->size)
+        return UT_JOB_WIRE_BAD_SIZE;
+    if (rank >= s->size)
+        return UT_JOB_WIRE_BAD_RANK;
+    struct entry *e = &s->table[rank];
+    if (e->connected)
+        return UT_JOB_WIRE_DUPLICATE;
+    /* another program of the same rank has published nothing yet */
+    free(e->record);
+    e->record = NULL;
+    s->seen += !e->seen;
+    e->seen = e->connected = true;
+    c->rank = rank;
+    remove_from_ring(c);
+    add_to_ring(&s->known, c);
+    s->num_unknown--;
+    s->connected++;
+    return UT_JOB_WIRE_OK;
+}
+
+static enum ut_job_wire_status publish(struct entry *e, const uint8_t *record, uint16_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+
+    if (!copy)
+        return UT_JOB_WIRE_NO_MEMORY;
+    memcpy(copy, record, size);
+    free(e->record);
+    e->record = copy;
+    e->size = size;
+    return UT_JOB_WIRE_OK;
+}
+
+/* The answer to a process with another key says nothing about the job. */
+static void refuse(struct client *c)
+{
+    struct ut_job_wire out;
+    size_t n = ut_job_wire_fill(&out, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_REFUSED, NULL, 0);
+
+    if (send(c->fd, &out, n, MSG_NOSIGNAL) < 0)
+        return; /* it is dropped in any case */
+}
+
+/* Is the message from a process with the key of the job? */
+static bool is_authentic(struct ut_job_server *s, struct client *c, bool is_hello)
+{
+    if (is_hello)
+        ut_job_channel_init(&c->channel, UT_JOB_SIDE_SERVER, &s->key, c->nonce, c->in.data);
+    else if (c->rank == UNKNOWN)
+        return false;
+    if (ut_job_channel_check(&c->channel, &c->in))
+        return true;
+    if (is_hello)
+        refuse(c);
+    return false;
+}
+
+/* Answers the complete message of a client; false: it must be dropped. */
+static bool answer(struct ut_job_server *s, struct client *c)
+{
+    uint16_t size = le16toh(c->in.size);
+    bool is_hello = c->in.type == UT_JOB_WIRE_HELLO && size == UT_JOB_WIRE_HELLO_SIZE;
+    enum ut_job_wire_status status;
+    struct ut_job_wire out;
+    const struct entry *found = NULL;
+
+    if (is_hello && c->rank != UNKNOWN)
+        return false;
+    if (!is_authentic(s, c, is_hello))
+        return false;
+    if (is_hello) {
+        status = hello(s, c);
+    } else if (c->in.type == UT_JOB_WIRE_PUBLISH && size <= UT_JOB_RECORD_MAX) {
+        status = publish(&s->table[c->rank], c->in.data, size);
+    } else if (c->in.type == UT_JOB_WIRE_LOOKUP && size == 4) {
+        uint32_t rank = ut_job_wire_u32(&c->in, 0);
+        status = rank >= s->size          ? UT_JOB_WIRE_BAD_RANK
+                 : !s->table[rank].record ? UT_JOB_WIRE_NOT_YET
+                                          : UT_JOB_WIRE_OK;
+        if (status == UT_JOB_WIRE_OK)
+            found = &s->table[rank];
+    } else {
+        return false;
+    }
+    size_t n = ut_job_wire_fill(&out, c->in.type, status, found ? found->record : NULL,
+                                found ? found->size : 0);
+    ut_job_channel_seal(&c->channel, &out);
+    /* a client that does not read its answers is dropped */
+    return send(c->fd, &out, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
+/* Reads what is there; false: the client is gone or must go. */
+static bool serve(struct ut_job_server *s, struct client *c)
+{
+    for (;;) {
+        size_t need = ut_job_wire_need(&c->in, c->have);
+        if (need == 0)
+            return false;
+        if (c->have == need) {
+            if (!answer(s, c))
+                return false;
+            c->have = 0;
+            continue;
+        }
+        ssize_t n = recv(c->fd, (char *)&c->in + c->have, need - c->have, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+        c->have += (size_t)n;
+    }
+}
+
+int ut_job_server_fd(const struct ut_job_server *server)
+{
+    return server->epoll_fd;
+}
+
+void ut_job_server_step(struct ut_job_server *s, int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int n = epoll_wait(s->epoll_fd, events, EVENTS_MAX, timeout_ms);
+    bool newcomers = false;
+
+    for (int i = 0; i < n; i++) {
+        struct client *c = events[i].data.ptr;
+        if (events[i].data.ptr == &s->listen_fd)
+            newcomers = true;
+        else if (!serve(s, c))
+            drop(s, c);
+    }
+    /* last, as it may drop clients that are in `events` */
+    if (newcomers)
+        accept_some(s);
+    drop_unknown(s, UNKNOWN_MAX);
+}
+
+void ut_job_server_count(const struct ut_job_server *server, uint32_t *seen, uint32_t *connected)
+{
+    *seen = server->seen;
+    *connected = server->connected;
+}
+
+void ut_job_server_destroy(struct ut_job_server *s)
+{
+    while (s->unknown.next != &s->unknown)
+        drop(s, s->unknown.next);
+    while (s->known.next != &s->known)
+        drop(s, s->known.next);
+    for (uint32_t i = 0; i < s->size; i++)
+        free(s->table[i].record);
+    close(s->epoll_fd);
+    close(s->listen_fd);
+    free(s->table);
+    free(s);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous server of a job set up by hand: it keeps one record per rank and hands them out.
+ * Runs in utofurun's main loop, or in a thread of rank 0. It writes no log lines, so that utofurun
+ * needs nothing else of the library.
+ */
+#ifndef UT_BOOTSTRAP_SERVER_H
+#define UT_BOOTSTRAP_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/root.h"
+#include "util/key.h"
+
+struct ut_job_server;
+
+/* Listens at the root (TCP or unix) for a job of size processes that have the key: 0 or a negative
+ * errno. */
+int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root *root,
+                         uint32_t size, const struct ut_key *key);
+
+/* Becomes readable when ut_job_server_step() has something to do. */
+int ut_job_server_fd(const struct ut_job_server *server);
+
+/* Waits at most timeout_ms for something to do (-1: for ever), and does it. */
+void ut_job_server_step(struct ut_job_server *server, int timeout_ms);
+
+/* The number of ranks that have ever connected, and of those that are connected now. */
+void ut_job_server_count(const struct ut_job_server *server, uint32_t *seen, uint32_t *connected);
+
+void ut_job_server_destroy(struct ut_job_server *server);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job of one process. */
+#include "bootstrap/ops.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static bool present(void)
+{
+    return true;
+}
+
+/* srun without --mpi starts processes that are not connected. SLURM_PROCID alone does not show
+ * that: batch scripts and nested launchers set it, too. */
+static void warn_of_lonely_step(void)
+{
+    int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
+
+    if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* one of them says it */
+        ut_warn("job",
+                "srun started %lld tasks without PMIx or PMI, so each is a job of one; use "
+                "srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can "
+                "write",
+                (long long)tasks);
+}
+
+static int solo_open(struct ut_job_info *info, int64_t deadline)
+{
+    (void)deadline;
+    warn_of_lonely_step();
+    snprintf(info->id, sizeof(info->id), "solo.%d", (int)getpid());
+    info->rank = info->node = info->local_rank = 0;
+    info->size = info->num_nodes = info->local_size = 1;
+    return 0;
+}
+
+static int solo_publish(const void *record, size_t size)
+{
+    (void)record;
+    (void)size;
+    return 0;
+}
+
+static int solo_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    (void)rank;
+    (void)record;
+    (void)size;
+    (void)wait_ms;
+    return -ENOENT;
+}
+
+static int64_t solo_rank_at(uint32_t node, uint32_t local_rank)
+{
+    return node == 0 && local_rank == 0 ? 0 : -ENOENT;
+}
+
+const struct ut_job_ops ut_job_solo = {"solo",       present,     solo_open,
+                                       solo_publish, solo_lookup, solo_rank_at};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request: the arguments of a one-sided function, packed once. The fast path executes it as it
+ * is; the slow path, and the prepare functions, encode it into a descriptor. Everything that takes
+ * one is inlined, so that it stays in registers.
+ */
+#ifndef UT_DESC_REQUEST_H
+#define UT_DESC_REQUEST_H
+
+#include "desc/desc.h"
+
+struct ut_request {
+    enum ut_desc_kind kind;
+    utofu_vcq_id_t rmt_vcq_id;
+    utofu_stadd_t lcl_stadd, rmt_stadd;
+    size_t length, max_length;
+    size_t stride, num_blocks;
+    uint64_t edata;
+    unsigned long flags;
+    size_t mtu, gap;
+    const void *data; /* piggyback */
+    uint32_t op;      /* ARMW */
+    uint64_t operand, compare;
+};
+
+#define UT_INLINE static inline __attribute__((always_inline))
+
+/* The fields of the i-th block that depend on the kind. */
+UT_INLINE void encode_nop(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    (void)d, (void)r, (void)i;
+}
+UT_INLINE void encode_put(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    ut_desc_transfer(d, r->lcl_stadd + i * r->stride, r->mtu, r->gap);
+}
+UT_INLINE void encode_piggyback(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    (void)i;
+    if (r->length)
+        memcpy(d->data, r->data, r->length);
+}
+UT_INLINE void encode_get(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    encode_put(d, r, i);
+}
+UT_INLINE void encode_armw(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    (void)i;
+    ut_desc_armw(d, r->op, r->operand, r->compare);
+}
+
+/* The i-th block of the request as a descriptor. */
+UT_INLINE void ut_request_encode(struct ut_desc *d, const struct ut_request *r, size_t i)
+{
+    ut_desc_head(d, r->kind, r->rmt_vcq_id, r->rmt_stadd + i * r->stride, r->length, r->edata,
+                 r->flags);
+    switch (r->kind) {
+#define ENCODE(NAME, name, FAMILY, family, traits, called)                                         \
+case UT_DESC_##NAME:                                                                               \
+    encode_##name(d, r, i);                                                                        \
+    break;
+        UT_KINDS(ENCODE)
+#undef ENCODE
+    case UT_DESC_NONE:
+        break;
+    }
+}
+
+#undef UT_INLINE
+#endif

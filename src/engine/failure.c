@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why communications failed, for people. See failure.h. */
+#include "engine/failure.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/inner.h"
+#include "peers/peers.h"
+#include "process/process.h"
+#include "stag/stag.h"
+#include "util/last_error.h"
+#include "util/log.h"
+
+/* What a failed communication was. */
+struct failure {
+    utofu_vcq_id_t lcl_vcq_id, rmt_vcq_id;
+    utofu_stadd_t lcl_stadd, rmt_stadd;
+    struct ut_why why;
+    uint32_t length;
+    int16_t rc;
+    uint8_t kind; /* enum ut_desc_kind */
+    uint8_t edata;
+};
+_Static_assert(sizeof(struct failure) <= UT_LAST_ERROR_DATA, "is kept for utofu_get_last_error()");
+
+static bool is_tcq_code(int rc)
+{
+    return rc <= UTOFU_ERR_TCQ_OTHER && rc >= UTOFU_ERR_TCQ_LENGTH;
+}
+
+static bool is_local_memory(int rc)
+{
+    return (is_tcq_code(rc) && rc != UTOFU_ERR_TCQ_OTHER) || rc == UTOFU_ERR_MRQ_LCL_MEMORY ||
+           rc == UTOFU_ERR_MRQ_LCL_STADD || rc == UTOFU_ERR_MRQ_LCL_LENGTH;
+}
+
+static bool is_remote_memory(int rc)
+{
+    return rc == UTOFU_ERR_MRQ_RMT_MEMORY || rc == UTOFU_ERR_MRQ_RMT_STADD ||
+           rc == UTOFU_ERR_MRQ_RMT_LENGTH;
+}
+
+/*
+ * When it fails
+ */
+
+static struct ut_why explain(struct ut_link *link, const struct ut_slot *slot, int rc)
+{
+    const struct ut_desc *d = &slot->desc;
+    uint32_t length = ut_desc_length(d);
+    bool to_local = ut_slot_is_to_local(slot);
+
+    if (!link)
+        return (struct ut_why){.cause = UT_CAUSE_NO_MEMORY};
+    if (rc == UTOFU_ERR_MRQ_PEER)
+        return link->why;
+    if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
+        return ut_stag_why(link->vcq->stags, d->lcl_stadd, length, to_local);
+    /* what the target's CPU refuses was perhaps never looked at here */
+    if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
+        return ut_link_why(link, d->rmt_stadd, length, !to_local);
+    return (struct ut_why){.cause = rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
+}
+
+void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
+{
+    struct ut_why why = explain(link, slot, rc);
+
+    slot->cause = why.cause;
+    slot->detail = why.detail;
+    if (is_tcq_code(rc))
+        slot->tcq_rc = (int16_t)rc;
+    else
+        slot->mrq_rc = (int16_t)rc;
+}
+
+/*
+ * In the MRQ. The reserved words of an entry are ours until it is handed out, and so is the STADD
+ * that a notice of its type does not tell.
+ */
+
+static uint64_t pack(const struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+
+    return (uint64_t)(uint16_t)slot->mrq_rc | (uint64_t)slot->cause << 16 |
+           (uint64_t)d->kind << 24 | (uint64_t)ut_desc_length(d) << 32;
+}
+
+void ut_mrq_push_failed(struct ut_link *link, struct ut_slot *slot)
+{
+    struct utofu_mrq_notice n = ut_engine_make_notice(link, slot);
+
+    if (slot->desc.kind == UT_DESC_PUT)
+        n.lcl_stadd = slot->desc.lcl_stadd;
+    else if (slot->desc.kind == UT_DESC_GET)
+        n.rmt_stadd = slot->desc.rmt_stadd;
+    ut_mrq_push(link->vcq, pack(slot), n)->reserved[1] = slot->detail;
+}
+
+/*
+ * When it is taken
+ */
+
+static void describe(const void *data, char *buf, size_t size);
+
+int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+                  struct utofu_mrq_notice *notice)
+{
+    uint64_t packed = entry->reserved[0];
+    struct failure f = {
+        .lcl_vcq_id = vcq->id,
+        .rmt_vcq_id = entry->vcq_id,
+        .lcl_stadd = entry->lcl_stadd,
+        .rmt_stadd = entry->rmt_stadd,
+        .why = {.cause = (uint8_t)(packed >> 16), .detail = entry->reserved[1]},
+        .length = (uint32_t)(packed >> 32),
+        .rc = (int16_t)packed,
+        .kind = (uint8_t)(packed >> 24),
+        .edata = (uint8_t)entry->edata,
+    };
+
+    if (f.kind == UT_DESC_GET) {
+        f.lcl_stadd -= f.length; /* notices tell the ends */
+        notice->rmt_stadd = 0;
+    } else if (f.kind != UT_DESC_ARMW) {
+        f.rmt_stadd -= f.length;
+        notice->lcl_stadd = 0;
+    }
+    notice->reserved[0] = notice->reserved[1] = 0;
+    ut_last_error_data(f.rc, describe, &f, sizeof(f));
+    return f.rc;
+}
+
+int ut_tcq_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct failure f = {
+        .lcl_vcq_id = vcq->id,
+        .rmt_vcq_id = d->rmt_vcq_id,
+        .lcl_stadd = d->kind == UT_DESC_PUT || d->kind == UT_DESC_GET ? d->lcl_stadd : 0,
+        .rmt_stadd = d->rmt_stadd,
+        .why = {.cause = slot->cause, .detail = slot->detail},
+        .length = ut_desc_length(d),
+        .rc = slot->tcq_rc,
+        .kind = d->kind,
+        .edata = d->edata,
+    };
+
+    ut_last_error_data(f.rc, describe, &f, sizeof(f));
+    return f.rc;
+}
+
+/*
+ * The text
+ */
+
+struct text {
+    char *at, *end;
+};
+
+static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(t->at, (size_t)(t->end - t->at), fmt, ap);
+    va_end(ap);
+    t->at += n < t->end - t->at ? n : t->end - t->at - 1;
+}
+
+static void add_communication(struct text *t, const struct failure *f)
+{
+#define CALLED(NAME, name, FAMILY, family, traits, called) [UT_DESC_##NAME] = called,
+    static const char *const names[] = {UT_KINDS(CALLED)};
+#undef CALLED
+    const char *name = f->kind < sizeof(names) / sizeof(names[0]) ? names[f->kind] : NULL;
+
+    add(t, "%s of %u bytes with EDATA %u from VCQ %016llx", name ? name : "communication",
+        f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
+}
+
+/* What can be said without asking anybody. */
+static void add_peer(struct text *t, utofu_vcq_id_t id)
+{
+    struct ut_vcq_ident ident;
+    bool certain;
+
+    add(t, " to VCQ %016llx", (unsigned long long)id);
+    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
+        return;
+    const uint8_t *at = ident.coords.at;
+    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    add(t, " (");
+    if (rank >= 0)
+        add(t, "%srank %lld, ", certain ? "" : "probably ", (long long)rank);
+    add(t, "node %u,%u,%u,%u,%u,%u, TNI %u, CQ %u, component %u)", at[0], at[1], at[2], at[3],
+        at[4], at[5], ident.tni, ident.cq, ident.cmp);
+}
+
+static void add_stag(struct text *t, utofu_stadd_t stadd)
+{
+    uint32_t stag = ut_stadd_stag(stadd);
+    uint32_t reserved = stag - UT_STAG_RESERVED_BASE;
+
+    if (reserved < 0x100u * UT_NUM_CMP_IDS)
+        add(t, "no memory is registered with its STag, %u of component %u", reserved % 0x100,
+            reserved / 0x100);
+    else
+        add(t, "no memory is registered with its STag, %#x", stag);
+    add(t, ": it was deregistered, or never was on this VCQ");
+}
+
+/* Where the target's CPU said no, it gave a code and no cause. */
+static const char *of_code(int rc)
+{
+    switch (rc) {
+    case UTOFU_ERR_MRQ_RMT_STADD:
+        return "it lies in no registered memory there, or its word is not aligned";
+    case UTOFU_ERR_MRQ_RMT_LENGTH:
+        return "the word runs out of its region";
+    case UTOFU_ERR_MRQ_RMT_MEMORY:
+        return "its region is registered read-only";
+    default:
+        return "the memory could not be accessed";
+    }
+}
+
+#define FAR_BEHIND (ut_stadd_make(1, 0, 0) / 2) /* half of what an STag can name */
+
+static void add_memory_cause(struct text *t, const struct failure *f, utofu_stadd_t stadd)
+{
+    unsigned long long n = f->why.detail;
+
+    switch ((enum ut_cause)f->why.cause) {
+    case UT_CAUSE_NO_STAG:
+        add_stag(t, stadd);
+        break;
+    case UT_CAUSE_BEFORE:
+        add(t, "it lies %llu bytes before its region", n);
+        break;
+    case UT_CAUSE_BEHIND:
+        if (n > FAR_BEHIND) {
+            /* rather a subtraction from an STADD of the next STag than such a large addition */
+            add(t, "it lies %llu bytes before the next STag begins, far behind its own region",
+                (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
+            break;
+        }
+        add(t, "it lies %llu bytes behind the last byte of its region", n);
+        break;
+    case UT_CAUSE_SHORT:
+        add(t, "%llu bytes are left from there to the end of its region", n);
+        break;
+    case UT_CAUSE_READ_ONLY:
+        add(t, "its region is registered read-only");
+        break;
+    case UT_CAUSE_ACCESS:
+        add(t, "its memory could not be accessed: it was unmapped or deregistered meanwhile");
+        break;
+    default:
+        add(t, "%s", of_code(f->rc));
+    }
+}
+
+static void add_other_cause(struct text *t, const struct ut_why *why)
+{
+    unsigned long long s = why->detail;
+
+    switch ((enum ut_cause)why->cause) {
+    case UT_CAUSE_DEAD:
+        add(t, "its process has ended, or it or its host has been silent for too long");
+        break;
+    case UT_CAUSE_LOST:
+        add(t, "the connection is lost and could not be made again within %llu s", s);
+        break;
+    case UT_CAUSE_FREED:
+        add(t, "its process has freed the VCQ");
+        break;
+    case UT_CAUSE_NO_VCQ:
+        add(t, "its process did not create the VCQ within %llu s", s);
+        break;
+    case UT_CAUSE_NOT_STARTED:
+        add(t, "its process has not called the library within %llu s", s);
+        break;
+    case UT_CAUSE_NOBODY:
+        add(t, "no process of the job has this CQ");
+        break;
+    case UT_CAUSE_UNREACHABLE:
+        add(t, "no provider reaches its process");
+        break;
+    case UT_CAUSE_ADDRESS:
+        add(t, "what its process says of itself cannot be had or used; see the log");
+        break;
+    case UT_CAUSE_DEVICE:
+        add(t, "this side's device, port or connection failed; see the log and utofu-info --check");
+        break;
+    case UT_CAUSE_NO_MEMORY:
+        add(t, "this process has no memory left for its connection");
+        break;
+    default:
+        add(t, "the cause is not known");
+    }
+}
+
+static void describe(const void *data, char *buf, size_t size)
+{
+    const struct failure *f = data;
+    struct text t = {.at = buf, .end = buf + size};
+    bool local = is_local_memory(f->rc);
+
+    add_communication(&t, f);
+    add_peer(&t, f->rmt_vcq_id);
+    if (local || is_remote_memory(f->rc)) {
+        utofu_stadd_t stadd = local ? f->lcl_stadd : f->rmt_stadd;
+        add(&t, ": %s STADD %#llx: ", local ? "local" : "remote", (unsigned long long)stadd);
+        add_memory_cause(&t, f, stadd);
+    } else {
+        add(&t, ", remote STADD %#llx: ", (unsigned long long)f->rmt_stadd);
+        add_other_cause(&t, &f->why);
+    }
+}
+
+void ut_toq_full_describe(void)
+{
+    utofu_vcq_hdl_t handle = ut_last_error_busy;
+
+    if (!handle)
+        return;
+    struct ut_vcq *vcq = ut_vcq_enter(handle);
+    utofu_vcq_id_t id = vcq ? vcq->id : 0;
+    uint32_t entries = vcq ? vcq->toq_mask + 1 : 0;
+    if (vcq)
+        ut_vcq_leave(vcq);
+    ut_log_refuse(
+        UTOFU_ERR_BUSY, UT_LOG_DEBUG, "engine",
+        "the TOQ of VCQ %016llx (%u descriptors) has no room: call utofu_poll_tcq() until "
+        "it finds nothing, then try again",
+        (unsigned long long)id, entries);
+}

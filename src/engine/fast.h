@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fast path of a put or a get, which is the common case: nothing waits on its link, its STags
+ * are the ones used last, and its remote notice is sent with the data. Everything here is inlined,
+ * once where utofu_put or utofu_get has its request in registers and once where the TOQ has it as a
+ * descriptor. What it refuses takes the slow path, ut_engine_submit().
+ */
+#ifndef UT_ENGINE_FAST_H
+#define UT_ENGINE_FAST_H
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "desc/request.h"
+#include "engine/inner.h"
+
+#define UT_FAST static inline __attribute__((always_inline))
+
+UT_FAST unsigned int ut_announce_slot(utofu_stadd_t stadd)
+{
+    return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55); /* UT_NUM_ANNOUNCED is 2^9 */
+}
+
+/* A TCQ entry is written when the source may be reused; of a small put, whose source is copied to
+ * the descriptor, that is at once: see ut_keep_source(). A communication without notices is not
+ * signalled: it completes with a later one, or with the empty write of ut_engine_make_room(). */
+UT_FAST uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
+{
+    if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        return PROV_SIGNAL;
+    if (flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
+        return length <= UT_MAX_PIGGYBACK ? PROV_SIGNAL_SRC : PROV_SIGNAL;
+    return 0;
+}
+
+/* Appends the slot to its link. */
+UT_FAST void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32_t number,
+                            bool lcl_notice)
+{
+    UT_ASSERT(number <= link->vcq->toq_mask && slot == &link->vcq->toq[number]);
+    UT_ASSERT(*link->append == UT_NO_SLOT);
+    slot->link = link;
+    slot->next = UT_NO_SLOT;
+    *link->append = number;
+    link->append = &slot->next;
+    if (lcl_notice)
+        link->lcl_notices_begun++;
+}
+
+/* At most UT_MAX_PIGGYBACK bytes. */
+UT_FAST void ut_copy_few(uint8_t *to, const uint8_t *from, uint32_t size)
+{
+    if (__builtin_expect(size == 8, 1))
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, size);
+}
+
+/* The provider has taken the source, but may have to send it again on a new connection. A small one
+ * is copied to the descriptor, so that its TCQ entry can be written; a larger one is needed until
+ * it is delivered. Where the provider reads the source later (link->keep_source),
+ * ut_transfer_fast() copies it before it posts. */
+UT_FAST void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
+{
+    struct ut_desc *d = &slot->desc;
+
+    if (d->kind == UT_DESC_PUT) {
+        if (ut_desc_length(d) > UT_MAX_PIGGYBACK)
+            return;
+        ut_copy_few(d->data, source, ut_desc_length(d));
+        d->kind = UT_DESC_PIGGYBACK;
+    }
+    slot->tcq_ready = true;
+}
+
+/* Can the notice of a put that ends at `end` be sent as its immediate? Only where the STADD was
+ * announced. */
+UT_FAST bool ut_notice_is_announced(const struct ut_link *link, utofu_stadd_t end, unsigned int n)
+{
+    return link->tx_announced && link->tx_announced[n] == end;
+}
+
+/* The slot is in the TOQ and posted. All arguments are constants, so that two words are written. */
+UT_FAST void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
+{
+    const struct ut_slot posted = {
+        .stage = UT_STAGE_DATA, .pending = 1, .tcq_ready = tcq_ready, .unsignalled = unsignalled};
+
+    slot->progress = posted.progress;
+    slot->history = 0;
+    slot->state = UT_SLOT_POSTED;
+}
+
+/* Submits and starts a put, or a get without a remote notice, with the slot behind the tail of the
+ * TOQ, which becomes its descriptor. Call it only where ut_engine_starts_at_once(). False: nothing
+ * was done, and a descriptor that the slot holds is unchanged. The order of the statements keeps
+ * few values in registers, and the fewest across the call of the provider. */
+UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const struct ut_request *r,
+                              void *cbdata)
+{
+    bool get = r->kind == UT_DESC_GET;
+    bool lcl_notice = r->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    bool notice = !get && (r->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    unsigned int sps = ut_flags_sps(r->flags);
+    uint32_t length = (uint32_t)r->length;
+    struct prov_xfer x;
+
+    UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_engine_has_room(vcq));
+    if (__builtin_expect(!ut_link_is_clear(link), 0))
+        return false;
+    if (__builtin_expect(link->any_out != 0, 0) &&
+        (link->armw_out || (r->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)))
+        return false;
+    const struct ut_stag_table *stags = vcq->stags;
+    uint64_t before = 0;
+    if (!ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, r->lcl_stadd, length,
+                             &before) ||
+        !ut_stadd_range_ends(&link->hot, r->rmt_stadd, length, &before) || (int64_t)before < 0)
+        return false;
+    x.lcl = (uint8_t *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
+    x.rmt = ut_stadd_range_at(&link->hot, r->rmt_stadd);
+    uint32_t number = vcq->toq_tail & vcq->toq_mask;
+    struct ut_slot *slot = &vcq->toq[number];
+    struct ut_desc *d = &slot->desc;
+    UT_ASSERT(slot->state == UT_SLOT_FREE);
+    UT_ASSERT(link->vcq == vcq && length <= UT_MAX_PUTGET);
+    x.cookie = ut_cookie(UT_COOKIE_SLOT, number);
+    uint32_t flags = 0;
+    slot->msg_number = 0;
+    if (notice || sps) {
+        utofu_stadd_t end = r->rmt_stadd + length;
+        unsigned int n = ut_announce_slot(end);
+        if (notice && !ut_notice_is_announced(link, end, n))
+            return false;
+        x.imm = ut_imm_make((uint8_t)r->edata, sps, notice, notice ? n : 0);
+        flags = PROV_NOTIFY | (sps ? PROV_SOLICITED : 0u);
+        slot->msg_number = ut_link_count_tx(link);
+    }
+    x.length = length;
+    x.rkey = link->hot_rkey;
+    slot->cbdata = cbdata;
+    d->edata = (uint8_t)r->edata;
+    d->flags = ut_desc_flags(r->flags);
+    d->word = length | (uint32_t)(r->flags & UT_DESC_WORD_FLAGS);
+    d->rmt_vcq_id = r->rmt_vcq_id;
+    d->rmt_stadd = r->rmt_stadd;
+    bool kept = !get && length <= link->keep_source;
+    if (kept) { /* its TCQ entry is written when it is posted: see ut_keep_source() */
+        d->kind = UT_DESC_PIGGYBACK;
+        x.lkey = 0;
+        ut_copy_few(d->data, x.lcl, length);
+    } else {
+        d->kind = (uint8_t)r->kind;
+        x.lkey = stags->hot_local->lkey[link->provider];
+        d->lcl_stadd = r->lcl_stadd;
+        if (r->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
+            flags |= PROV_SIGNAL;
+    }
+    if (lcl_notice) {
+        flags |= PROV_SIGNAL;
+        if (kept || get) /* the request of a read is sent when it is posted */
+            ut_slot_is_posted(slot, true, false);
+        else
+            ut_slot_is_posted(slot, false, false);
+    } else if (get) {
+        ut_slot_is_posted(slot, true, false);
+    } else {
+        flags |= PROV_UNSIGNALLED;
+        if (kept)
+            ut_slot_is_posted(slot, true, true);
+        else
+            ut_slot_is_posted(slot, false, true);
+    }
+    x.flags = flags;
+    int rc = (get ? link->ops->read : link->ops->write)(link->conn, &x);
+    if (__builtin_expect((rc & (INT_MIN | PROV_COMPLETE)) == 0, 1)) {
+        vcq->toq_exec = ++vcq->toq_tail;
+        link->reads_out += get;
+        if (!get && d->kind == UT_DESC_PUT && (rc & PROV_SRC_FREE))
+            ut_keep_source(slot, x.lcl);
+        ut_link_append(link, slot, number, lcl_notice);
+        return true;
+    }
+    if (__builtin_expect(rc < 0, 0)) {
+        ut_engine_refused(vcq, link, slot, rc);
+        return true;
+    }
+    vcq->toq_exec = ++vcq->toq_tail;
+    slot->tcq_ready = true;
+    if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
+        if (lcl_notice)
+            ut_engine_local_notice_called(link, slot);
+        slot->state = UT_SLOT_RETIRED;
+        return true;
+    }
+    slot->pending = 0;
+    ut_link_append(link, slot, number, lcl_notice);
+    ut_engine_finish(link, slot);
+    return true;
+}
+
+#undef UT_FAST
+#endif

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who owns which VCQ id. */
+#include "peers/peers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "peers/address.h"
+#include "registry.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "wire/record.h"
+
+static const struct ut_process nobody;
+static const struct ut_process *proc = &nobody; /* this one */
+
+/* While the likely owner of a VCQ id has published nothing, somebody else may turn out to be it:
+ * when all others are asked the next time. */
+struct pace {
+    uint64_t next_ms;
+    uint32_t pause_ms;
+};
+enum { FIRST_PAUSE_MS = 10, ANSWER_MS = 100, LAST_PAUSE_MS = 1000 };
+
+/* What is known of other processes: rank -> record. Grows with the peers that are asked for. */
+struct known {
+    struct known *next;
+    uint32_t rank;
+    size_t size;      /* of the record; 0: it has published none yet, as far as is known */
+    uint32_t answers; /* of the launcher's when it was asked last */
+    bool asked;
+    bool in_progress; /* it has been asked, and no answer was taken */
+    int bad;          /* its last record cannot be used: why, */
+    uint64_t bad_ms;  /* and when it is read again */
+    struct pace others;
+    union {
+        struct ut_address_record record;
+        uint8_t bytes[UT_JOB_RECORD_MAX + 1];
+    };
+};
+enum { KNOWN_BUCKETS = 1024 };
+static struct known *known[KNOWN_BUCKETS];
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pace nobody_is_likely; /* where the layout does not tell */
+static unsigned int num_asked;       /* ranks whose record the launcher was asked for */
+
+void ut_peers_open(const struct ut_process *process)
+{
+    proc = process;
+}
+
+static bool owns_cq(const struct known *k, uint16_t cq)
+{
+    const uint16_t *list = (const uint16_t *)(k->bytes + sizeof(struct ut_address_record));
+
+    if (!k->record.cq_list)
+        return cq >= k->record.cq_first && cq < k->record.cq_first + k->record.num_cqs;
+    for (unsigned int i = 0; i < k->record.num_cqs; i++) {
+        if (list[i] == cq)
+            return true;
+    }
+    return false;
+}
+
+/* A bad record does not end this process: only communication with that rank fails. */
+static int check_record(struct known *k, size_t size)
+{
+    char why[UT_ADDRESS_WHY];
+
+    k->bad = ut_address_check(k->bytes, size, proc->armw_mode, why);
+    if (k->bad != 0) {
+        k->bad_ms = ut_now_ms() + LAST_PAUSE_MS;
+        ut_error("process", "rank %u %s; it cannot be reached", k->rank, why);
+        return k->bad;
+    }
+    k->size = size;
+    return 0;
+}
+
+static int ask(struct known *k)
+{
+    size_t size = UT_JOB_RECORD_MAX;
+
+    if (!k->asked)
+        __atomic_add_fetch(&num_asked, 1, __ATOMIC_RELAXED);
+    k->asked = true;
+    k->answers = ut_job_answers();
+    int rc = ut_job_lookup(k->rank, k->bytes, &size, 0);
+    k->in_progress = rc == -EINPROGRESS;
+    return rc == 0 ? check_record(k, size) : rc;
+}
+
+/* 0: its record is there. With may_ask false, the launcher is not asked: -EAGAIN where that would
+ * be needed. */
+static int look_up(struct known *k, bool may_ask)
+{
+    if (k->size)
+        return 0;
+    if (k->bad && ut_now_ms() < k->bad_ms)
+        return k->bad;
+    if (k->in_progress && k->answers == ut_job_answers())
+        return -EINPROGRESS;
+    return may_ask ? ask(k) : -EAGAIN;
+}
+
+static struct known *find_known(uint32_t rank)
+{
+    struct known *k = known[rank % KNOWN_BUCKETS];
+
+    while (k && k->rank != rank)
+        k = k->next;
+    return k;
+}
+
+static struct known *find_or_add(uint32_t rank)
+{
+    struct known **bucket = &known[rank % KNOWN_BUCKETS], *k = find_known(rank);
+
+    if (k)
+        return k;
+    k = calloc(1, sizeof(*k));
+    if (!k)
+        return NULL;
+    k->rank = rank;
+    k->next = *bucket;
+    *bucket = k;
+    return k;
+}
+
+/* With known_lock held. */
+static int know(uint32_t rank, struct known **out)
+{
+    struct known *k = find_or_add(rank);
+
+    *out = k;
+    if (!k)
+        return -ENOMEM;
+    return look_up(k, true);
+}
+
+/* A later look-up may have a record. */
+static bool is_open(int rc)
+{
+    return rc == -EINPROGRESS || rc == -EAGAIN || rc == -EBUSY;
+}
+
+unsigned int ut_peers_asked(void)
+{
+    return __atomic_load_n(&num_asked, __ATOMIC_RELAXED);
+}
+
+int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
+{
+    struct known *k;
+
+    pthread_mutex_lock(&known_lock);
+    int rc = know(rank, &k);
+    if (rc == 0 && k->record.has_contact)
+        memcpy(contact, k->bytes + k->size - sizeof(*contact), sizeof(*contact));
+    else if (rc == 0)
+        rc = -ENOENT;
+    pthread_mutex_unlock(&known_lock);
+    return rc;
+}
+
+/* By the launcher's layout: block and cyclic distribution of ranks are tried. */
+static bool node_by_layout(uint32_t rank, uint32_t *node)
+{
+    const struct ut_job_info *job = proc->job;
+    const uint32_t block[2] = {rank / job->local_size, rank % job->local_size};
+    const uint32_t cyclic[2] = {job->num_nodes ? rank % job->num_nodes : 0,
+                                job->num_nodes ? rank / job->num_nodes : 0};
+
+    /* node numbers set with UTOFU_NODE are in no launcher's layout, but in that of utofurun */
+    if (!job->num_nodes || (ut_env_is_set(UT_ENV_NODE) && strcmp(job->launcher, "hand") != 0))
+        return false;
+    *node = block[0];
+    if (ut_job_rank_at(block[0], block[1]) == rank)
+        return true;
+    *node = cyclic[0];
+    return ut_job_rank_at(cyclic[0], cyclic[1]) == rank;
+}
+
+int ut_peers_node_of(uint32_t rank, uint32_t *node)
+{
+    uint64_t until = ut_now_ms() + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    struct known *k;
+    int rc;
+
+    if (rank == proc->job->rank) {
+        *node = proc->job->node;
+        return 0;
+    }
+    for (;;) {
+        pthread_mutex_lock(&known_lock);
+        rc = know(rank, &k);
+        if (rc == 0)
+            *node = k->record.node;
+        pthread_mutex_unlock(&known_lock);
+        /* the launcher may be busy with MPI, or MPI may have left it for good */
+        bool later = is_open(rc);
+        if ((later || rc == -ESHUTDOWN) && node_by_layout(rank, node))
+            return 0;
+        if (!later || ut_now_ms() >= until)
+            return rc;
+        usleep(1000);
+    }
+}
+
+/* It runs on this machine, but in other namespaces. */
+static bool is_in_another_container(const struct ut_address_record *record)
+{
+    return record->boot == proc->boot && record->host != proc->host;
+}
+
+/* The first provider that reaches other hosts. */
+static int network_provider(void)
+{
+    int i = 0;
+
+    while (i < PROV_COUNT - 1 && prov_registry[i].reach != PROV_REACH_NETWORK)
+        i++;
+    return i;
+}
+
+static int refuse_peer(const struct known *k)
+{
+    int network = network_provider();
+    const char *who = proc->prov[network] ? "it" : "this process";
+    const char *needs = prov_registry[network].needs;
+    bool pids = k->record.pid_ns != proc->pid_ns, nets = k->record.net_ns != proc->net_ns;
+
+    if (is_in_another_container(&k->record))
+        ut_error("process",
+                 "rank %u is on this machine, but in another container (another %s namespace), so "
+                 "shared memory does not reach it, and %s has no %s; start all "
+                 "processes of a machine in one container, or share the namespaces (podman and "
+                 "docker run: %s)",
+                 k->rank,
+                 pids && nets ? "PID and network"
+                 : pids       ? "PID"
+                              : "network",
+                 who, needs,
+                 pids && nets ? "--pid=host --network=host"
+                 : pids       ? "--pid=host"
+                              : "--network=host");
+    else if (k->record.host == proc->host)
+        ut_error("process",
+                 "rank %u is on this host, but uses no provider that this process uses; set "
+                 "UTOFU_PROVIDER to one value for the whole job",
+                 k->rank);
+    else
+        ut_error("process",
+                 "rank %u is on another host, and %s has no %s to reach it; utofu-info --check "
+                 "tells why",
+                 k->rank, who, needs);
+    return -EHOSTUNREACH;
+}
+
+int ut_peers_provider_to(const void *record, size_t size, const struct ut_record_address **address)
+{
+    struct ut_address_record r;
+
+    memcpy(&r, record, sizeof(r));
+    for (int i = 0; i < PROV_COUNT; i++) {
+        const struct prov_entry *e = &prov_registry[i];
+        if (!proc->prov[i] || (e->reach == PROV_REACH_HOST && r.host != proc->host))
+            continue;
+        *address = ut_record_find(record, size, e->number);
+        if (*address)
+            return i;
+    }
+    return -1;
+}
+
+static int fill_peer(const struct known *k, struct ut_peer *peer)
+{
+    const struct ut_record_address *address;
+    int provider = ut_peers_provider_to(k->bytes, k->size, &address);
+
+    if (provider < 0)
+        return refuse_peer(k);
+    peer->rank = k->rank;
+    peer->provider = provider;
+    peer->addr_size = address->size;
+    memcpy(peer->addr, address->bytes, address->size);
+    return 0;
+}
+
+typedef bool (*matcher)(const struct known *k, uint32_t number);
+
+static bool match_cq(const struct known *k, uint32_t cq)
+{
+    return owns_cq(k, (uint16_t)cq);
+}
+
+static bool match_local_rank(const struct known *k, uint32_t local_rank)
+{
+    return k->record.local_rank == local_rank;
+}
+
+struct target {
+    uint32_t node;
+    matcher match;
+    uint32_t number;
+};
+
+/* 0: it is this rank; -ENOENT: it is not; another: not known, or not reachable. */
+static int try_known(const struct known *k, const struct target *w, struct ut_peer *peer)
+{
+    return k->record.node == w->node && w->match(k, w->number) ? fill_peer(k, peer) : -ENOENT;
+}
+
+/* The errors of a search that finds nobody. */
+struct search_errors {
+    int pending; /* a rank could not be read yet: -EAGAIN or -EBUSY */
+    int bad;     /* the record of a rank cannot be used */
+};
+
+/* Does the search end with this result of try_known()? Else an error is noted. */
+static bool is_settled(int rc, struct search_errors *errors)
+{
+    if (rc == 0 || rc == -EHOSTUNREACH)
+        return true;
+    if (rc == -EBUSY || (is_open(rc) && errors->pending == 0))
+        errors->pending = rc == -EBUSY ? rc : -EAGAIN;
+    else if (!is_open(rc) && rc != -ENOENT)
+        errors->bad = rc;
+    return false;
+}
+
+/* Are nodes, local ranks and CQs as the launcher's layout and the default CQ allocation have them?
+ */
+static bool layout_is_default(void)
+{
+    return !ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK) &&
+           !ut_env_is_set(UT_ENV_CQ_MAP);
+}
+
+/* Nodes with as many processes as this one have allocated their CQs alike. */
+static bool is_like_this_node(uint32_t node)
+{
+    uint32_t processes = proc->job->local_size;
+
+    return layout_is_default() && ut_job_rank_at(node, processes - 1) >= 0 &&
+           ut_job_rank_at(node, processes) < 0;
+}
+
+/* Is it this rank, or is it known not to be reachable? */
+static bool settles(uint32_t rank, bool may_ask, const struct target *w, struct ut_peer *peer,
+                    struct search_errors *errors, int *rc)
+{
+    struct known *k = may_ask ? find_or_add(rank) : find_known(rank);
+
+    *rc = k ? look_up(k, may_ask) : may_ask ? -ENOMEM : -EAGAIN;
+    if (*rc == 0)
+        *rc = try_known(k, w, peer);
+    return is_settled(*rc, errors);
+}
+
+static int search_others(const struct target *w, bool may_ask, struct search_errors errors,
+                         struct ut_peer *peer)
+{
+    int64_t rank;
+    int rc;
+
+    /* nodes with other numbers of processes allocate CQs with another stride */
+    for (uint32_t i = 0; layout_is_default() && (rank = ut_job_rank_at(w->node, i)) >= 0; i++) {
+        if (settles((uint32_t)rank, may_ask, w, peer, &errors, &rc))
+            return rc;
+    }
+    for (uint32_t r = 0; (errors.pending == 0 || !layout_is_default()) && r < proc->job->size;
+         r++) {
+        if (settles(r, may_ask, w, peer, &errors, &rc))
+            return rc;
+    }
+    return errors.pending ? errors.pending : errors.bad ? errors.bad : -ENOENT;
+}
+
+static void start_pace(struct pace *pace, uint32_t pause_ms)
+{
+    pace->next_ms = ut_now_ms() + pause_ms;
+}
+
+static bool is_time(struct pace *pace)
+{
+    uint64_t now = ut_now_ms();
+
+    if (now < pace->next_ms)
+        return false;
+    pace->pause_ms = pace->pause_ms ? pace->pause_ms * 2 : FIRST_PAUSE_MS;
+    if (pace->pause_ms > LAST_PAUSE_MS)
+        pace->pause_ms = LAST_PAUSE_MS;
+    pace->next_ms = now + pace->pause_ms;
+    return true;
+}
+
+/* The likely owner first. As long as it has published nothing, or its answer is under way, the
+ * others are asked now and then only. */
+static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
+{
+    struct search_errors errors = {0};
+    struct pace *pace = &nobody_is_likely;
+    struct known *k;
+
+    if (guess >= 0) {
+        int rc = know((uint32_t)guess, &k);
+        if (rc == 0)
+            rc = try_known(k, w, peer);
+        if (is_settled(rc, &errors))
+            return rc;
+        if (!k)
+            return rc;
+        pace = &k->others;
+        if (pace->next_ms == 0 && errors.pending == -EAGAIN)
+            start_pace(pace, is_like_this_node(w->node) ? LAST_PAUSE_MS
+                             : rc == -EINPROGRESS       ? ANSWER_MS
+                                                        : 0);
+    }
+    bool may_ask = is_time(pace);
+    return errors.pending && !may_ask ? errors.pending : search_others(w, may_ask, errors, peer);
+}
+
+/* The launcher's layout tells who is likely to own it; whoever does says so in its record. */
+static int find(const struct ut_coords *coords, uint32_t likely_local_rank, matcher match,
+                uint32_t number, struct ut_peer *peer)
+{
+    int64_t node = ut_node_of_coords(&proc->shape, coords);
+
+    if (node < 0)
+        return -ENOENT;
+    struct target w = {.node = (uint32_t)node, .match = match, .number = number};
+    int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
+    peer->rank = guess >= 0 ? (uint32_t)guess : UT_NO_RANK;
+    pthread_mutex_lock(&known_lock);
+    int rc = search(&w, guess, peer);
+    pthread_mutex_unlock(&known_lock);
+    return rc;
+}
+
+int ut_peers_find_owner(const struct ut_coords *coords, uint16_t cq, struct ut_peer *peer)
+{
+    return find(coords, cq / proc->num_cqs, match_cq, cq, peer);
+}
+
+int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,
+                             struct ut_peer *peer)
+{
+    return find(coords, local_rank, match_local_rank, local_rank, peer);
+}
+
+int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *certain)
+{
+    int64_t node = ut_node_of_coords(&proc->shape, coords), rank = -1;
+
+    *certain = false;
+    if (node < 0)
+        return -1;
+    /* a look-up may hold the lock for as long as the launcher takes to answer: guess then */
+    if (pthread_mutex_trylock(&known_lock) == 0) {
+        for (int i = 0; i < KNOWN_BUCKETS && rank < 0; i++) {
+            for (struct known *k = known[i]; k; k = k->next) {
+                if (k->size && k->record.node == node && match_cq(k, cq))
+                    rank = k->rank;
+            }
+        }
+        pthread_mutex_unlock(&known_lock);
+    }
+    *certain = rank >= 0;
+    return *certain ? rank : ut_job_rank_at((uint32_t)node, cq / proc->num_cqs);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Set-up of the process: providers, the address record, counters. */
+#include "runtime/setup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "peers/peers.h"
+#include "registry.h"
+#include "runtime/thread.h"
+#include "stats/stats.h"
+#include "stats/summary.h"
+#include "util/env.h"
+#include "util/last_error.h"
+#include "util/log.h"
+#include "wire/record.h"
+
+static struct ut_process *proc;
+static int setup_result = UT_PROCESS_NOT_YET;
+static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
+static char setup_error[UT_LAST_ERROR_TEXT]; /* why it failed, for later calls */
+
+static int open_provider(int index, const struct prov_ops *ops)
+{
+    struct prov_config config = {
+        .wake = ut_thread_wake,
+        .num_tnis = UT_NUM_TNIS,
+        .peer_timeout_ms = (unsigned int)ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
+        .reports_slowness = proc->job->local_rank == 0 && proc->job->local_size > 1,
+    };
+    int rc = ops->open(&config, &proc->prov[index]);
+
+    if (rc != 0)
+        proc->prov[index] = NULL;
+    return rc;
+}
+
+static int open_providers(void)
+{
+    uint64_t wanted = ut_env_num(UT_ENV_PROVIDER);
+    int num_open = 0;
+
+    for (int i = 0; i < PROV_COUNT; i++) {
+        if (wanted != UT_PROVIDER_AUTO && wanted != UT_PROVIDER_FIRST + (uint64_t)i)
+            continue;
+        int rc = open_provider(i, prov_registry[i].ops);
+        /* a job on one host needs no device; on several, refuse_peer() logs what is missing */
+        if (rc != 0 && !(rc == -ENODEV && wanted == UT_PROVIDER_AUTO))
+            return UTOFU_ERR_FATAL;
+        num_open += rc == 0;
+    }
+    if (num_open == 0)
+        ut_error("process", "no provider can be used on this host; utofu-info --check tells why");
+    return num_open == 0 ? UTOFU_ERR_FATAL : 0;
+}
+
+/* The atomics that the devices behind all TNIs of a provider have in common. */
+static void find_atomics(struct prov *prov, uint32_t *ops, bool *coherent)
+{
+    *ops = UINT32_MAX;
+    *coherent = true;
+    for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
+        struct prov_caps caps;
+        prov->ops->caps(prov, t, &caps);
+        *ops &= caps.atomic_ops;
+        *coherent = *coherent && caps.atomics_coherent;
+    }
+}
+
+/* A provider in use whose devices do not execute ARMW, or if `coherent` is asked for, not
+ * coherently with the CPU; -1: all of them do. */
+static int find_without_atomics(bool coherent)
+{
+    uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP, ops;
+    bool its;
+
+    for (int i = 0; i < PROV_COUNT; i++) {
+        if (!proc->prov[i])
+            continue;
+        find_atomics(proc->prov[i], &ops, &its);
+        if ((ops & need) != need || (coherent && !its))
+            return i;
+    }
+    return -1;
+}
+
+/* cpu: the target executes. nic: the device does, and must be able to. auto: nic where every TNI's
+ * device is coherent with the CPU. */
+static int choose_armw_mode(void)
+{
+    uint64_t wanted = ut_env_num(UT_ENV_ARMW);
+    int without = wanted == UT_ARMW_CPU ? -1 : find_without_atomics(wanted == UT_ARMW_AUTO);
+
+    if (wanted == UT_ARMW_NIC && without >= 0) {
+        ut_error("process",
+                 "UTOFU_ARMW=nic needs devices with fetch-and-add and compare-and-swap, and the "
+                 "provider %s has none; choose another one with UTOFU_PROVIDER, or use "
+                 "UTOFU_ARMW=cpu",
+                 prov_registry[without].name);
+        return UTOFU_ERR_FATAL;
+    }
+    proc->armw_mode = wanted != UT_ARMW_CPU && without < 0 ? UT_ARMW_NIC : UT_ARMW_CPU;
+    return 0;
+}
+
+/* Appends the addresses of the providers in use. */
+static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record *record)
+{
+    for (int i = 0; i < PROV_COUNT; i++) {
+        struct ut_record_address a = {.provider = prov_registry[i].number};
+        if (!proc->prov[i])
+            continue;
+        a.size = (uint8_t)proc->prov[i]->ops->address(proc->prov[i], bytes + *size + sizeof(a));
+        memcpy(bytes + *size, &a, sizeof(a));
+        *size += sizeof(a) + a.size;
+        record->num_addrs++;
+    }
+}
+
+/* Appends the contact for the summary of the job. Its IP address is that of an RDMA port, which
+ * other hosts reach. */
+static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *record)
+{
+    struct ut_contact contact;
+    uint8_t ip[16];
+    bool has_ip = false;
+
+    if (!ut_stats_is_for_job())
+        return 0;
+    for (int i = 0; i < PROV_COUNT && !has_ip; i++) {
+        has_ip = proc->prov[i] && proc->prov[i]->ops->ip;
+        if (has_ip)
+            proc->prov[i]->ops->ip(proc->prov[i], ip);
+    }
+    int rc = ut_summary_open(proc->job, has_ip ? ip : NULL, &contact);
+    if (rc != 0)
+        return rc;
+    record->has_contact = 1;
+    memcpy(bytes + *size, &contact, sizeof(contact));
+    *size += sizeof(contact);
+    return 0;
+}
+
+static int publish(void)
+{
+    uint8_t bytes[UT_JOB_RECORD_MAX +
+                  PROV_COUNT * (sizeof(struct ut_record_address) + PROV_ADDR_MAX) +
+                  sizeof(struct ut_contact)];
+    size_t size = sizeof(struct ut_address_record);
+    struct ut_address_record record = {
+        .magic = UT_ADDRESS_RECORD_MAGIC,
+        .version = UT_WIRE_VERSION,
+        .local_rank = (uint16_t)proc->job->local_rank,
+        .local_size = (uint16_t)proc->job->local_size,
+        .node = proc->job->node,
+        .cq_first = proc->cq_ids[0],
+        .num_cqs = (uint16_t)proc->num_cqs,
+        .host = proc->host,
+        .boot = proc->boot,
+        .pid_ns = proc->pid_ns,
+        .net_ns = proc->net_ns,
+        .armw_mode = proc->armw_mode,
+    };
+
+    for (unsigned int i = 0; i < proc->num_cqs; i++)
+        record.cq_list |= proc->cq_ids[i] != proc->cq_ids[0] + i;
+    if (record.cq_list) {
+        memcpy(bytes + size, proc->cq_ids, proc->num_cqs * sizeof(uint16_t));
+        size += proc->num_cqs * sizeof(uint16_t);
+    }
+    add_addresses(bytes, &size, &record);
+    int rc = add_contact(bytes, &size, &record);
+    if (rc != 0)
+        return rc;
+    memcpy(bytes, &record, sizeof(record));
+    if (size > UT_JOB_RECORD_MAX) {
+        ut_error("process",
+                 "the addresses of this process take %zu bytes; %d are allowed (fewer "
+                 "UTOFU_VERBS_DEVICES help)",
+                 size, UT_JOB_RECORD_MAX);
+        return UTOFU_ERR_FATAL;
+    }
+    rc = ut_job_publish(bytes, size);
+    if (rc != 0) {
+        ut_error("process", "cannot publish the address of this process: %s", strerror(-rc));
+        return UTOFU_ERR_FATAL;
+    }
+    return 0;
+}
+
+static void log_set_up(void)
+{
+    char providers[128] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < PROV_COUNT && used < sizeof(providers); i++)
+        used +=
+            (size_t)snprintf(providers + used, sizeof(providers) - used, "%s%s",
+                             proc->prov[i] ? " " : "", proc->prov[i] ? prov_registry[i].name : "");
+    ut_info("process",
+            "rank %u of %u (%s), node %u at %u,%u,%u,%u,%u,%u, CQs from %u (%u a TNI), "
+            "providers%s, ARMW by %s",
+            proc->job->rank, proc->job->size, proc->job->launcher, proc->job->node,
+            proc->coords.at[0], proc->coords.at[1], proc->coords.at[2], proc->coords.at[3],
+            proc->coords.at[4], proc->coords.at[5], proc->cq_ids[0], proc->num_cqs, providers,
+            proc->armw_mode == UT_ARMW_NIC ? "device" : "target CPU");
+}
+
+static int set_up(void)
+{
+    int rc = ut_process_begin(&proc);
+
+    if (rc != 0)
+        return rc;
+    ut_peers_open(proc);
+    if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_take_place()))
+        return rc;
+    if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish()))
+        return rc;
+    if (ut_stats_is_for_job() && (rc = ut_summary_start()))
+        return rc;
+    log_set_up();
+    return 0;
+}
+
+int ut_runtime_start(const struct ut_process **process)
+{
+    const struct ut_process *p = ut_process_peek();
+
+    if (p && !ut_process_forked()) {
+        *process = p;
+        return 0;
+    }
+    if (ut_process_forked())
+        return ut_log_refuse(UTOFU_ERR_NOT_AVAILABLE, UT_LOG_DEBUG, "process",
+                             "this process was made by fork(): it cannot use the library (manual "
+                             "6.1.4.1), unless it calls exec()");
+    pthread_mutex_lock(&setup_lock);
+    if (setup_result == UT_PROCESS_NOT_YET) {
+        setup_result = set_up();
+        if (setup_result == 0)
+            ut_process_ready();
+        else if (setup_result != UT_PROCESS_NOT_YET)
+            ut_last_error_get(setup_error, sizeof(setup_error), false);
+    } else if (setup_result != 0) {
+        ut_last_error_text(setup_result, setup_error);
+    }
+    int rc = setup_result == UT_PROCESS_NOT_YET ? UTOFU_ERR_NOT_AVAILABLE : setup_result;
+    pthread_mutex_unlock(&setup_lock);
+    if (rc == UTOFU_ERR_NOT_AVAILABLE)
+        ut_log_refuse(rc, UT_LOG_DEBUG, "process",
+                      "the launcher cannot be asked at this moment: call again, or call the "
+                      "library for the first time when MPI_Init() has returned");
+    *process = proc;
+    return rc;
+}

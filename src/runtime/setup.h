@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Set-up of the process, at the first call that needs it.
+ *
+ * Uses util, wire, bootstrap, process, peers, stats, and the registry of providers.
+ */
+#ifndef UT_RUNTIME_SETUP_H
+#define UT_RUNTIME_SETUP_H
+
+#include "process/process.h"
+
+/* 0 and *process, or an enum utofu_return_code after an error line (later calls repeat it). */
+int ut_runtime_start(const struct ut_process **process);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every VCQ and link waits for. See dump.h. */
+#include "stats/dump.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "link/link.h"
+#include "peers/peers.h"
+#include "process/process.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/thread.h"
+#include "vcq/vcq.h"
+
+enum {
+    LINE = 512,
+    LOCK_MS = 200, /* longer than a thread that does not hang keeps the lock of a VCQ */
+};
+
+static unsigned int own_rank;
+static int wake_fd = -1;
+void (*ut_dump_gates)(struct ut_vcq *vcq);
+
+void ut_dump_line(const char *fmt, ...)
+{
+    char line[LINE];
+    va_list args;
+    int n = snprintf(line, sizeof(line), "utofu: dump: [rank %u] ", own_rank);
+
+    va_start(args, fmt);
+    int more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, args);
+    va_end(args);
+    n += more < (int)sizeof(line) - n - 1 ? more : (int)sizeof(line) - n - 2;
+    line[n] = '\n';
+    if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
+        return;
+}
+
+const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int number, bool is_cq)
+{
+    const struct ut_process *process = ut_process_peek();
+    unsigned int cq = is_cq ? number : number * process->num_cqs;
+    bool certain;
+    int64_t rank = ut_peers_likely_rank(coords, (uint16_t)cq, &certain);
+
+    *buf = '\0';
+    if (rank >= 0)
+        snprintf(buf, UT_DUMP_RANK, " %s=%lld", certain ? "rank" : "likely_rank", (long long)rank);
+    return buf;
+}
+
+static const char *rank_of(char *buf, utofu_vcq_id_t id)
+{
+    struct ut_vcq_ident ident;
+
+    *buf = '\0';
+    if (!ut_vcq_id_unpack(id, &ident))
+        return buf;
+    return ut_dump_rank(buf, &ident.coords, ident.cq, ut_vcq_ident_public(&ident));
+}
+
+/*
+ * TOQ slots
+ */
+
+static const char *kind_of(const struct ut_slot *slot)
+{
+    static const char *const names[] = {[UT_DESC_NOP] = "nop",
+                                        [UT_DESC_PUT] = "put",
+                                        [UT_DESC_PIGGYBACK] = "put_piggyback",
+                                        [UT_DESC_GET] = "get",
+                                        [UT_DESC_ARMW] = "armw"};
+    unsigned int kind = slot->desc.kind;
+
+    return kind < sizeof(names) / sizeof(*names) && names[kind] ? names[kind] : "unknown";
+}
+
+static const char *state_of(const struct ut_slot *slot)
+{
+    static const char *const names[] = {
+        [UT_SLOT_FREE] = "free",     [UT_SLOT_SUBMITTED] = "not_started",
+        [UT_SLOT_WAITING] = "waits", [UT_SLOT_POSTED] = "posted",
+        [UT_SLOT_DONE] = "done",     [UT_SLOT_RETIRED] = "retired"};
+
+    return slot->state < sizeof(names) / sizeof(*names) ? names[slot->state] : "unknown";
+}
+
+static const char *stage_of(const struct ut_slot *slot)
+{
+    static const char *const names[] = {[UT_STAGE_NONE] = "none",
+                                        [UT_STAGE_DATA] = "data",
+                                        [UT_STAGE_EXECUTED] = "executed",
+                                        [UT_STAGE_NOTICE] = "notice",
+                                        [UT_STAGE_RETRY] = "retry"};
+
+    return slot->stage < sizeof(names) / sizeof(names[0]) ? names[slot->stage] : "?";
+}
+
+static const char *slot_waits_for(const struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    switch (slot->state) {
+    case UT_SLOT_SUBMITTED:
+        return vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE
+                   ? "a put with an SPS that moves the schedule pointer"
+                   : "the next start: it was delayed, or one before it was";
+    case UT_SLOT_WAITING:
+        return "its link";
+    case UT_SLOT_POSTED:
+        return slot->desc.kind == UT_DESC_ARMW ? "the target's answer" : "its completion";
+    case UT_SLOT_DONE:
+        return "an earlier one of its link";
+    default:
+        return "the program to poll its TCQ entry";
+    }
+}
+
+/* The first whose notices are not written. */
+static const struct ut_slot *oldest_of(struct ut_vcq *vcq)
+{
+    for (uint32_t i = vcq->toq_head; i != vcq->toq_tail; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (slot->state != UT_SLOT_RETIRED && slot->state != UT_SLOT_FREE)
+            return slot;
+    }
+    return NULL;
+}
+
+static void dump_oldest(struct ut_vcq *vcq)
+{
+    const struct ut_slot *slot = oldest_of(vcq);
+    char rank[UT_DUMP_RANK] = "";
+
+    if (!slot)
+        return;
+    if (slot->desc.kind != UT_DESC_NOP)
+        rank_of(rank, slot->desc.rmt_vcq_id);
+    ut_dump_line("  oldest slot=%u kind=%s state=%s stage=%s bytes=%u to=%016llx%s waits for %s",
+                 (unsigned int)(slot - vcq->toq), kind_of(slot), state_of(slot), stage_of(slot),
+                 ut_desc_length(&slot->desc), (unsigned long long)slot->desc.rmt_vcq_id, rank,
+                 slot_waits_for(vcq, slot));
+}
+
+/*
+ * Links
+ */
+
+static const char *const link_states[] = {[UT_LINK_IDLE] = "idle",
+                                          [UT_LINK_SEEKING] = "seeking",
+                                          [UT_LINK_CONNECTING] = "connecting",
+                                          [UT_LINK_AWAITING] = "awaiting",
+                                          [UT_LINK_UP] = "up",
+                                          [UT_LINK_DEAD] = "dead"};
+
+struct on_link {
+    unsigned int waiting, posted, done, messages;
+};
+
+static struct on_link count_on(const struct ut_link *link)
+{
+    const struct ut_vcq *vcq = link->vcq;
+    struct on_link n = {0};
+    uint32_t limit = vcq->toq_mask + 1;
+
+    for (uint32_t i = link->first; i != UT_NO_SLOT && limit > 0; i = vcq->toq[i].next, limit--) {
+        n.waiting += vcq->toq[i].state == UT_SLOT_WAITING;
+        n.posted += vcq->toq[i].state == UT_SLOT_POSTED;
+        n.done += vcq->toq[i].state == UT_SLOT_DONE;
+    }
+    for (const struct ut_link_msg *m = link->msg_first; m; m = m->next)
+        n.messages++;
+    return n;
+}
+
+static const char *link_waits_for(const struct ut_link *link, const struct on_link *n)
+{
+    switch (link->state) {
+    case UT_LINK_IDLE:
+        return "nothing: it is not connected";
+    case UT_LINK_SEEKING:
+        return link->was_up ? "the next try to connect again"
+                            : "the peer's process to call the library, or the next try to connect";
+    case UT_LINK_CONNECTING:
+        return "the peer's answer to the request to connect";
+    case UT_LINK_AWAITING:
+        return "the request to connect that the peer has sent";
+    case UT_LINK_DEAD:
+        return "nothing: the peer is gone";
+    }
+    if (link->reading != UT_STAG_NONE)
+        return "an entry of the peer's STag table";
+    if (link->to_post != UT_NO_SLOT || link->msg_to_post)
+        return "a free entry in the provider's queue";
+    if (link->armw_out)
+        return "the peer's answer to an ARMW";
+    return n->posted || n->messages ? "completions" : "nothing";
+}
+
+static void dump_link(const struct ut_link *link, uint64_t now)
+{
+    struct on_link n = count_on(link);
+    char rank[UT_DUMP_RANK], left[48] = "";
+
+    if (link->state == UT_LINK_SEEKING && link->deadline_ms > now)
+        snprintf(left, sizeof(left), " (gives up in %llu s)",
+                 (unsigned long long)(link->deadline_ms - now) / 1000);
+    ut_dump_line(
+        "  link to=%016llx%s state=%s%s waiting=%u posted=%u done=%u messages=%u waits for "
+        "%s%s",
+        (unsigned long long)link->peer, rank_of(rank, link->peer),
+        link->state <= UT_LINK_DEAD ? link_states[link->state] : "unknown",
+        link->passive ? " passive" : "", n.waiting, n.posted, n.done, n.messages,
+        link_waits_for(link, &n), left);
+}
+
+/*
+ * VCQs
+ */
+
+static unsigned int unread_tcq(struct ut_vcq *vcq)
+{
+    unsigned int n = 0;
+
+    for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++)
+        n += ut_vcq_slot(vcq, i)->tcq_ready;
+    return n;
+}
+
+static void dump_head(struct ut_vcq *vcq, bool locked)
+{
+    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+    char tcq[24] = "";
+
+    if (locked)
+        snprintf(tcq, sizeof(tcq), " tcq=%u", unread_tcq(vcq));
+    ut_dump_line("vcq id=%016llx handle=%#llx tni=%u cq=%u cmp=%u mode=%s toq=%u/%u "
+                 "not_started=%u%s mrq=%u/%u%s",
+                 (unsigned long long)vcq->id,
+                 (unsigned long long)__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED), vcq->tni,
+                 vcq->ident.cq, vcq->ident.cmp,
+                 !ut_vcq_ident_public(&vcq->ident) ? "barrier"
+                 : session                         ? "session"
+                                                   : "free",
+                 vcq->toq_tail - vcq->toq_head, vcq->toq_mask + 1, vcq->toq_tail - vcq->toq_exec,
+                 tcq, vcq->mrq_tail - vcq->mrq_head, vcq->mrq_mask + 1,
+                 locked ? "" : " locked: a thread is inside a call on it; its links are not shown");
+    if (session)
+        ut_dump_line("  session scheduled=%llu started=%llu", (unsigned long long)vcq->scheduled,
+                     (unsigned long long)vcq->started);
+}
+
+static void dump_vcq(struct ut_vcq *vcq, void *arg)
+{
+    (void)arg;
+    if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == 0)
+        return;
+    bool locked = ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
+    if (vcq->num_eps > 0) {
+        dump_head(vcq, locked);
+        if (locked) {
+            dump_oldest(vcq);
+            for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)
+                dump_link(l, ut_now_ms());
+            if (!ut_vcq_ident_public(&vcq->ident) && ut_dump_gates)
+                ut_dump_gates(vcq);
+        }
+    }
+    if (locked)
+        ut_unlock(&vcq->lock);
+}
+
+__attribute__((used)) void ut_dump(void)
+{
+    if (ut_process_forked() || !ut_process_peek())
+        return;
+    ut_dump_line("begin");
+    ut_vcq_for_each(dump_vcq, NULL);
+    ut_dump_line("end");
+}
+
+/*
+ * The signal: its handler wakes a thread of its own, as all others may hang
+ */
+
+static void on_signal(int number)
+{
+    int saved = errno;
+    uint64_t one = 1;
+
+    (void)number;
+    if (!ut_process_forked() && write(wake_fd, &one, sizeof(one)) < 0)
+        errno = saved; /* it is awake */
+    errno = saved;
+}
+
+static void *thread_main(void *arg)
+{
+    uint64_t count;
+
+    (void)arg;
+    for (;;) {
+        if (read(wake_fd, &count, sizeof(count)) == sizeof(count))
+            ut_dump();
+        else if (errno != EINTR)
+            return NULL;
+    }
+}
+
+static int start_thread(void)
+{
+    wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (wake_fd < 0)
+        return -errno;
+    return ut_thread_create("utofu-dump", thread_main, NULL, NULL);
+}
+
+int ut_dump_open(unsigned int rank)
+{
+    static const int numbers[] = {0, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}; /* as in env_table.h */
+    int number = numbers[ut_env_num(UT_ENV_DUMP_SIGNAL)];
+    struct sigaction old, ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    own_rank = rank;
+    if (number == 0 || sigaction(number, NULL, &old) != 0)
+        return 0;
+    if ((old.sa_flags & SA_SIGINFO) || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
+        ut_warn("dump", "UTOFU_DUMP_SIGNAL has no effect: the program handles this signal itself");
+        return 0;
+    }
+    int rc = start_thread();
+    if (rc == 0 && sigaction(number, &ours, NULL) != 0)
+        rc = -errno;
+    return rc;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: one table for the process, and a record for each thread with the regions that it is in.
+ * Records stay in the list; those of threads that ended are used again.
+ */
+#include "stats/region.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+_Static_assert(UT_REGION_DEPTH == 64, "named has one bit for each level");
+
+struct open_region {
+    struct ut_region *region; /* NULL: this level is free */
+    uint64_t since;
+};
+
+struct region_thread {
+    struct region_thread *next;
+    uint32_t number;
+    uint64_t named; /* one bit for each level: its track has a name */
+    bool ended;     /* in no region, and for another thread to take */
+    struct open_region level[UT_REGION_DEPTH];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything in this file */
+static struct ut_region *regions, **last_region = &regions;
+static uint32_t num_regions;
+static struct region_thread *threads;
+static uint32_t num_threads;
+static struct ut_stats slices; /* only its events are used */
+static pthread_key_t thread_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static int key_result;
+
+/* At the end of a thread: a region that it has not stopped stays open. */
+static void thread_ends(void *arg)
+{
+    struct region_thread *t = arg;
+    bool open = false;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < UT_REGION_DEPTH; i++)
+        open |= t->level[i].region != NULL;
+    t->ended = !open;
+    pthread_mutex_unlock(&lock);
+}
+
+static void make_key(void)
+{
+    key_result = pthread_key_create(&thread_key, thread_ends);
+}
+
+/* With the lock held. NULL: no memory. */
+static struct region_thread *this_thread(void)
+{
+    if (pthread_once(&key_once, make_key) != 0 || key_result != 0)
+        return NULL;
+    struct region_thread *t = pthread_getspecific(thread_key);
+    if (t)
+        return t;
+    for (t = threads; t && !t->ended; t = t->next)
+        ;
+    if (!t && (t = calloc(1, sizeof(*t)))) {
+        t->number = num_threads++;
+        t->next = threads;
+        threads = t;
+    }
+    if (!t || pthread_setspecific(thread_key, t) != 0)
+        return NULL; /* a record that is in the list stays there, without a thread */
+    t->ended = false;
+    return t;
+}
+
+static struct ut_region *find_region(const char *name)
+{
+    struct ut_region *r = regions;
+
+    while (r && strcmp(r->name, name) != 0)
+        r = r->next;
+    return r;
+}
+
+static struct ut_region *make_region(const char *name)
+{
+    struct ut_region *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    memcpy(r->name, name, strlen(name));
+    *last_region = r;
+    last_region = &r->next;
+    num_regions++;
+    return r;
+}
+
+static void enter(struct ut_region *r, uint64_t now)
+{
+    r->calls++;
+    if (r->inside++ > 0)
+        return;
+    r->since = now;
+    ut_stats_totals(r->begun_with);
+}
+
+static void add_since(struct ut_region *r, uint64_t now)
+{
+    uint64_t totals[UT_NUM_TOTALS];
+
+    ut_stats_totals(totals);
+    for (int i = 0; i < UT_TOTAL_PEERS; i++)
+        /* totals lack a VCQ whose lock could not be taken in time, so they may have shrunk */
+        r->counted[i] += totals[i] > r->begun_with[i] ? totals[i] - r->begun_with[i] : 0;
+    r->ns += now - r->since;
+}
+
+/*
+ * The timeline: one track for each level of each thread, as regions may overlap
+ */
+
+static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
+{
+    if (!slices.events && *ut_env_str(UT_ENV_TRACE))
+        slices.events = ut_trace_buffer();
+    return ut_trace_event(&slices, what, at);
+}
+
+static void record_slice(struct region_thread *t, int level, uint64_t now, bool unfinished)
+{
+    const struct open_region *o = &t->level[level];
+    uint32_t track =
+        UT_STATS_REGION_TRACKS + t->number * (uint32_t)UT_REGION_DEPTH + (uint32_t)level;
+    struct ut_stats_event *e;
+
+    if (!(t->named >> level & 1) && (e = new_event(UT_EVENT_NAME, 0))) {
+        t->named |= 1ull << level;
+        e->track = track;
+        e->kind = UT_NAME_REGIONS;
+        e->rank = t->number;
+        e->bytes = (uint32_t)level;
+    }
+    e = new_event(UT_EVENT_REGION, o->since);
+    if (!e)
+        return;
+    e->track = track;
+    e->length = now - o->since;
+    e->name = o->region->name;
+    e->unfinished = unfinished;
+}
+
+void ut_region_flush(void)
+{
+    pthread_mutex_lock(&lock);
+    if (slices.events && slices.num_events > 0)
+        ut_trace_flush(&slices);
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * The calls
+ */
+
+int ut_region_start(const char *name)
+{
+    int rc = UTOFU_SUCCESS, level = 0;
+
+    pthread_mutex_lock(&lock);
+    struct region_thread *t = this_thread();
+    struct ut_region *r = find_region(name);
+    while (t && level < UT_REGION_DEPTH && t->level[level].region)
+        level++;
+    if (!t) {
+        rc = UTOFU_ERR_OUT_OF_MEMORY;
+    } else if (level == UT_REGION_DEPTH) {
+        ut_warn("stats", "region '%s': this thread is in %d regions already", name,
+                UT_REGION_DEPTH);
+        rc = UTOFU_ERR_FULL;
+    } else if (!r && num_regions == UT_REGIONS_MAX) {
+        ut_warn("stats", "region '%s': the program has %d regions of other names already", name,
+                UT_REGIONS_MAX);
+        rc = UTOFU_ERR_FULL;
+    } else if (!r && !(r = make_region(name))) {
+        rc = UTOFU_ERR_OUT_OF_MEMORY;
+    } else {
+        uint64_t now = ut_clock_ns();
+        t->level[level] = (struct open_region){.region = r, .since = now};
+        enter(r, now);
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+int ut_region_stop(const char *name)
+{
+    int rc = UTOFU_ERR_NOT_FOUND, found = -1;
+
+    pthread_mutex_lock(&lock);
+    struct region_thread *t = this_thread();
+    for (int i = 0; t && i < UT_REGION_DEPTH; i++) {
+        /* the one started last, which need not be on the highest level */
+        const struct open_region *o = &t->level[i];
+        if (o->region && strcmp(o->region->name, name) == 0 &&
+            (found < 0 || o->since >= t->level[found].since))
+            found = i;
+    }
+    if (found >= 0) {
+        struct ut_region *r = t->level[found].region;
+        uint64_t now = ut_clock_ns();
+        if (--r->inside == 0)
+            add_since(r, now);
+        record_slice(t, found, now, false);
+        t->level[found].region = NULL;
+        rc = UTOFU_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    if (rc != UTOFU_SUCCESS)
+        ut_warn("stats", "region '%s' is stopped by a thread that is not in it", name);
+    return rc;
+}
+
+void ut_region_end_all(void)
+{
+    uint64_t now = ut_clock_ns();
+
+    pthread_mutex_lock(&lock);
+    for (struct region_thread *t = threads; t; t = t->next) {
+        for (int i = 0; i < UT_REGION_DEPTH; i++) {
+            if (!t->level[i].region)
+                continue;
+            record_slice(t, i, now, true);
+            t->level[i].region = NULL;
+        }
+    }
+    for (struct ut_region *r = regions; r; r = r->next) {
+        if (r->inside == 0)
+            continue;
+        ut_warn("stats", "region '%s' is open at the end of the process: %u starts without a stop",
+                r->name, r->inside);
+        add_since(r, now);
+        r->inside = 0;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void ut_region_for_each(void (*visit)(const struct ut_region *region, void *arg), void *arg)
+{
+    uint64_t now = ut_clock_ns();
+
+    pthread_mutex_lock(&lock);
+    for (struct ut_region *r = regions; r; r = r->next) {
+        struct ut_region copy = *r;
+        if (r->inside > 0)
+            add_since(&copy, now);
+        visit(&copy, arg);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recording what engine, link and api report, and when it is written out. */
+#include "stats/stats.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "peers/peers.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/file.h"
+#include "util/log.h"
+#include "util/thread.h"
+#include "stats/dump.h"
+#include "stats/region.h"
+#include "stats/summary.h"
+
+enum {
+    FLUSH_EVERY_MS = 100,
+    LOCK_MS = 1000,         /* longer than any call holds the lock of a VCQ */
+    TOGETHER_NS = 10000000, /* empty polls no further apart are one wait */
+    CLOCK_EVERY_POLLS = 16,
+};
+
+static bool counting, tracing;
+static const struct ut_job_info *job;
+static uint64_t opened_at;
+
+static struct ut_stats *freed; /* counters of freed VCQs, one entry for each id */
+static uint32_t freed_changes;
+static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static pthread_t thread;
+static bool has_thread;
+static int wake_fd = -1;
+static uint32_t print_wanted, end_wanted; /* atomic */
+
+/*
+ * Printing and writing
+ */
+
+/* Fails for a VCQ in a call that exit(), called by a signal handler, has interrupted. */
+static bool lock(struct ut_vcq *vcq)
+{
+    return ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
+}
+
+static void add_live(struct ut_vcq *vcq, void *totals)
+{
+    if (!lock(vcq))
+        return;
+    if (vcq->stats)
+        ut_stats_add_totals(totals, vcq->stats);
+    ut_unlock(&vcq->lock);
+}
+
+void ut_stats_totals(uint64_t totals[UT_NUM_TOTALS])
+{
+    uint32_t before, after;
+
+    /* again if a VCQ was freed meanwhile: it may have been counted twice or not at all */
+    do {
+        memset(totals, 0, UT_NUM_TOTALS * sizeof(*totals));
+        before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);
+        ut_vcq_for_each(add_live, totals);
+        pthread_mutex_lock(&freed_lock);
+        for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+            ut_stats_add_totals(totals, stats);
+        after = freed_changes;
+        pthread_mutex_unlock(&freed_lock);
+    } while (before != after);
+}
+
+static void print_live(struct ut_vcq *vcq, void *out)
+{
+    if (!lock(vcq))
+        return;
+    if (vcq->stats)
+        ut_stats_print(out, vcq->stats, job->rank);
+    ut_unlock(&vcq->lock);
+}
+
+bool ut_stats_write(int fd, const char *text, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, text + done, size - done);
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static void print_all(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return;
+    fprintf(out, "utofu: stats: [rank %u] job size=%u seconds=%.3f looked_up=%u\n", job->rank,
+            job->size, (double)(ut_clock_ns() - opened_at) * 1e-9, ut_peers_asked());
+    pthread_mutex_lock(&freed_lock);
+    for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+        ut_stats_print(out, stats, job->rank);
+    pthread_mutex_unlock(&freed_lock);
+    ut_vcq_for_each(print_live, out);
+    ut_stats_print_regions(out, job->rank);
+    if (fclose(out) == 0)
+        ut_stats_write(STDERR_FILENO, text, size);
+    free(text);
+}
+
+/* Exchanges the buffer for an empty one, so that events are written without the VCQ's lock. */
+static void write_events(struct ut_vcq *vcq, void *arg)
+{
+    struct ut_stats_event **spare = arg;
+    uint32_t n = 0;
+
+    if (!lock(vcq))
+        return;
+    if (vcq->stats && vcq->stats->events && vcq->stats->num_events > 0 && *spare) {
+        struct ut_stats_event *full = vcq->stats->events;
+        n = vcq->stats->num_events;
+        vcq->stats->events = *spare;
+        vcq->stats->num_events = 0;
+        *spare = full;
+    }
+    ut_unlock(&vcq->lock);
+    if (n > 0)
+        ut_trace_write(*spare, n);
+}
+
+static void *thread_main(void *arg)
+{
+    struct ut_stats_event *spare = tracing ? ut_trace_buffer() : NULL;
+    struct pollfd fd = {.fd = wake_fd, .events = POLLIN};
+
+    (void)arg;
+    while (!__atomic_load_n(&end_wanted, __ATOMIC_ACQUIRE)) {
+        uint64_t count;
+        if (poll(&fd, 1, tracing ? FLUSH_EVERY_MS : -1) > 0 &&
+            read(wake_fd, &count, sizeof(count)) < 0)
+            continue;
+        if (__atomic_exchange_n(&print_wanted, 0, __ATOMIC_ACQ_REL))
+            print_all();
+        if (tracing)
+            ut_vcq_for_each(write_events, &spare);
+        if (tracing)
+            ut_region_flush();
+    }
+    ut_trace_free(spare);
+    return NULL;
+}
+
+static void wake_thread(void)
+{
+    uint64_t one = 1;
+
+    if (write(wake_fd, &one, sizeof(one)) < 0)
+        return; /* the counter is full: the thread is about to wake up */
+}
+
+static void on_signal(int number)
+{
+    int saved = errno;
+
+    (void)number;
+    __atomic_store_n(&print_wanted, 1, __ATOMIC_RELEASE);
+    wake_thread();
+    errno = saved;
+}
+
+static void end_events(struct ut_vcq *vcq);
+
+static void end_live(struct ut_vcq *vcq, void *arg)
+{
+    (void)arg;
+    if (!lock(vcq))
+        return;
+    if (vcq->stats)
+        end_events(vcq);
+    ut_unlock(&vcq->lock);
+}
+
+static void at_exit(void)
+{
+    if (ut_process_forked())
+        return;
+    if (has_thread) {
+        __atomic_store_n(&end_wanted, 1, __ATOMIC_RELEASE);
+        wake_thread();
+        pthread_join(thread, NULL);
+    }
+    ut_region_end_all();
+    if (ut_stats_is_for_job())
+        ut_summary_finish(opened_at);
+    else if (counting)
+        print_all();
+    if (tracing) {
+        ut_region_flush();
+        ut_vcq_for_each(end_live, NULL);
+        ut_trace_close();
+    }
+}
+
+static int start_thread(void)
+{
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd < 0)
+        return -errno;
+    int rc = ut_thread_create("utofu-watch", thread_main, NULL, &thread);
+    has_thread = rc == 0;
+    return rc;
+}
+
+/* Unless the program handles SIGUSR1 itself. */
+static void take_signal(void)
+{
+    struct sigaction old, ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    if (sigaction(SIGUSR1, NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) &&
+        old.sa_handler == SIG_DFL)
+        sigaction(SIGUSR1, &ours, NULL);
+}
+
+bool ut_stats_is_for_job(void)
+{
+    return ut_env_num(UT_ENV_STATS) >= UT_STATS_JOB;
+}
+
+int ut_stats_open(const struct ut_job_info *info, uint64_t host)
+{
+    const char *pattern = ut_env_str(UT_ENV_TRACE);
+    char path[PATH_MAX], why[UT_FILE_WHY] = "";
+
+    int dump = ut_dump_open(info->rank);
+    if (dump != 0) {
+        ut_error("dump", "cannot start the thread of UTOFU_DUMP_SIGNAL: %s", strerror(-dump));
+        return UTOFU_ERR_FATAL;
+    }
+    counting = ut_env_num(UT_ENV_STATS) != 0;
+    if (!counting && !*pattern)
+        return 0;
+    if (ut_env_is_set(UT_ENV_STATS_FILE) && counting && !ut_stats_is_for_job())
+        ut_warn("stats", "UTOFU_STATS_FILE has no effect: it is for UTOFU_STATS=job");
+    job = info;
+    opened_at = ut_clock_ns();
+    if (*pattern) {
+        int rc = ut_trace_open(pattern, job, host, path, why);
+        if (rc != 0) {
+            ut_error("stats",
+                     "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write "
+                     "%s: %s",
+                     pattern, path, *why ? why : strerror(-rc));
+            return UTOFU_ERR_FATAL;
+        }
+        tracing = true;
+    }
+    int rc = start_thread();
+    if (rc != 0) {
+        ut_error("stats", "cannot start the thread of UTOFU_STATS and UTOFU_TRACE: %s",
+                 strerror(-rc));
+        return UTOFU_ERR_FATAL;
+    }
+    if (counting)
+        take_signal();
+    return atexit(at_exit) == 0 ? 0 : UTOFU_ERR_FATAL;
+}
+
+/*
+ * VCQs
+ */
+
+static void free_stats(struct ut_stats *stats)
+{
+    while (stats->peers) {
+        struct ut_stats_peer *p = stats->peers;
+        stats->peers = p->next;
+        free(p);
+    }
+    ut_trace_free(stats->events);
+    free(stats->ops);
+    free(stats->credits);
+    free(stats->gates);
+    free(stats);
+}
+
+static void name_track(struct ut_stats *stats)
+{
+    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_NAME, 0);
+
+    if (!e)
+        return;
+    e->kind = stats->session ? UT_NAME_SESSION : UT_NAME_FREE;
+    e->peer = stats->id;
+    e->bytes = stats->tni;
+    e->rank = stats->ident.cq;
+    e->sps = (uint8_t)stats->ident.cmp;
+}
+
+bool ut_stats_attach(struct ut_vcq *vcq)
+{
+    static uint32_t tracks;
+
+    if (!counting && !tracing)
+        return true;
+    struct ut_stats *stats = calloc(1, sizeof(*stats));
+    if (!stats)
+        return false;
+    stats->id = vcq->id;
+    stats->ident = vcq->ident;
+    stats->tni = vcq->tni;
+    stats->session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+    stats->lives = 1;
+    stats->track = __atomic_add_fetch(&tracks, 1, __ATOMIC_RELAXED);
+    stats->starting = UT_NO_SLOT;
+    stats->ops = calloc(vcq->toq_mask + 1ul, sizeof(*stats->ops));
+    bool internal = !ut_vcq_ident_public(&vcq->ident), ok = stats->ops != NULL;
+    if (stats->session)
+        ok &= (stats->credits = calloc(UT_STATS_CREDITS, sizeof(*stats->credits))) != NULL;
+    if (internal)
+        ok &= (stats->gates = calloc(UT_NUM_GATES, sizeof(*stats->gates))) != NULL;
+    if (tracing)
+        ok &= (stats->events = ut_trace_buffer()) != NULL;
+    if (!ok) {
+        free_stats(stats);
+        return false;
+    }
+    vcq->stats = stats;
+    vcq->slow_path = true;
+    vcq->mrq_alarm = 0;
+    vcq->mrq_most = &stats->most_mrq;
+    vcq->spin_limit = 0;
+    if (!internal)
+        name_track(stats);
+    return true;
+}
+
+void ut_stats_detach(struct ut_vcq *vcq)
+{
+    struct ut_stats *stats = vcq->stats;
+
+    if (!stats)
+        return;
+    end_events(vcq);
+    vcq->stats = NULL;
+    pthread_mutex_lock(&freed_lock);
+    struct ut_stats *sum = freed;
+    while (sum && sum->id != stats->id)
+        sum = sum->next;
+    if (!sum && (sum = calloc(1, sizeof(*sum)))) {
+        *sum = (struct ut_stats){.next = freed,
+                                 .id = stats->id,
+                                 .ident = stats->ident,
+                                 .tni = stats->tni,
+                                 .session = stats->session};
+        freed = sum;
+    }
+    if (sum)
+        ut_stats_add(sum, stats);
+    __atomic_fetch_add(&freed_changes, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&freed_lock);
+    free_stats(stats);
+}
+
+struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id)
+{
+    struct ut_stats_peer *p = stats->peers;
+
+    while (p && p->id != id)
+        p = p->next;
+    if (!p && (p = calloc(1, sizeof(*p)))) {
+        *p = (struct ut_stats_peer){.next = stats->peers, .id = id, .rank = -1, .provider = -1};
+        stats->peers = p;
+    }
+    return p;
+}
+
+static void find_rank(struct ut_stats_peer *p)
+{
+    struct ut_vcq_ident ident;
+    struct ut_peer peer;
+
+    if (p->rank >= 0 || !ut_vcq_id_unpack(p->id, &ident))
+        return;
+    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
+                                         : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
+    if (rc == 0)
+        p->rank = peer.rank;
+}
+
+/* The counters of the other end of a link, never NULL: without memory a dummy. */
+static struct ut_stats_peer *peer_of(struct ut_link *link)
+{
+    static __thread struct ut_stats_peer dummy;
+
+    if (!link->stats) {
+        link->stats = ut_stats_find_peer(link->vcq->stats, link->peer);
+        if (!link->stats)
+            return &dummy;
+    }
+    if (link->stats->rank < 0)
+        find_rank(link->stats); /* again: the launcher may have been busy before */
+    return link->stats;
+}
+
+/*
+ * Arrows between processes: both ends compute the same id from what both know
+ */
+
+static uint64_t message_flow(uint64_t from_session, uint64_t to_session, uint64_t number)
+{
+    return ut_stats_mix(ut_stats_mix(ut_stats_mix(1, from_session), to_session), number) | 1;
+}
+
+/*
+ * Communications
+ */
+
+void ut_stats_submit(struct ut_vcq *vcq, uint32_t n)
+{
+#define COUNTED_AS(NAME, name, FAMILY, family, traits, called) [UT_DESC_##NAME] = UT_STATS_##FAMILY,
+    static const uint8_t kinds[] = {UT_KINDS(COUNTED_AS)};
+#undef COUNTED_AS
+    struct ut_stats *stats = vcq->stats;
+    uint64_t now = ut_clock_ns();
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail + i);
+        slot->desc.flags |= UT_DESC_COUNTED;
+        slot->slow_end = true;
+        stats->ops[slot - vcq->toq] = (struct ut_stats_op){.submitted = now,
+                                                           .bytes = ut_desc_length(&slot->desc),
+                                                           .kind = kinds[slot->desc.kind],
+                                                           .edata = slot->desc.edata};
+    }
+    stats->counts.open += n;
+    if (stats->counts.open > stats->counts.most_open)
+        stats->counts.most_open = stats->counts.open;
+}
+
+/* Session mode: the arrival time of the put that let descriptor number n start. */
+static uint64_t cause_of(struct ut_stats *stats, uint64_t n)
+{
+    while (stats->credit_head != stats->credit_tail) {
+        const struct ut_stats_credit *c = &stats->credits[stats->credit_head % UT_STATS_CREDITS];
+        if (c->upto > n)
+            return c->at;
+        stats->credit_head++;
+    }
+    return 0;
+}
+
+void ut_stats_start(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct ut_stats *stats = vcq->stats;
+    struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
+
+    stats->starting = (uint32_t)(slot - vcq->toq);
+    if (stats->session)
+        op->cause = cause_of(stats, vcq->started - 1);
+    op->started = ut_clock_ns();
+}
+
+static void record_op(struct ut_vcq *vcq, const struct ut_slot *slot, bool unfinished)
+{
+    struct ut_stats *stats = vcq->stats;
+    const struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
+    const struct ut_link *link = slot->link;
+    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_OP, op->started);
+
+    if (!e)
+        return;
+    e->kind = op->kind;
+    e->edata = op->edata;
+    e->bytes = op->bytes;
+    e->length = op->returned - op->started;
+    e->done = op->done > op->returned ? op->done : 0;
+    e->cause = op->cause;
+    e->unfinished = unfinished;
+    e->rc = slot->tcq_rc ? slot->tcq_rc : slot->mrq_rc;
+    e->rank = -1;
+    if (op->kind == UT_STATS_NOP || !link)
+        return;
+    e->peer = link->peer;
+    e->rank = link->stats ? link->stats->rank : -1;
+    if (slot->msg_number && e->rc == 0)
+        e->flow = message_flow(vcq->session_number, link->peer_session, slot->msg_number);
+}
+
+void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct ut_stats *stats = vcq->stats;
+    struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
+    struct ut_stats_peer *p = NULL;
+
+    op->returned = ut_clock_ns();
+    stats->starting = UT_NO_SLOT;
+    stats->counts.ops[op->kind]++;
+    stats->counts.bytes[op->kind] += op->bytes;
+    if (op->kind != UT_STATS_NOP && slot->link) {
+        p = peer_of(slot->link);
+        p->counts.ops[op->kind]++;
+        p->counts.bytes[op->kind] += op->bytes;
+        if (++p->counts.open > p->counts.most_open)
+            p->counts.most_open = p->counts.open;
+        if (op->done)
+            p->counts.open--;
+    }
+    if (op->done) {
+        record_op(vcq, slot, false);
+    } else if (slot->state == UT_SLOT_RETIRED) { /* it never was on a link */
+        UT_ASSERT(stats->counts.open > 0);
+        stats->counts.open--;
+        stats->counts.failed += slot->tcq_rc != 0;
+        op->done = op->returned;
+        record_op(vcq, slot, false);
+    } else if (slot->state == UT_SLOT_WAITING && p && !p->blocked_since) {
+        p->blocked_since = op->started;
+    }
+}
+
+void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
+{
+    static const uint8_t notice[] = {[UT_STATS_PUT] = UTOFU_MRQ_TYPE_LCL_PUT,
+                                     [UT_STATS_GET] = UTOFU_MRQ_TYPE_LCL_GET,
+                                     [UT_STATS_ARMW] = UTOFU_MRQ_TYPE_LCL_ARMW};
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_stats *stats = vcq->stats;
+    struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
+    struct ut_stats_peer *p = peer_of(link);
+    bool noticed = slot->mrq_rc ||
+                   (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE));
+
+    op->done = ut_clock_ns();
+    stats->counts.open--;
+    if (noticed) {
+        stats->counts.notices[notice[op->kind]]++;
+        p->counts.notices[notice[op->kind]]++;
+    }
+    if (slot->tcq_rc || slot->mrq_rc) {
+        stats->counts.failed++;
+        p->counts.failed++;
+    }
+    if (stats->starting == (uint32_t)(slot - vcq->toq))
+        return; /* ut_stats_started() does the rest */
+    p->counts.open--;
+    record_op(vcq, slot, false);
+}
+
+void ut_stats_retry(struct ut_link *link)
+{
+    peer_of(link)->retries++;
+}
+
+void ut_stats_check_blocked(struct ut_link *link)
+{
+    struct ut_stats_peer *p = peer_of(link);
+
+    if (p->blocked_since && link->to_post == UT_NO_SLOT) {
+        p->counts.blocked_ns += ut_clock_ns() - p->blocked_since;
+        p->blocked_since = 0;
+    }
+}
+
+void ut_stats_busy(struct ut_vcq *vcq)
+{
+    vcq->stats->busy++;
+}
+
+/*
+ * Waiting
+ */
+
+void ut_stats_empty_poll(struct ut_vcq *vcq)
+{
+    struct ut_stats *stats = vcq->stats;
+
+    if (++stats->empty_polls % CLOCK_EVERY_POLLS != 0 && stats->empty_first)
+        return; /* reading the clock takes longer than a poll */
+    uint64_t now = ut_clock_ns();
+    if (stats->empty_first && now - stats->empty_last <= TOGETHER_NS)
+        stats->counts.blocked_ns += now - stats->empty_last;
+    else
+        stats->empty_first = now;
+    stats->empty_last = now;
+}
+
+/* Something came: ends the wait, if there is one. */
+static void end_wait(struct ut_stats *stats, uint64_t now)
+{
+    if (!stats->empty_first)
+        return;
+    if (now - stats->empty_last <= TOGETHER_NS) {
+        stats->counts.blocked_ns += now - stats->empty_last;
+        stats->empty_last = now;
+    }
+    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_WAIT, stats->empty_first);
+    if (e)
+        e->length = stats->empty_last - stats->empty_first;
+    stats->empty_first = 0;
+}
+
+/*
+ * Arrivals
+ */
+
+void ut_stats_arrival_begins(struct ut_stats_arrival *a)
+{
+    struct ut_vcq *vcq = a->link->vcq;
+    struct ut_stats *stats = vcq->stats;
+
+    a->at = ut_clock_ns();
+    a->mrq_tail = vcq->mrq_tail;
+    end_wait(stats, a->at);
+    if (a->sps && stats->session) {
+        if (stats->credit_tail - stats->credit_head == UT_STATS_CREDITS)
+            stats->credit_head++;
+        stats->credits[stats->credit_tail++ % UT_STATS_CREDITS] =
+            (struct ut_stats_credit){.upto = vcq->scheduled + a->sps, .at = a->at};
+    }
+}
+
+/* The remote MRQ notices that it led to; ut_stats_done() counts the local ones. */
+static void count_notices(struct ut_stats *stats, struct ut_stats_peer *p,
+                          const struct ut_stats_arrival *a)
+{
+    const struct ut_vcq *vcq = a->link->vcq;
+
+    for (uint32_t i = a->mrq_tail; i != vcq->mrq_tail; i++) {
+        unsigned int type = vcq->mrq[i & vcq->mrq_mask].notice_type;
+        if (type != UTOFU_MRQ_TYPE_RMT_PUT && type != UTOFU_MRQ_TYPE_RMT_GET &&
+            type != UTOFU_MRQ_TYPE_RMT_ARMW)
+            continue;
+        stats->counts.notices[type]++;
+        p->counts.notices[type]++;
+    }
+}
+
+void ut_stats_arrival_ends(const struct ut_stats_arrival *a)
+{
+    struct ut_link *link = a->link;
+    struct ut_stats *stats = link->vcq->stats;
+    struct ut_stats_peer *p = peer_of(link);
+
+    count_notices(stats, p, a);
+    stats->counts.arrivals += a->flow;
+    p->counts.arrivals += a->flow;
+    ut_stats_check_blocked(link);
+    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_ARRIVAL, a->at);
+    if (!e)
+        return;
+    e->length = ut_clock_ns() - a->at;
+    e->kind = a->type;
+    e->edata = a->edata;
+    e->sps = a->sps;
+    e->peer = link->peer;
+    e->rank = p->rank;
+    if (a->flow)
+        e->flow = message_flow(link->peer_session, link->vcq->session_number, link->rx_number);
+}
+
+void ut_stats_completion(struct ut_link *link)
+{
+    end_wait(link->vcq->stats, ut_clock_ns());
+}
+
+void ut_stats_connected(struct ut_link *link)
+{
+    struct ut_stats_peer *p = peer_of(link);
+
+    if (link->was_up)
+        p->reconnects++;
+    p->provider = (int8_t)link->provider;
+}
+
+void ut_stats_up(struct ut_link *link)
+{
+    find_rank(peer_of(link));
+    ut_stats_check_blocked(link);
+}
+
+/*
+ * The end: communications that are under way are recorded as unfinished
+ */
+
+static void end_events(struct ut_vcq *vcq)
+{
+    struct ut_stats *stats = vcq->stats;
+
+    if (!stats->events || stats->closed)
+        return;
+    for (uint32_t i = vcq->toq_head; i != vcq->toq_exec; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (stats->ops[slot - vcq->toq].started && !stats->ops[slot - vcq->toq].done)
+            record_op(vcq, slot, true);
+    }
+    if (stats->gates)
+        ut_stats_end_gates(stats);
+    ut_trace_flush(stats);
+    stats->closed = true;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Where neither is asked for, a
+ * VCQ has no struct ut_stats, and nothing here is called. A counted VCQ, one that has it, is marked
+ * in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED, mrq_alarm,
+ * spin_limit), so that its communications take the slow path.
+ *
+ * Uses util, ident, bootstrap, process, peers, vcq, link, and the registry of providers. api,
+ * engine and barrier report events with the functions below, all with the lock of the VCQ held:
+ * each VCQ has counters and a buffer of events of its own, and recording takes no other lock.
+ *
+ * stats.c and gates.c: recording. totals.c: printing. trace.c: buffers, and the file. region.c:
+ * regions of the program. record.c, summary.c: one summary for the job. dump.c: for programs that
+ * hang.
+ */
+#ifndef UT_STATS_STATS_H
+#define UT_STATS_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "link/link.h"
+#include "process/process.h"
+#include "vcq/vcq.h"
+
+struct ut_stats_event;
+
+/* Communications of one kind. */
+enum ut_stats_kind { UT_STATS_PUT, UT_STATS_GET, UT_STATS_ARMW, UT_STATS_NOP, UT_STATS_KINDS };
+enum { UT_STATS_NOTICES = 6 }; /* MRQ notices by enum utofu_mrq_type */
+
+struct ut_stats_counts {
+    uint64_t ops[UT_STATS_KINDS];   /* started */
+    uint64_t bytes[UT_STATS_KINDS]; /* of those */
+    uint64_t failed;                /* ended with an error in TCQ or MRQ */
+    uint64_t arrivals; /* communications of peers with a notice, an SPS, or an ARMW for the CPU */
+    uint64_t notices[UT_STATS_NOTICES];
+    uint64_t open, most_open; /* submitted, not complete; and the most of them at one time */
+    uint64_t blocked_ns;
+};
+
+/* Communication of one VCQ with one remote VCQ; kept when both are freed. */
+struct ut_stats_peer {
+    struct ut_stats_peer *next;
+    utofu_vcq_id_t id;
+    int64_t rank;                  /* -1: not known yet */
+    int8_t provider;               /* -1: not connected so far */
+    struct ut_stats_counts counts; /* blocked: something waited to be posted */
+    uint64_t retries;              /* communications that had to be posted once more */
+    uint64_t reconnects;
+    uint64_t blocked_since; /* 0: not blocked */
+};
+
+/* A communication in its TOQ slot. */
+struct ut_stats_op {
+    uint64_t submitted, started, returned, done; /* ns; 0: not yet */
+    uint64_t cause;                              /* session mode: time of the put whose SPS let it
+                                                  * start; 0: none */
+    uint32_t bytes;
+    uint8_t kind;
+    uint8_t edata;
+};
+
+/* A put that moved the schedule pointer, and whose descriptors are not all started. */
+struct ut_stats_credit {
+    uint64_t upto; /* descriptors that may start because of it and earlier ones, in all */
+    uint64_t at;   /* ns */
+};
+enum { UT_STATS_CREDITS = 4096 };
+
+/* A barrier gate. */
+struct ut_stats_gate {
+    uint64_t started, finished, failed; /* a start gate */
+    uint64_t blocked_ns;
+    uint64_t begin;                /* of the communication under way */
+    uint64_t sent[2], received[2]; /* signals, packets */
+    bool named;                    /* the name of its track is written */
+    uint8_t op;                    /* of the communication under way, or the last one */
+};
+
+/* Of one VCQ. When it is freed, its counters are added to those of earlier VCQs with its id. */
+struct ut_stats {
+    struct ut_stats *next; /* list of freed VCQs */
+    utofu_vcq_id_t id;
+    struct ut_vcq_ident ident;
+    uint16_t tni;
+    bool session;
+    bool closed;                   /* no more events: the process or the VCQ ends */
+    uint32_t lives;                /* VCQs that had this id */
+    uint32_t track;                /* of the timeline; each VCQ has its own */
+    struct ut_stats_counts counts; /* blocked: between empty polls */
+    uint64_t busy;                 /* UTOFU_ERR_BUSY: no room in the TOQ */
+    uint64_t empty_polls;
+    uint32_t most_mrq;                /* entries of the MRQ that were in use at one time */
+    uint64_t empty_first, empty_last; /* the empty polls under way; 0: none */
+    struct ut_stats_peer *peers;
+    struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
+
+    struct ut_stats_op *ops;         /* one for each TOQ slot */
+    uint32_t starting;               /* slot that is being started; UT_NO_SLOT: none */
+    struct ut_stats_credit *credits; /* session mode: a ring */
+    uint32_t credit_head, credit_tail;
+    uint64_t consumed[2];          /* arrival times of what a gate takes from its inputs */
+    struct ut_stats_event *events; /* NULL: no timeline */
+    uint32_t num_events;
+};
+
+/* Once, when the rank is known: 0, or UTOFU_ERR_FATAL after an error line. */
+int ut_stats_open(const struct ut_job_info *job, uint64_t host);
+/* One summary for the job is asked for: summary.h. */
+bool ut_stats_is_for_job(void);
+/* A new VCQ is counted from here on, if counters or timeline are asked for; false: no memory. */
+bool ut_stats_attach(struct ut_vcq *vcq);
+void ut_stats_detach(struct ut_vcq *vcq);
+
+/* The counters of the whole process, as one row of numbers. */
+enum ut_total {
+#define X(id, name) UT_TOTAL_##id,
+#include "stats/totals.h"
+#undef X
+    UT_NUM_TOTALS
+};
+void ut_stats_totals(uint64_t totals[UT_NUM_TOTALS]);
+extern const char *const ut_total_names[UT_NUM_TOTALS];
+
+/* From here on: only for counted VCQs. */
+
+/* The n slots behind the tail are about to become part of the TOQ. */
+void ut_stats_submit(struct ut_vcq *vcq, uint32_t n);
+/* Around the start of one descriptor. */
+void ut_stats_start(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
+/* Everything of a slot is complete. */
+void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
+/* The provider could not take a communication, or it has to be done again. */
+void ut_stats_retry(struct ut_link *link);
+/* The connection is up. */
+void ut_stats_connected(struct ut_link *link);
+/* Something may have been posted: ends the time blocked, if nothing waits any more. */
+void ut_stats_check_blocked(struct ut_link *link);
+void ut_stats_busy(struct ut_vcq *vcq);
+/* The program has polled and found nothing. */
+void ut_stats_empty_poll(struct ut_vcq *vcq);
+
+/* Around the engine's handling of a message or an immediate of a peer. */
+struct ut_stats_arrival {
+    struct ut_link *link;
+    uint64_t at;
+    uint32_t mrq_tail;
+    uint8_t type; /* as in enum utofu_mrq_type */
+    uint8_t edata, sps;
+    bool flow; /* the peer started it; else it is an answer */
+};
+void ut_stats_arrival_begins(struct ut_stats_arrival *arrival);
+void ut_stats_arrival_ends(const struct ut_stats_arrival *arrival);
+/* The provider reports a completion: ends the time in empty polls, if any. */
+void ut_stats_completion(struct ut_link *link);
+/* The connection has come up, and the hello of the peer was taken over. */
+void ut_stats_up(struct ut_link *link);
+
+/* Barrier gates of the TNI, by index. */
+enum { UT_STATS_SIGNAL, UT_STATS_PACKET, UT_STATS_INPUTS };
+/* A signal or a packet from one gate to the next, with what both ends know of it. */
+struct ut_stats_gate_message {
+    uint8_t input; /* of the receiver: UT_STATS_SIGNAL, UT_STATS_PACKET */
+    utofu_vbg_id_t src, dst;
+    uint32_t epoch; /* of src */
+    uint64_t number;
+};
+void ut_stats_gate_send(struct ut_stats *stats, unsigned int gate,
+                        const struct ut_stats_gate_message *hop);
+/* All outputs are sent: a start gate has started, a relay gate has fired. */
+void ut_stats_gate_sent(struct ut_stats *stats, unsigned int gate, uint8_t op, uint64_t began);
+void ut_stats_gate_arrive(struct ut_stats *stats, unsigned int gate,
+                          const struct ut_stats_gate_message *hop, uint64_t at);
+/* A barrier communication has ended with this result of its poll function. */
+void ut_stats_gate_end(struct ut_stats *stats, unsigned int gate, uint8_t op, int rc);
+
+/*
+ * Within the module
+ */
+
+/* The id of an arrow between processes: both ends compute it from what both know. */
+static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+    return h ^ h >> 29;
+}
+
+/* gates.c: records barriers that are under way at the end of the process */
+void ut_stats_end_gates(struct ut_stats *stats);
+
+/* stats.c: all of it, in one write where the file takes it: processes share a terminal. */
+bool ut_stats_write(int fd, const char *text, size_t size);
+
+/* stats.c */
+/* Adds the counters of a VCQ that is freed to those of earlier ones with the same id. */
+void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats);
+/* Prints one VCQ with its peers and gates to `out`. */
+void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank);
+void ut_stats_print_regions(FILE *out, uint32_t rank);
+/* Adds the counters of one VCQ to the row. */
+void ut_stats_add_totals(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *stats);
+struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id);
+
+/* trace.c */
+enum ut_stats_what {
+    UT_EVENT_OP,       /* a communication; flow: of its message */
+    UT_EVENT_ARRIVAL,  /* flow: of the message */
+    UT_EVENT_WAIT,     /* empty polls */
+    UT_EVENT_GATE,     /* a slice of a gate */
+    UT_EVENT_FLOW_OUT, /* an arrow begins in the slice around it */
+    UT_EVENT_FLOW_IN,  /* an arrow ends in the slice around it */
+    UT_EVENT_ARROW,    /* within a process: from `cause` on */
+    UT_EVENT_NAME,     /* of a track; kind: below */
+    UT_EVENT_REGION,   /* of the program */
+};
+struct ut_stats_event {
+    uint8_t what;
+    uint8_t
+        kind; /* enum ut_stats_kind; of an arrival: enum utofu_mrq_type; of a gate: see trace.c */
+    uint8_t edata;
+    uint8_t sps;
+    int16_t rc;
+    bool unfinished;
+    uint32_t bytes;
+    uint32_t track;
+    int64_t rank;        /* of the peer; -1: not known */
+    uint64_t at, length; /* ns */
+    uint64_t done;       /* OP: when it was complete, later than it returned; else 0 */
+    uint64_t flow;       /* 0: none */
+    uint64_t cause;      /* arrival time of what led to it; 0: nothing */
+    union {
+        uint64_t peer;    /* VCQ or VBG id */
+        const char *name; /* REGION: never freed */
+    };
+};
+enum { UT_NAME_FREE, UT_NAME_SESSION, UT_NAME_GATE, UT_NAME_REGIONS };
+enum ut_stats_gate_slice {
+    UT_SLICE_SIGNAL,
+    UT_SLICE_PACKET,
+    UT_SLICE_START,
+    UT_SLICE_RELAY,
+    UT_SLICE_RESULT,
+    UT_SLICE_BARRIER,
+};
+enum {
+    UT_STATS_EVENTS = 4096,           /* in a buffer */
+    UT_STATS_GATE_TRACKS = 1000000,   /* numbers of the gates' tracks begin here */
+    UT_STATS_REGION_TRACKS = 2000000, /* and those of regions here */
+};
+
+/* Makes the file of this rank; 0 or a negative errno, and what is wrong with the file if it is
+ * known. `path` has space for PATH_MAX bytes, `why` for UT_FILE_WHY. */
+int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
+                  char *why);
+/* The next event, with type, track and time set and the rest cleared; NULL: nothing is recorded. */
+struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
+struct ut_stats_event *ut_trace_buffer(void);
+void ut_trace_free(struct ut_stats_event *events);
+void ut_trace_write(const struct ut_stats_event *events, uint32_t count);
+void ut_trace_flush(struct ut_stats *stats);
+void ut_trace_close(void);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counters of a whole process, as one row of numbers: X(ID, name). Those before PEERS only
+ * grow, so that a region is the difference of two rows; those from PEERS on are high-water marks.
+ */
+X(PUTS, "puts")
+X(PUT_BYTES, "put_bytes")
+X(GETS, "gets")
+X(GET_BYTES, "get_bytes")
+X(ARMWS, "armws")
+X(NOPS, "nops")
+X(ARRIVALS, "arrivals")
+X(LCL_PUT_NOTICES, "lcl_put_notices")
+X(RMT_PUT_NOTICES, "rmt_put_notices")
+X(LCL_GET_NOTICES, "lcl_get_notices")
+X(RMT_GET_NOTICES, "rmt_get_notices")
+X(LCL_ARMW_NOTICES, "lcl_armw_notices")
+X(RMT_ARMW_NOTICES, "rmt_armw_notices")
+X(FAILED, "failed")
+X(BUSY, "busy")
+X(EMPTY_POLLS, "empty_polls")
+X(BLOCKED_US, "blocked_us")
+X(RETRIES, "retries")
+X(RECONNECTS, "reconnects")
+X(BARRIERS, "barriers")
+X(BARRIERS_FAILED, "barriers_failed")
+X(BARRIER_BLOCKED_US, "barrier_blocked_us")
+X(PEERS, "peers")
+X(MOST_UNDER_WAY, "most_under_way")
+X(MOST_IN_MRQ, "most_in_mrq")

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UTOFU_TRACE: buffers of events, and the file that they are written to as JSON of the Chrome trace
+ * event format. A track ("tid") is a VCQ or a gate, a process ("pid") is a rank. One event is one
+ * line, and "ph" stands first in it: utofu-trace relies on both.
+ */
+#include "stats/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/clock.h"
+#include "util/codes.h"
+#include "util/env.h"
+#include "util/file.h"
+#include "util/log.h"
+
+enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* at most, of one event */ };
+
+static int file = -1;
+static uint32_t rank;
+static uint64_t limit, written; /* bytes */
+static uint64_t next_id;        /* of arrows within the process, and of communications under way */
+static char *text;
+static size_t used;
+static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Buffers
+ */
+
+static size_t buffer_size(void)
+{
+    return UT_STATS_EVENTS * sizeof(struct ut_stats_event);
+}
+
+struct ut_stats_event *ut_trace_buffer(void)
+{
+    void *p = mmap(NULL, buffer_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void ut_trace_free(struct ut_stats_event *events)
+{
+    if (events)
+        munmap(events, buffer_size());
+}
+
+struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at)
+{
+    if (!stats->events || stats->closed)
+        return NULL;
+    if (stats->num_events == UT_STATS_EVENTS)
+        ut_trace_flush(stats);
+    struct ut_stats_event *e = &stats->events[stats->num_events++];
+    *e = (struct ut_stats_event){.what = (uint8_t)what, .track = stats->track, .at = at};
+    return e;
+}
+
+void ut_trace_flush(struct ut_stats *stats)
+{
+    ut_trace_write(stats->events, stats->num_events);
+    stats->num_events = 0;
+}
+
+/*
+ * The file; with file_lock held
+ */
+
+static void write_text(void)
+{
+    for (size_t done = 0; done < used && file >= 0;) {
+        ssize_t n = write(file, text + done, used - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            ut_error("stats", "the timeline of UTOFU_TRACE ends here: %s", strerror(errno));
+            close(file);
+            file = -1;
+            break;
+        }
+        done += (size_t)n;
+    }
+    written += used;
+    used = 0;
+}
+
+__attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
+{
+    va_list ap;
+
+    if (TEXT_BYTES - used < EVENT_BYTES)
+        write_text();
+    va_start(ap, format);
+    int n = vsnprintf(text + used, TEXT_BYTES - used, format, ap);
+    va_end(ap);
+    used += n > 0 ? (size_t)n : 0;
+}
+
+static double us(uint64_t ns)
+{
+    return (double)ns * 1e-3;
+}
+
+/* The beginning of an event, up to its category. The time is printed as integers: a double cannot
+ * hold nanoseconds of a long uptime. */
+static void head(char phase, const char *name, const char *category, uint32_t track, uint64_t at)
+{
+    put(",\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%llu.%03u,\"name\":\"%s\",\"cat\":\"%s\"",
+        phase, rank, track, (unsigned long long)at / 1000, (unsigned int)(at % 1000), name,
+        category);
+}
+
+static void arrow_end(bool out, const char *name, const char *category, uint32_t track, uint64_t at,
+                      uint64_t id)
+{
+    head(out ? 's' : 'f', name, category, track, at);
+    put(",\"id\":\"0x%016llx\"%s}", (unsigned long long)id, out ? "" : ",\"bp\":\"e\"");
+}
+
+/* An id that no other process of the job uses. */
+static uint64_t own_id(void)
+{
+    return (uint64_t)rank << 40 | ++next_id << 1;
+}
+
+static void arrow_within(const struct ut_stats_event *e, const char *name)
+{
+    uint64_t id = own_id();
+
+    arrow_end(true, name, "within", e->track, e->cause, id);
+    arrow_end(false, name, "within", e->track, e->at, id);
+}
+
+static void other_end(char *buf, size_t size, const struct ut_stats_event *e)
+{
+    if (e->rank >= 0)
+        snprintf(buf, size, "rank %lld", (long long)e->rank);
+    else
+        snprintf(buf, size, "VCQ %016llx", (unsigned long long)e->peer);
+}
+
+static void write_op(const struct ut_stats_event *e)
+{
+    static const char *const names[] = {"put", "get", "armw", "nop"};
+    char name[96], peer[40];
+
+    other_end(peer, sizeof(peer), e);
+    if (e->kind == UT_STATS_NOP)
+        snprintf(name, sizeof(name), "nop");
+    else
+        snprintf(name, sizeof(name), "%s %u B %s %s", names[e->kind], e->bytes,
+                 e->kind == UT_STATS_GET ? "from" : "to", peer);
+    head('X', name, names[e->kind], e->track, e->at);
+    put(",\"dur\":%.3f,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
+        "\"code\":\"%s\",\"complete_us\":%.3f%s}}",
+        us(e->length ? e->length : 1), e->bytes, e->edata, (unsigned long long)e->peer, e->rc,
+        ut_code_name(e->rc), e->done ? us(e->done - e->at) : us(e->length),
+        e->unfinished ? ",\"unfinished\":true" : "");
+    if (e->done) {
+        uint64_t id = own_id();
+        head('b', name, "under way", e->track, e->at);
+        put(",\"id\":\"0x%llx\"}", (unsigned long long)id);
+        head('e', name, "under way", e->track, e->done);
+        put(",\"id\":\"0x%llx\"}", (unsigned long long)id);
+    }
+    if (e->flow)
+        arrow_end(true, "message", "between", e->track, e->at, e->flow);
+    if (e->cause)
+        arrow_within(e, "relay");
+}
+
+static void write_arrival(const struct ut_stats_event *e)
+{
+    static const char *const names[] = {[UTOFU_MRQ_TYPE_RMT_PUT] = "put from",
+                                        [UTOFU_MRQ_TYPE_RMT_GET] = "got by",
+                                        [UTOFU_MRQ_TYPE_RMT_ARMW] = "armw from",
+                                        [UTOFU_MRQ_TYPE_LCL_ARMW] = "armw answer from"};
+    char name[96], peer[40];
+
+    other_end(peer, sizeof(peer), e);
+    snprintf(name, sizeof(name), "%s %s", names[e->kind], peer);
+    head('X', name, "arrival", e->track, e->at);
+    put(",\"dur\":%.3f,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
+        us(e->length ? e->length : 1), e->edata, e->sps, (unsigned long long)e->peer);
+    if (e->flow)
+        arrow_end(false, "message", "between", e->track, e->at, e->flow);
+}
+
+static void write_gate(const struct ut_stats_event *e)
+{
+    static const char *const names[] = {
+        [UT_SLICE_SIGNAL] = "signal", [UT_SLICE_PACKET] = "packet", [UT_SLICE_START] = "start",
+        [UT_SLICE_RELAY] = "relay",   [UT_SLICE_RESULT] = "result",
+    };
+    const char *name = e->kind != UT_SLICE_BARRIER           ? names[e->kind]
+                       : e->edata == UTOFU_REDUCE_OP_BARRIER ? "barrier"
+                                                             : "reduction";
+
+    head('X', name, "gate", e->track, e->at);
+    put(",\"dur\":%.3f,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}", us(e->length ? e->length : 1),
+        e->rc, ut_code_name(e->rc), e->unfinished ? ",\"unfinished\":true" : "");
+}
+
+static void write_name(const struct ut_stats_event *e)
+{
+    put(",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"",
+        rank, e->track);
+    if (e->kind == UT_NAME_REGIONS)
+        put("regions of thread %lld, level %u", (long long)e->rank, e->bytes);
+    else if (e->kind == UT_NAME_GATE)
+        put("%s gate %lld, TNI %u", e->rank < UT_NUM_START_GATES ? "start" : "relay",
+            (long long)e->rank, e->bytes);
+    else
+        put("VCQ %016llx, TNI %u CQ %lld component %u%s", (unsigned long long)e->peer, e->bytes,
+            (long long)e->rank, e->sps, e->kind == UT_NAME_SESSION ? ", session mode" : "");
+    put("\"}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
+        "\"args\":{\"sort_index\":%u}}",
+        rank, e->track, e->track);
+}
+
+static void write_event(const struct ut_stats_event *e)
+{
+    bool signal = e->kind == UT_STATS_SIGNAL;
+
+    switch ((enum ut_stats_what)e->what) {
+    case UT_EVENT_OP:
+        write_op(e);
+        break;
+    case UT_EVENT_ARRIVAL:
+        write_arrival(e);
+        break;
+    case UT_EVENT_WAIT:
+        head('X', "empty polls", "wait", e->track, e->at);
+        put(",\"dur\":%.3f}", us(e->length ? e->length : 1));
+        break;
+    case UT_EVENT_GATE:
+        write_gate(e);
+        break;
+    case UT_EVENT_FLOW_OUT:
+    case UT_EVENT_FLOW_IN:
+        arrow_end(e->what == UT_EVENT_FLOW_OUT, signal ? "signal" : "packet",
+                  signal ? "within" : "between", e->track, e->at, e->flow);
+        break;
+    case UT_EVENT_ARROW:
+        arrow_within(e, "step");
+        break;
+    case UT_EVENT_NAME:
+        write_name(e);
+        break;
+    case UT_EVENT_REGION:
+        head('X', e->name, "region", e->track, e->at);
+        put(",\"dur\":%.3f%s}", us(e->length ? e->length : 1),
+            e->unfinished ? ",\"args\":{\"unfinished\":true}" : "");
+        break;
+    }
+}
+
+void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
+{
+    pthread_mutex_lock(&file_lock);
+    for (uint32_t i = 0; i < count && file >= 0; i++) {
+        if (limit && written + used >= limit && events[i].what != UT_EVENT_NAME) {
+            ut_error("stats",
+                     "the timeline of UTOFU_TRACE has reached UTOFU_TRACE_LIMIT, %llu MiB, "
+                     "and ends here",
+                     (unsigned long long)(limit >> 20));
+            put("\n]\n");
+            write_text();
+            close(file);
+            file = -1;
+            break;
+        }
+        write_event(&events[i]);
+    }
+    if (file >= 0)
+        write_text();
+    pthread_mutex_unlock(&file_lock);
+}
+
+void ut_trace_close(void)
+{
+    pthread_mutex_lock(&file_lock);
+    if (file >= 0) {
+        put("\n]\n");
+        write_text();
+    }
+    if (file >= 0)
+        close(file);
+    file = -1;
+    pthread_mutex_unlock(&file_lock);
+}
+
+/*
+ * The beginning
+ */
+
+/* The rank goes before the last extension: trace.json is trace.3.json of rank 3. */
+static int make_path(const char *pattern, char *path)
+{
+    const char *slash = strrchr(pattern, '/'), *name = slash ? slash + 1 : pattern;
+    const char *dot = strrchr(name, '.');
+    size_t n = dot && dot > name ? (size_t)(dot - pattern) : strlen(pattern);
+    int size = snprintf(path, PATH_MAX, "%.*s.%u%s", (int)n, pattern, rank, pattern + n);
+
+    return size >= PATH_MAX ? -ENAMETOOLONG : *name ? 0 : -EISDIR;
+}
+
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. The two are read one after the
+ * other: of several readings the fastest is the most exact. */
+static int64_t time_of_day_offset(void)
+{
+    uint64_t least = UINT64_MAX;
+    int64_t offset = 0;
+
+    for (int i = 0; i < 16; i++) {
+        struct timespec real;
+        uint64_t before = ut_clock_ns();
+        clock_gettime(CLOCK_REALTIME, &real);
+        uint64_t took = ut_clock_ns() - before;
+        if (took >= least)
+            continue;
+        least = took;
+        offset = real.tv_sec * 1000000000ll + real.tv_nsec - (int64_t)(before + took / 2);
+    }
+    return offset;
+}
+
+/* For a JSON string without escapes: replaces what would need one by "?". */
+static void copy_plain(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+    for (char *c = to; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+}
+
+int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
+                  char *why)
+{
+    char host_name[HOST_NAME_MAX + 1] = "", name[sizeof(host_name)], id[sizeof(job->id)];
+
+    rank = job->rank;
+    limit = ut_env_num(UT_ENV_TRACE_LIMIT) << 20;
+    int rc = make_path(pattern, path);
+    if (rc != 0)
+        return rc;
+    file = ut_file_create(path, why);
+    if (file < 0)
+        return file;
+    text = malloc(TEXT_BYTES);
+    if (!text) {
+        close(file);
+        file = -1;
+        return -ENOMEM;
+    }
+    gethostname(host_name, sizeof(host_name) - 1);
+    copy_plain(name, sizeof(name), host_name);
+    copy_plain(id, sizeof(id), job->id);
+    put("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
+        "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
+        rank, id, rank, job->size, (unsigned long long)host, (long long)time_of_day_offset());
+    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
+        "%s\"}}",
+        rank, rank, name);
+    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}",
+        rank, rank);
+    write_text();
+    return 0;
+}

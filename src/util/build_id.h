@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which build this is. */
+#ifndef UT_UTIL_BUILD_ID_H
+#define UT_UTIL_BUILD_ID_H
+
+/* "1.0.0 (2821ec2f0a1b)": version and commit. */
+extern const char ut_build_id[];
+
+/* The note's owner and type, as systemd's "Package Metadata for Executable Files" has them. */
+#define UT_BUILD_NOTE_OWNER "FDO"
+#define UT_BUILD_NOTE_TYPE  0xcafe1a7eu
+#define UT_BUILD_NOTE_KEY   "\"name\":\"utofu-verbs\",\"version\":\""
+
+#endif

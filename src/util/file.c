@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ALWAYS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+
+int ut_file_open(int folder, const char *path)
+{
+    int fd = openat(folder, path, O_RDONLY | ALWAYS);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISFIFO(mode)  ? "a FIFO"
+           : S_ISDIR(mode) ? "a folder"
+           : S_ISCHR(mode) ? "a device"
+                           : "no regular file";
+}
+
+static int check(int fd, uid_t owner, mode_t forbidden, char why[UT_FILE_WHY])
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        snprintf(why, UT_FILE_WHY, "%s", strerror(errno));
+        return -errno;
+    }
+    if (!S_ISREG(st.st_mode))
+        snprintf(why, UT_FILE_WHY, "is %s", kind_of(st.st_mode));
+    else if (st.st_uid != owner)
+        snprintf(why, UT_FILE_WHY, "belongs to user %u, not to user %u", st.st_uid, owner);
+    else if (st.st_mode & forbidden)
+        snprintf(why, UT_FILE_WHY, "may be %s (mode %04o)",
+                 forbidden == S_IWOTH ? "written by everybody" : "read or written by others",
+                 st.st_mode & 07777);
+    else
+        return 0;
+    return -EPERM;
+}
+
+int ut_file_check(int fd, uid_t owner, char why[UT_FILE_WHY])
+{
+    return check(fd, owner, S_IWOTH, why);
+}
+
+int ut_file_check_private(int fd, uid_t owner, char why[UT_FILE_WHY])
+{
+    return check(fd, owner, S_IRWXG | S_IRWXO, why);
+}
+
+/* An existing file is truncated only if it is a regular file of this user. */
+static int empty_old(const char *path, char why[UT_FILE_WHY])
+{
+    int fd = open(path, O_WRONLY | ALWAYS), rc;
+
+    if (fd < 0) {
+        rc = -errno;
+        snprintf(why, UT_FILE_WHY, "%s",
+                 rc == -ELOOP   ? "is a symbolic link"
+                 : rc == -ENXIO ? "is a FIFO"
+                                : strerror(-rc));
+        return rc;
+    }
+    rc = check(fd, geteuid(), 0, why);
+    if (rc == 0 && ftruncate(fd, 0) != 0) {
+        rc = -errno;
+        snprintf(why, UT_FILE_WHY, "%s", strerror(-rc));
+    }
+    if (rc != 0) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int ut_file_create(const char *path, char why[UT_FILE_WHY])
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | ALWAYS, 0666), rc = -errno;
+
+    if (fd >= 0)
+        return fd;
+    if (rc == -EEXIST)
+        return empty_old(path, why);
+    snprintf(why, UT_FILE_WHY, "%s", strerror(-rc));
+    return rc;
+}

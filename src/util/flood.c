@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting log lines, in a table of fixed size with least-recently-used replacement. */
+#include "util/clock.h"
+#include "util/flood.h"
+#include "util/hash.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { SETS = 64, WAYS = 4, TEXT_MAX_BYTES = UT_FLOOD_TEXT + 4 };
+
+struct line {
+    const char *fmt;
+    uint64_t hash; /* of the text; 0: all lines of the format */
+    uint64_t times, shown;
+    uint64_t last_ms, used; /* of the last time: the clock, and a serial number for replacement */
+    char text[TEXT_MAX_BYTES];
+};
+
+static struct line lines[SETS][WAYS];
+static uint64_t uses;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ut_flood_shorten(char *text)
+{
+    if (strlen(text) > UT_FLOOD_TEXT)
+        memcpy(text + UT_FLOOD_TEXT - 3, "...", 4);
+}
+
+static uint64_t hash_text(const char *text)
+{
+    return ut_hash(UT_HASH_FIRST, text, strlen(text)) | 1;
+}
+
+static struct line *find(const char *fmt, uint64_t hash, const char *text, uint64_t now_ms)
+{
+    uint64_t key = ((uint64_t)(uintptr_t)fmt ^ hash) * 0x9e3779b97f4a7c15ull;
+    struct line *set = lines[key >> 58], *oldest = &set[0];
+
+    for (int i = 0; i < WAYS; i++) {
+        struct line *l = &set[i];
+        if (l->fmt == fmt && l->hash == hash) {
+            if (now_ms - l->last_ms >= UT_FLOOD_PAUSE_MS)
+                l->times = l->shown = 0;
+            l->last_ms = now_ms;
+            l->used = ++uses;
+            return l;
+        }
+        if (l->used < oldest->used)
+            oldest = l;
+    }
+    *oldest = (struct line){.fmt = fmt, .hash = hash, .last_ms = now_ms, .used = ++uses};
+    snprintf(oldest->text, sizeof(oldest->text), "%s", text);
+    ut_flood_shorten(oldest->text);
+    return oldest;
+}
+
+static bool is_power_of_ten(uint64_t n)
+{
+    while (n % 10 == 0)
+        n /= 10;
+    return n == 1;
+}
+
+bool ut_flood_pass(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times)
+{
+    pthread_mutex_lock(&lock);
+    struct line *equal = find(fmt, hash_text(text), text, now_ms);
+    bool is_new = ++equal->times == 1, pass = is_power_of_ten(equal->times);
+    *times = equal->times;
+    equal->shown += pass;
+    if (is_new) {
+        struct line *like = find(fmt, 0, text, now_ms);
+        like->times++;
+        pass = like->times <= UT_FLOOD_LIKE || is_power_of_ten(like->times);
+        like->shown += pass;
+    }
+    pthread_mutex_unlock(&lock);
+    return pass;
+}
+
+void ut_flood_each(void (*report)(const char *text, uint64_t times))
+{
+    char text[TEXT_MAX_BYTES + 48];
+    struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);
+
+    /* a signal handler that called exit() may have interrupted the holder */
+    if (pthread_mutex_timedlock(&lock, &until) != 0)
+        return;
+    for (int i = 0; i < SETS * WAYS; i++) {
+        struct line *l = &lines[i / WAYS][i % WAYS];
+        if (l->times == l->shown || !l->fmt)
+            continue;
+        snprintf(text, sizeof(text), l->hash ? "%s" : "%s (and others like it)", l->text);
+        report(text, l->times);
+    }
+    pthread_mutex_unlock(&lock);
+}

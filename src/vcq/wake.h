@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a VCQ asks the background thread for progress; the thread itself is in runtime.
+ *
+ * Uses vcq.
+ */
+#ifndef UT_VCQ_WAKE_H
+#define UT_VCQ_WAKE_H
+
+#include <stdbool.h>
+
+struct ut_vcq;
+
+extern bool ut_vcq_thread; /* atomic: the background thread runs */
+static inline bool ut_vcq_has_thread(void)
+{
+    return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
+}
+
+/* The eventfd that the thread sleeps on, created at the first call; negative: an error, see errno.
+ */
+int ut_vcq_wake_fd(void);
+
+/* The VCQ, whose lock the caller holds, has a link that waits for time or room: the thread makes
+ * progress on it if the program does not. */
+void ut_vcq_need(struct ut_vcq *vcq);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The addresses in an address record, whose contents are not trusted: nothing outside its bytes is
+ * read. Uses wire.h and provider.h.
+ */
+#ifndef UT_WIRE_RECORD_H
+#define UT_WIRE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+/* The offset behind the addresses; 0: the record is too short for its own header. */
+size_t ut_record_end(const void *record, size_t size);
+
+/* The address of the provider with this number; NULL: there is none. */
+const struct ut_record_address *ut_record_find(const void *record, size_t size, uint8_t number);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * second_user [PROCESSES [DESCRIPTORS]]
+ *
+ * All processes of a job on one host put to all others at once, as an ordinary user with few
+ * descriptors: 48 of them with 192 each. What the system counts per user (descriptors that are
+ * under way on sockets) is not counted for its administrator, so this has to be started as root;
+ * the job runs as a user that has nothing else to do. `second_user 128 1024` is a full node. Exit
+ * status 77: not root.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "utofu.h"
+
+enum { MAX_PROCESSES = 512, USER = 54322, STAG = 7, SKIPPED = 77, DEADLINE_S = 240 };
+
+static struct world {
+    uint32_t here, done;
+    utofu_vcq_id_t ids[MAX_PROCESSES];
+} * world;
+
+static int size, rank;
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "rank %d: failed: %s\n", rank, #cond);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void await_all(uint32_t *count)
+{
+    __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < (uint32_t)size)
+        usleep(1000);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", value);
+    setenv(name, text, 1);
+}
+
+/* Another user without exec() is not dumpable at first, other than a program that was started. */
+static void become_ordinary(rlim_t descriptors)
+{
+    struct rlimit limit = {descriptors, descriptors};
+
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(setresgid(USER, USER, USER) == 0 && setresuid(USER, USER, USER) == 0);
+    CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+}
+
+static int put_to_all(utofu_vcq_hdl_t vcq)
+{
+    struct utofu_mrq_notice notice;
+    uint64_t value = (uint64_t)rank;
+    int failed = 0;
+
+    for (int i = 1; i < size; i++) {
+        int to = (rank + i) % size;
+        utofu_stadd_t stadd;
+        CHECK(utofu_query_stadd(world->ids[to], STAG, &stadd) == UTOFU_SUCCESS);
+        CHECK(utofu_put_piggyback8(vcq, world->ids[to], value, stadd + 8 * (uint64_t)rank, 8, 0,
+                                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
+    }
+    for (int i = 1; i < size; i++) {
+        int rc;
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+            usleep(100);
+        if (rc != UTOFU_SUCCESS && failed++ == 0)
+            fprintf(stderr, "rank %d: the put to VCQ %016llx ended with %d\n", rank,
+                    (unsigned long long)notice.vcq_id, rc);
+    }
+    return failed;
+}
+
+static int be_process(const char *root, rlim_t descriptors)
+{
+    static uint64_t words[MAX_PROCESSES] __attribute__((aligned(4096)));
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+
+    become_ordinary(descriptors);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* which a change of user undoes */
+    alarm(DEADLINE_S);
+    setenv("UTOFU_ROOT", root, 1);
+    setenv("UTOFU_JOB_TIMEOUT", "600", 1);
+    setenv("UTOFU_PEER_TIMEOUT", "60", 1);
+    set_number("UTOFU_RANK", rank);
+    set_number("UTOFU_SIZE", size);
+    set_number("UTOFU_LOCAL_RANK", rank);
+    set_number("UTOFU_LOCAL_SIZE", size);
+    memset(words, 0xff, sizeof(words));
+    CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
+    CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
+    CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
+    await_all(&world->here);
+    int failed = put_to_all(vcq);
+    await_all(&world->done);
+    for (int i = 0; i < size; i++)
+        failed += i != rank && __atomic_load_n(&words[i], __ATOMIC_RELAXED) != (uint64_t)i;
+    if (failed)
+        fprintf(stderr, "rank %d: %d errors\n", rank, failed);
+    return failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    rlim_t descriptors = argc > 2 ? strtoul(argv[2], NULL, 0) : 192;
+    int failed = 0, status;
+    char root[64];
+
+    size = argc > 1 ? atoi(argv[1]) : 48;
+    if (size < 2 || size > MAX_PROCESSES) {
+        fprintf(stderr, "usage: %s [processes, 2 to %d [descriptors]]\n", argv[0], MAX_PROCESSES);
+        return 2;
+    }
+    if (geteuid() != 0) {
+        printf("skipped: needs root, to run a job as another user\n");
+        return SKIPPED;
+    }
+    pid_t child = fork();
+    if (child == 0)
+        _exit(setresgid(USER, USER, USER) != 0 || setresuid(USER, USER, USER) != 0);
+    int tried = 1;
+    if (waitpid(child, &tried, 0) != child || tried != 0) {
+        printf("skipped: nobody can become another user here\n");
+        return SKIPPED;
+    }
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(world != MAP_FAILED);
+    snprintf(root, sizeof(root), "unix:@second-user-%ld", (long)getpid());
+    fflush(NULL);
+    for (rank = 0; rank < size; rank++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            exit(be_process(root, descriptors));
+    }
+    /* one that ended early would be waited for by the others: they end with this process */
+    for (int left = size; left > 0 && !failed; left--)
+        failed = wait(&status) < 0 || status != 0;
+    printf("%d processes with %lu descriptors each: %s\n", size, (unsigned long)descriptors,
+           failed ? "failed" : "passed");
+    return failed;
+}

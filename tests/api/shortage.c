@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one call of malloc() or open() that fails at a bad moment may do: nothing, or an error code.
+ * Linked with --wrap=calloc and --wrap=open, which fail a chosen call of one process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "utofu.h"
+#include "wire/wire.h"
+
+enum { STAG = 7, DEADLINE_S = 120, PUTS = 5, SIZE = 4096 };
+
+static struct world {
+    uint32_t here[8];
+    utofu_vcq_id_t ids[2];
+} * world;
+
+static int rank, barriers, calloc_failures, open_failures;
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: rank %d: failed: %s\n", __FILE__, __LINE__, rank, #cond);      \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+void *__real_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each)
+{
+    if (n == UT_NUM_ANNOUNCED && each == sizeof(utofu_stadd_t) && calloc_failures > 0) {
+        calloc_failures--;
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_calloc(n, each);
+}
+
+static bool is_to_fail(const char *path)
+{
+    if (open_failures == 0 || strcmp(path, "/proc/sys/kernel/random/boot_id") != 0)
+        return false;
+    open_failures--;
+    errno = EMFILE;
+    return true;
+}
+
+/* Both names that open() may have. */
+#define WRAP(name)                                                                                 \
+    int __real_##name(const char *path, int flags, ...);                                           \
+    int __wrap_##name(const char *path, int flags, ...);                                           \
+    int __wrap_##name(const char *path, int flags, ...)                                            \
+    {                                                                                              \
+        va_list ap;                                                                                \
+        va_start(ap, flags);                                                                       \
+        mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;                      \
+        va_end(ap);                                                                                \
+        return is_to_fail(path) ? -1 : __real_##name(path, flags, mode);                           \
+    }
+WRAP(open)
+WRAP(open64)
+
+static void barrier(utofu_vcq_hdl_t vcq)
+{
+    uint32_t *here = &world->here[barriers++];
+    size_t count;
+
+    __atomic_add_fetch(here, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(here, __ATOMIC_SEQ_CST) < 2) {
+        utofu_query_num_unread_mrq(vcq, &count); /* makes progress */
+        sched_yield();
+    }
+}
+
+static utofu_vcq_hdl_t meet(void)
+{
+    static uint8_t memory[SIZE] __attribute__((aligned(SIZE)));
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+
+    CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
+    CHECK(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &stadd) == UTOFU_SUCCESS);
+    CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
+    barrier(vcq);
+    return vcq;
+}
+
+/* The same STADD again and again: its notice is announced once, then named by a number. */
+static void put_all(utofu_vcq_hdl_t vcq, int to)
+{
+    utofu_stadd_t stadd;
+
+    CHECK(utofu_query_stadd(world->ids[to], STAG, &stadd) == UTOFU_SUCCESS);
+    for (uint64_t i = 0; i < PUTS; i++)
+        CHECK(utofu_put_piggyback8(vcq, world->ids[to], i, stadd, 8, i,
+                                   UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
+}
+
+static void take_all(utofu_vcq_hdl_t vcq)
+{
+    struct utofu_mrq_notice notice;
+
+    for (uint64_t i = 0; i < PUTS; i++) {
+        int rc;
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+            sched_yield();
+        CHECK(rc == UTOFU_SUCCESS && notice.edata == i);
+    }
+}
+
+static void notices_arrive(int asker)
+{
+    if (rank == 1)
+        calloc_failures = 2;
+    utofu_vcq_hdl_t vcq = meet();
+    if (rank == asker) {
+        put_all(vcq, !rank);
+        take_all(vcq);
+    } else {
+        take_all(vcq);
+        put_all(vcq, !rank);
+    }
+    CHECK(calloc_failures == 0);
+    barrier(vcq);
+    CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
+}
+
+static void no_notice_is_lost_by_who_is_asked(void)
+{
+    notices_arrive(0);
+}
+
+static void no_notice_is_lost_by_who_asks(void)
+{
+    notices_arrive(1);
+}
+
+static void unreadable_boot_id_is_an_error(void)
+{
+    utofu_vcq_hdl_t vcq;
+
+    if (rank > 0)
+        return;
+    unsetenv("UTOFU_RANK");
+    unsetenv("UTOFU_SIZE");
+    unsetenv("UTOFU_ROOT");
+    open_failures = 1;
+    CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_ERR_FATAL);
+    CHECK(open_failures == 0);
+}
+
+static void be_process(void (*body)(void), const char *root)
+{
+    char text[16];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(DEADLINE_S);
+    snprintf(text, sizeof(text), "%d", rank);
+    setenv("UTOFU_RANK", text, 1);
+    setenv("UTOFU_LOCAL_RANK", text, 1);
+    setenv("UTOFU_SIZE", "2", 1);
+    setenv("UTOFU_LOCAL_SIZE", "2", 1);
+    setenv("UTOFU_ROOT", root, 1);
+    body();
+    exit(0);
+}
+
+static int run(const char *name, void (*body)(void))
+{
+    int failed = 0, status;
+    char root[64];
+
+    memset(world, 0, sizeof(*world));
+    snprintf(root, sizeof(root), "unix:@shortage-%ld-%s", (long)getpid(), name);
+    fflush(NULL);
+    for (rank = 0; rank < 2; rank++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0)
+            be_process(body, root);
+    }
+    for (int left = 2; left > 0; left--)
+        failed |= wait(&status) < 0 || status != 0;
+    printf("%s %s\n", failed ? "FAIL" : "ok  ", name);
+    return failed;
+}
+
+int main(void)
+{
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(world != MAP_FAILED);
+#define RUN(body) run(#body, body)
+    return RUN(no_notice_is_lost_by_who_is_asked) | RUN(no_notice_is_lost_by_who_asks) |
+           RUN(unreadable_boot_id_is_an_error);
+}

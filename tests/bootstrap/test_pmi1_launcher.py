@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A launcher that speaks PMI-1 badly: job_probe (named by PROBE) must say so and end in time."""
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+
+GOOD = {
+    'init': 'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0',
+    'get_my_kvsname': 'cmd=my_kvsname kvsname=k1',
+    'get': 'cmd=get_result rc=0 msg=success value=(vector,(0,1,2))',
+    'publish_name': 'cmd=publish_result info=ok rc=0 msg=success',
+    'lookup_name': 'cmd=lookup_result info=fail rc=1 msg=service_not_found',
+    'finalize': 'cmd=finalize_ack',
+}
+FAILURES = []
+
+
+def answer(sock, answers):
+    """Answers requests; None is silence, b'' hangs up."""
+    try:
+        for line in sock.makefile('r'):
+            command = line.split()[0].split('=')[1]
+            reply = answers.get(command)
+            if reply is None:
+                continue
+            if not reply:
+                sock.shutdown(socket.SHUT_RDWR)
+                return
+            sock.sendall(reply if isinstance(reply, bytes) else reply.encode() + b'\n')
+    except OSError:
+        pass  # the probe has hung up
+
+
+def check(name, status, pattern, size=2, **changes):
+    ours, theirs = socket.socketpair()
+    env = dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK='0', PMI_SIZE=str(size),
+               UTOFU_JOB_TIMEOUT='1', UTOFU_LOG_LEVEL='warning')
+    for variable in ('PMIX_NAMESPACE', 'UTOFU_RANK', 'UTOFU_SIZE', 'UTOFU_ROOT'):
+        env.pop(variable, None)
+    probe = subprocess.Popen([os.environ['PROBE'], '--wait', '100', '--delay', '0'], env=env,
+                             pass_fds=[theirs.fileno()], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, errors='replace')
+    theirs.close()
+    threading.Thread(target=answer, args=(ours, {**GOOD, **changes}), daemon=True).start()
+    try:
+        out = probe.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        probe.kill()
+        out = 'does not end'
+    if probe.returncode != status or not re.search(pattern, out):
+        FAILURES.append(name)
+        print(f'FAIL {name}: status {probe.returncode}, not {status}, or no {pattern!r} in:\n{out}')
+
+
+os.environ['ASAN_OPTIONS'] = 'detect_leaks=0'
+check('good', 0, 'pmi1 rank 0/1 node 0/1 local 0/1 id k1: ok', size=1)
+check('silence', 3, 'does not answer on PMI_FD .*timed out to .cmd=init', init=None)
+check('hangs up', 3, 'does not answer on PMI_FD', init='')
+check('refuses', 3, 'does not speak PMI-1', init='cmd=response_to_init rc=-1')
+check('garbage', 3, 'does not speak PMI-1', init=os.urandom(64).replace(b'\n', b'') + b'\n')
+check('endless line', 3, 'does not answer on PMI_FD', init=b'x' * 10000)
+check('no name', 3, 'does not name the job', get_my_kvsname='cmd=my_kvsname rc=-1')
+check('long name', 3, 'does not name the job', get_my_kvsname='kvsname=' + 'k' * 1000)
+check('no mapping', 3, 'does not say on which node', get='cmd=get_result rc=-1 msg=key_not_found')
+check('bad mapping', 3, 'does not say on which node', get='cmd=get_result value=(vector,(0,1')
+check('no publishing', 4, 'does not publish', publish_name='cmd=publish_result info=fail')
+check('not there yet', 1, 'FAIL lookup: 1 -11')
+check('no bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=zz')
+check('too many bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=' + 'ab' * 300)
+check('silence later', 1, 'timed out to .cmd=lookup_name', lookup_name=None)
+print(f'{len(FAILURES)} failures')
+sys.exit(1 if FAILURES else 0)

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous server, spoken to by hand: what it answers, and that strangers cannot harm it, nor
+ * learn anything of it.
+ */
+#include "bootstrap/channel.h"
+#include "bootstrap/server.h"
+#include "util/clock.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SIZE = 4, STRANGER = 54322 };
+
+static struct ut_job_root root;
+static struct ut_job_server *server;
+static struct ut_key key, other_key, no_key;
+
+/* A process of the job, or one that would like to be. */
+struct peer {
+    int fd;
+    uint8_t challenge[UT_JOB_WIRE_NONCE]; /* the server's */
+    struct ut_job_channel channel;
+    size_t hello_size;
+    struct ut_job_wire hello; /* as it was sent last */
+};
+
+static void start(void)
+{
+    static char text[64];
+
+    snprintf(text, sizeof(text), "unix:@utofu.test.%d", (int)getpid());
+    cr_assert_eq(ut_job_root_parse(&root, text), 0);
+    cr_assert_eq(ut_key_parse("00112233445566778899aabbccddeeff", &key), 0);
+    cr_assert_eq(ut_key_parse("00112233445566778899aabbccddeefe", &other_key), 0);
+    cr_assert_eq(ut_job_server_create(&server, &root, SIZE, &key), 0);
+}
+
+static void stop(void)
+{
+    ut_job_server_destroy(server);
+}
+
+TestSuite(rendezvous, .init = start, .fini = stop);
+
+static int connect_to_server(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    cr_assert_eq(connect(fd, (struct sockaddr *)&root.address, root.address_len), 0);
+    return fd;
+}
+
+static void let_it_work(void)
+{
+    for (int i = 0; i < 4; i++)
+        ut_job_server_step(server, 5);
+}
+
+/* The bytes of an answer, or -1 when there is none. */
+static ssize_t take_answer(int fd, struct ut_job_wire *msg)
+{
+    let_it_work();
+    return recv(fd, msg, sizeof(*msg), MSG_DONTWAIT);
+}
+
+static struct peer open_peer(void)
+{
+    struct peer p = {.fd = connect_to_server()};
+    struct ut_job_wire msg;
+
+    cr_assert_eq(take_answer(p.fd, &msg), UT_JOB_WIRE_HEADER + UT_JOB_WIRE_NONCE + UT_JOB_WIRE_TAG);
+    cr_assert_eq(msg.type, UT_JOB_WIRE_CHALLENGE);
+    memcpy(p.challenge, msg.data, sizeof(p.challenge));
+    return p;
+}
+
+/* Sends bytes and lets the server work; the answer's status, or -1 when it hung up. */
+static int tell(int fd, struct ut_job_wire *msg, const void *bytes, size_t n)
+{
+    if (send(fd, bytes, n, MSG_NOSIGNAL) != (ssize_t)n)
+        return -1;
+    return take_answer(fd, msg) < UT_JOB_WIRE_HEADER ? -1 : msg->status;
+}
+
+static int ask(struct peer *p, struct ut_job_wire *answer, enum ut_job_wire_type type,
+               const void *data, size_t size)
+{
+    struct ut_job_wire msg;
+    size_t n = ut_job_wire_fill(&msg, type, UT_JOB_WIRE_OK, data, size);
+
+    ut_job_channel_seal(&p->channel, &msg);
+    int status = tell(p->fd, answer, &msg, n);
+    cr_assert(status < 0 || status == UT_JOB_WIRE_REFUSED ||
+                  ut_job_channel_check(&p->channel, answer),
+              "every answer is sealed");
+    return status;
+}
+
+static int hello_with(struct peer *p, const struct ut_key *with, uint32_t rank, uint32_t size)
+{
+    uint32_t ids[2] = {htole32(rank), htole32(size)};
+    uint8_t data[UT_JOB_WIRE_HELLO_SIZE] = "any random bytes";
+    struct ut_job_wire answer;
+
+    memcpy(data + UT_JOB_WIRE_NONCE, ids, sizeof(ids));
+    ut_job_channel_init(&p->channel, UT_JOB_SIDE_CLIENT, with, p->challenge, data);
+    p->hello_size =
+        ut_job_wire_fill(&p->hello, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_OK, data, sizeof(data));
+    ut_job_channel_seal(&p->channel, &p->hello);
+    int status = tell(p->fd, &answer, &p->hello, p->hello_size);
+    cr_assert(status < 0 || status == UT_JOB_WIRE_REFUSED ||
+                  ut_job_channel_check(&p->channel, &answer),
+              "every answer is sealed");
+    return status;
+}
+
+static int hello(struct peer *p, uint32_t rank, uint32_t size)
+{
+    return hello_with(p, &key, rank, size);
+}
+
+static bool is_closed(int fd)
+{
+    char byte;
+
+    let_it_work();
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
+}
+
+Test(rendezvous, hands_out_what_was_published)
+{
+    struct peer a = open_peer(), b = open_peer();
+    uint32_t rank = htole32(2);
+    struct ut_job_wire answer;
+
+    cr_assert_eq(hello(&a, 2, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(hello(&b, 3, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_NOT_YET);
+    cr_assert_eq(ask(&a, &answer, UT_JOB_WIRE_PUBLISH, "record", 4), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
+    cr_assert_eq(le16toh(answer.size), 4);
+    cr_assert_arr_eq(answer.data, "record", 4);
+    /* the publisher's end does not take its record away */
+    close(a.fd);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
+    rank = htole32(SIZE);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_BAD_RANK);
+    close(b.fd);
+}
+
+Test(rendezvous, refuses_who_does_not_belong)
+{
+    struct peer a = open_peer(), b = open_peer();
+
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(hello(&b, 1, SIZE), UT_JOB_WIRE_DUPLICATE);
+    cr_assert_eq(hello(&b, SIZE, SIZE), UT_JOB_WIRE_BAD_RANK);
+    cr_assert_eq(hello(&b, 2, SIZE + 1), UT_JOB_WIRE_BAD_SIZE);
+    cr_assert_eq(hello(&b, 2, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(hello(&b, 3, SIZE), -1, "a second hello");
+    close(a.fd);
+    close(b.fd);
+}
+
+Test(rendezvous, a_rank_may_run_one_program_after_another)
+{
+    struct peer a = open_peer(), b = open_peer();
+    uint32_t rank = htole32(1), seen, connected;
+    struct ut_job_wire answer;
+
+    cr_assert_eq(hello(&b, 0, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&a, &answer, UT_JOB_WIRE_PUBLISH, "old", 3), UT_JOB_WIRE_OK);
+    close(a.fd);
+    a = open_peer();
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_NOT_YET);
+    ut_job_server_count(server, &seen, &connected);
+    cr_assert_eq(seen, 2);
+    cr_assert_eq(connected, 2);
+    close(a.fd);
+    close(b.fd);
+}
+
+Test(rendezvous, requests_before_hello_end_the_connection)
+{
+    struct peer p = open_peer();
+    struct ut_job_wire answer;
+
+    ut_job_channel_init(&p.channel, UT_JOB_SIDE_CLIENT, &key, p.challenge, p.challenge);
+    cr_assert_eq(ask(&p, &answer, UT_JOB_WIRE_PUBLISH, "record", 6), -1);
+    close(p.fd);
+}
+
+Test(rendezvous, damaged_messages_end_the_connection)
+{
+    static const struct {
+        uint8_t type;
+        uint16_t size;
+    } bad[] = {{0, 0}, {99, 4}, {UT_JOB_WIRE_LOOKUP, 3}, {UT_JOB_WIRE_PUBLISH, 256}};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct peer p = open_peer();
+        char data[UT_JOB_WIRE_DATA] = {0};
+        struct ut_job_wire answer;
+        cr_assert_eq(hello(&p, 0, SIZE), UT_JOB_WIRE_OK);
+        cr_assert_eq(ask(&p, &answer, bad[i].type, data, bad[i].size), -1, "case %zu", i);
+        close(p.fd);
+        ut_job_server_step(server, 5);
+    }
+}
+
+Test(rendezvous, random_bytes_do_no_harm)
+{
+    unsigned char bytes[300];
+    struct ut_job_wire *msg = (struct ut_job_wire *)bytes, answer;
+    struct peer good = open_peer();
+
+    srand(1);
+    cr_assert_eq(hello(&good, 0, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&good, &answer, UT_JOB_WIRE_PUBLISH, "record", 4), UT_JOB_WIRE_OK);
+    for (int i = 0; i < 500; i++) {
+        int fd = connect_to_server();
+        size_t n = 1 + (size_t)rand() % sizeof(bytes);
+        for (size_t k = 0; k < sizeof(bytes); k++)
+            bytes[k] = (unsigned char)rand();
+        /* every other one passes the first check */
+        if (i % 2) {
+            ut_job_wire_fill(msg, (uint8_t)(rand() % 5), UT_JOB_WIRE_OK, NULL, 0);
+            msg->size = htole16((uint16_t)(rand() % 300));
+        }
+        if (send(fd, bytes, n, MSG_NOSIGNAL) < 0)
+            cr_assert_eq(errno, EPIPE);
+        ut_job_server_step(server, 0);
+        close(fd);
+        ut_job_server_step(server, 0);
+    }
+    uint32_t rank = 0;
+    cr_assert_eq(ask(&good, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
+    close(good.fd);
+}
+
+Test(rendezvous, silent_strangers_do_not_keep_others_out)
+{
+    enum { MANY = 300 };
+    int fds[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = connect_to_server();
+        ut_job_server_step(server, 0);
+    }
+    struct peer p = open_peer();
+    cr_assert_eq(hello(&p, 1, SIZE), UT_JOB_WIRE_OK);
+    char bytes[64];
+    ssize_t n = recv(fds[0], bytes, sizeof(bytes), MSG_DONTWAIT);
+    cr_assert(n > 0 && recv(fds[0], bytes, sizeof(bytes), MSG_DONTWAIT) == 0,
+              "the oldest stranger was dropped");
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(p.fd);
+}
+
+/* HELLO_TIMEOUT_MS of the server is 10 s. */
+Test(rendezvous, a_single_one_without_a_hello_is_dropped_too)
+{
+    struct peer p = open_peer();
+    char byte;
+    int64_t start = ut_clock_ms();
+
+    while (recv(p.fd, &byte, 1, MSG_DONTWAIT) != 0) {
+        cr_assert_lt((int64_t)ut_clock_ms(), start + 30000);
+        ut_job_server_step(server, 100);
+    }
+    cr_assert_gt((int64_t)ut_clock_ms(), start + 5000, "not at once");
+    close(p.fd);
+}
+
+/* All at once: a step takes some of them, and looks after the others before it takes more. */
+Test(rendezvous, strangers_who_knock_without_end_do_not_keep_others_waiting)
+{
+    enum { MANY = 200 };
+    struct peer p = open_peer();
+    struct ut_job_wire answer;
+    uint32_t rank = htole32(1);
+    int fds[MANY];
+
+    cr_assert_eq(hello(&p, 1, SIZE), UT_JOB_WIRE_OK);
+    for (int i = 0; i < MANY; i++)
+        fds[i] = connect_to_server();
+    struct ut_job_wire msg;
+    size_t n = ut_job_wire_fill(&msg, UT_JOB_WIRE_LOOKUP, UT_JOB_WIRE_OK, &rank, sizeof(rank));
+    ut_job_channel_seal(&p.channel, &msg);
+    cr_assert_eq(send(p.fd, &msg, n, 0), (ssize_t)n);
+    ut_job_server_step(server, 5);
+    cr_assert_gt(recv(p.fd, &answer, sizeof(answer), MSG_DONTWAIT), 0);
+    struct pollfd last = {.fd = fds[MANY - 1], .events = POLLIN};
+    cr_assert_eq(poll(&last, 1, 0), 0, "the last one waits for the next steps");
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(p.fd);
+}
+
+Test(rendezvous, strangers_do_not_take_the_last_descriptors)
+{
+    enum { MANY = 60, SPARE = 100 };
+    struct rlimit limit;
+    int fds[MANY], low = dup(0);
+
+    for (int i = 0; i < MANY; i++)
+        fds[i] = connect_to_server();
+    struct peer p = {.fd = connect_to_server()};
+    /* half of them find a descriptor */
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)p.fd + 1 + MANY / 2;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < SPARE; i++)
+        ut_job_server_step(server, 0);
+    struct ut_job_wire msg;
+    cr_assert_gt(take_answer(p.fd, &msg), 0, "the last one got in");
+    memcpy(p.challenge, msg.data, sizeof(p.challenge));
+    cr_assert_eq(hello(&p, 1, SIZE), UT_JOB_WIRE_OK);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(p.fd);
+    close(low);
+}
+
+/* ---- without the key, with another one, or with what somebody else sent ---- */
+
+Test(rendezvous, who_has_another_key_learns_nothing)
+{
+    const struct ut_key *const keys[] = {&other_key, &no_key};
+    struct ut_job_wire answer;
+    uint32_t seen, connected;
+
+    /* right and wrong sizes and ranks, and one that is taken: all the same */
+    struct peer taken = open_peer();
+    cr_assert_eq(hello(&taken, 1, SIZE), UT_JOB_WIRE_OK);
+    for (uint32_t size = 1; size <= SIZE + 2; size++) {
+        for (uint32_t rank = 0; rank < SIZE + 2; rank++) {
+            struct peer p = open_peer();
+            cr_assert_eq(hello_with(&p, keys[rank % 2], rank, size), UT_JOB_WIRE_REFUSED);
+            cr_assert(is_closed(p.fd));
+            close(p.fd);
+        }
+    }
+    /* no tag at all */
+    struct peer p = open_peer();
+    size_t n = ut_job_wire_fill(&answer, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_OK, p.hello.data,
+                                UT_JOB_WIRE_HELLO_SIZE);
+    cr_assert_eq(tell(p.fd, &answer, &answer, n), UT_JOB_WIRE_REFUSED);
+    cr_assert_eq(le16toh(answer.size), 0);
+    close(p.fd);
+    ut_job_server_count(server, &seen, &connected);
+    cr_assert_eq(seen, 1);
+    cr_assert_eq(connected, 1);
+    close(taken.fd);
+}
+
+Test(rendezvous, what_was_recorded_is_refused)
+{
+    struct peer a = open_peer();
+    struct ut_job_wire answer, msg;
+
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    /* on another connection, the challenge is another one */
+    struct peer b = open_peer();
+    cr_assert_neq(memcmp(a.challenge, b.challenge, sizeof(a.challenge)), 0);
+    close(a.fd);
+    cr_assert_eq(tell(b.fd, &answer, &a.hello, a.hello_size), UT_JOB_WIRE_REFUSED);
+    close(b.fd);
+    /* on the same one, its number is over */
+    a = open_peer();
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    size_t n = ut_job_wire_fill(&msg, UT_JOB_WIRE_PUBLISH, UT_JOB_WIRE_OK, "record", 6);
+    ut_job_channel_seal(&a.channel, &msg);
+    cr_assert_eq(tell(a.fd, &answer, &msg, n), UT_JOB_WIRE_OK);
+    cr_assert_eq(tell(a.fd, &answer, &msg, n), -1);
+    close(a.fd);
+    /* nor is an answer of the server's a request */
+    a = open_peer();
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    a.channel.side = UT_JOB_SIDE_SERVER;
+    cr_assert_eq(ask(&a, &answer, UT_JOB_WIRE_PUBLISH, "record", 6), -1);
+    close(a.fd);
+}
+
+Test(rendezvous, a_message_that_was_changed_ends_the_connection)
+{
+    struct ut_job_wire msg, answer;
+    size_t n = ut_job_wire_fill(&msg, UT_JOB_WIRE_PUBLISH, UT_JOB_WIRE_OK, "record", 6);
+
+    for (size_t i = 0; i < n; i++) {
+        struct peer p = open_peer();
+        cr_assert_eq(hello(&p, 1, SIZE), UT_JOB_WIRE_OK);
+        ut_job_wire_fill(&msg, UT_JOB_WIRE_PUBLISH, UT_JOB_WIRE_OK, "record", 6);
+        ut_job_channel_seal(&p.channel, &msg);
+        ((uint8_t *)&msg)[i] ^= 1;
+        /* one byte more or less: the message ends there, or waits for the rest */
+        cr_assert_eq(tell(p.fd, &answer, &msg, n), -1, "byte %zu", i);
+        close(p.fd);
+        ut_job_server_step(server, 5);
+    }
+}
+
+/* The key alone is not enough for a unix socket, nor is anything needed to be turned away. */
+static int be_another_user(void)
+{
+    struct ut_job_wire msg;
+
+    if (setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+        setresuid(STRANGER, STRANGER, STRANGER) != 0)
+        return 77;
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&root.address, root.address_len) != 0)
+        return 1;
+    return recv(fd, &msg, sizeof(msg), 0) > 0; /* a challenge: it was let in */
+}
+
+Test(rendezvous, another_user_is_turned_away)
+{
+    int status;
+
+    if (geteuid() != 0)
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(be_another_user());
+    while (waitpid(child, &status, WNOHANG) == 0)
+        ut_job_server_step(server, 5);
+    cr_assert(WIFEXITED(status));
+    cr_assert(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    /* the bad twin: the same of this user is let in */
+    struct peer p = open_peer();
+    close(p.fd);
+}

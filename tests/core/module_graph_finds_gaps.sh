@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The bad twin of scripts/module-graph: fabricated objects and tables with one fault each do not pass.
+#
+# usage: module_graph_finds_gaps.sh PYTHON SCRIPT CC...
+set -u
+python=$1 script=$2
+shift 2
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+# object MODULE_FILE DEFINES [USES]: as if src/MODULE/FILE.c defined the one and used the other
+object() {
+    {
+        [ $# -lt 3 ] || echo "void $3(void); void (*uses)(void) = $3;"
+        echo "int $2;"
+    } >"$tmp/source.c"
+    "${cc[@]}" -Duses="$2_uses" -c "$tmp/source.c" -o "$tmp/objects/src_$1.c.o" || exit 2
+}
+
+# table LINE...: of modules and what they may use
+table() {
+    printf '| module | may use | what it is for |\n| --- | --- | --- |\n' >"$tmp/table.md"
+    printf '| %s | words |\n' "$@" >>"$tmp/table.md"
+}
+
+# start: two modules and an arrow, as the table allows
+start() {
+    rm -rf "$tmp/objects"
+    mkdir "$tmp/objects"
+    object high_a high_function low_function
+    object low_b low_function
+    table '`src/high/` | low' '`src/low/` | '
+}
+
+run() {
+    "$python" "$script" --no-includes --table "$tmp/table.md" "${options[@]}" "$tmp"/objects/*.o \
+        >"$tmp/out" 2>&1
+}
+
+# gap WHAT TEXT: what was made since start fails with TEXT
+gap() {
+    if run; then
+        echo "FAIL: $1: was not noticed"
+        failed=1
+    elif ! grep -q -- "$2" "$tmp/out"; then
+        echo "FAIL: $1: not reported as \"$2\" but as:"
+        cat "$tmp/out"
+        failed=1
+    fi
+}
+
+cc=("$@") options=()
+start
+run || { echo "FAIL: good objects and a good table do not pass:"; cat "$tmp/out"; failed=1; }
+
+start
+object low_c low_other high_function
+gap 'an arrow upwards' 'low may not use high, and does: high_function'
+
+start
+object low_c low_other high_function
+table '`src/high/` | low' '`src/low/` | high'
+gap 'a table with a cycle' 'the table allows a cycle: high low'
+gap 'a cycle' 'a cycle: high low'
+
+start
+table '`src/high/` | ' '`src/low/` | '
+gap 'an arrow that the table lacks' 'high may not use low, and does: low_function'
+
+start
+table '`src/high/` | low'
+gap 'a module that the table lacks' 'the table has no line for low'
+
+start
+object low_c low_other low_function
+object low_b low_function low_other
+options=(--by-file low)
+gap 'a cycle of files' 'a cycle of files: src/low/b src/low/c'
+options=(--by-file lower)
+gap 'a module that there is not' 'lower: no such module'
+options=()
+
+# of_files LINE...: a table of files, too
+of_files() {
+    printf '\n| file | may use | what it is for |\n| --- | --- | --- |\n' >>"$tmp/table.md"
+    printf '| %s | words |\n' "$@" >>"$tmp/table.md"
+}
+
+start
+object low_c low_other low_function
+of_files '`src/low/c` | b' '`src/low/b` | '
+run || { echo "FAIL: a good table of files does not pass:"; cat "$tmp/out"; failed=1; }
+
+start
+object low_c low_other low_function
+object low_b low_function low_other
+of_files '`src/low/c` | b' '`src/low/b` | '
+gap 'an arrow between files that the table lacks' 'src/low/b may not use src/low/c, and does: low_other'
+gap 'a cycle of files in a table' 'a cycle: src/low/b src/low/c'
+
+start
+object low_c low_other
+of_files '`src/low/b` | '
+gap 'a file that the table lacks' 'the table has no line for src/low/c'
+
+start
+of_files '`src/low/b` | c' '`src/low/c` | b'
+gap 'a table of files with a cycle' 'the table allows a cycle: src/low/b src/low/c'
+
+start
+printf 'no table\n' >"$tmp/table.md"
+gap 'a document without the table' 'has no table with the columns'
+
+start
+rm "$tmp"/objects/*
+echo 'int x;' >"$tmp/source.c"
+"${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/other.o"
+gap 'objects of nothing that is known' 'no symbol of a module'
+
+exit $failed

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libFuzzer target: what is at the other end of PMI_FD answers anything. */
+#include <stdlib.h>
+
+#define atexit(function) ((void)(function)) /* not once for each input */
+#include "../../src/bootstrap/pmi1.c"
+#undef atexit
+
+#include "fuzz.h"
+#include "process/process.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    return ut_process_environment();
+}
+
+/* Where a process is has to be within the job, whatever was told. */
+static void check_place(const struct ut_job_info *info)
+{
+    for (uint32_t node = 0; node < 4; node++)
+        for (uint32_t local = 0; local < 4; local++)
+            if (pmi1_rank_at(node, local) >= pmi.size)
+                abort();
+    if (info->local_rank >= info->local_size)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = {data, size};
+    uint8_t record[UT_JOB_RECORD_MAX];
+    struct ut_job_info info = {.local_size = 1};
+    size_t got;
+
+    pmi.size = 1 + fuzz_byte(&in) % 64;
+    pmi.rank = fuzz_byte(&in) % pmi.size;
+    pmi.fd = fuzz_stream(&in, in.left);
+    pmi.broken = 0;
+    memset(&pmi.layout, 0, sizeof(pmi.layout));
+    if (open_channel(&info) == 0)
+        check_place(&info);
+    memset(record, 0, sizeof(record));
+    pmi1_publish(record, sizeof(record));
+    for (int i = 0; i < 3 && !pmi.broken; i++) {
+        got = sizeof(record);
+        if (ask_once(0, record, &got) == 0 && got > sizeof(record))
+            abort();
+    }
+    close(pmi.fd);
+    return 0;
+}

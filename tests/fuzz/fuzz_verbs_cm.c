@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libFuzzer target: whoever reaches the RDMA network asks a listener of this process for
+ * connections with any private data, answers and refuses its own with any, and gives up at any
+ * moment. Needs no device: librdmacm and libibverbs are replaced by what stands below, which keeps
+ * to the order in which the kernel tells of events. Time is the fuzzer's too.
+ */
+#include "../provider/fake_verbs.h"
+#include "fuzz.h"
+#include "process/process.h"
+
+enum { ENDPOINT = 7, CONNS = 8 };
+
+/*
+ * The process that is asked and asks
+ */
+
+static struct vp_prov *prov;
+static struct prov_ep *ep;
+static struct prov_conn *conns[CONNS];
+static uint8_t policy; /* what becomes of requests */
+static uint8_t private_data[256];
+
+static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    (void)ctx, (void)cookie, (void)status;
+}
+
+static void on_streak(void *ctx, uint64_t cookie)
+{
+    (void)ctx, (void)cookie;
+}
+
+static void on_message(void *ctx, const void *bytes, size_t size)
+{
+    (void)ctx, (void)bytes, (void)size;
+}
+
+static void on_notify(void *ctx, uint32_t imm)
+{
+    (void)ctx, (void)imm;
+}
+
+static void on_up(void *ctx, const void *hello, size_t size)
+{
+    (void)ctx, (void)hello;
+    if (size > PROV_HELLO_MAX)
+        abort();
+}
+
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    struct prov_conn **conn = ctx;
+
+    (void)reason;
+    vp_conn_close(*conn);
+    *conn = NULL;
+}
+
+static struct prov_conn **free_place(void)
+{
+    for (int i = 0; i < CONNS; i++)
+        if (!conns[i])
+            return &conns[i];
+    return NULL;
+}
+
+static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t id,
+                       const void *hello, size_t size)
+{
+    uint8_t mine[PROV_HELLO_MAX] = {0};
+    struct prov_conn **place = free_place();
+
+    (void)owner, (void)prov, (void)id, (void)hello;
+    if (size > PROV_HELLO_MAX)
+        abort();
+    if (!place || (policy & 1)) {
+        vp_reject(conn);
+        return;
+    }
+    *place = conn;
+    if (vp_accept(conn, mine, sizeof(mine), place) != 0)
+        abort();
+}
+
+static void wake(void *owner)
+{
+    (void)owner;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    fake_tick_ns = 1000000000;
+    return ut_process_environment();
+}
+
+static void open_all(void)
+{
+    static const struct prov_callbacks callbacks = {on_done,    on_streak, on_message, on_notify,
+                                                    on_request, on_up,     on_down};
+    const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 100000};
+    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
+
+    prov = fake_open(&config);
+    if (vp_ep_open(&prov->base, &attr, &ep) != 0)
+        abort();
+}
+
+static void close_all(void)
+{
+    is_pending = false;
+    vp_ep_close(ep);
+    memset(conns, 0, sizeof(conns));
+    fake_close(prov);
+}
+
+/*
+ * What comes in
+ */
+
+static void set_private_data(struct fuzz_input *in)
+{
+    size_t n = fuzz_bytes(in, private_data, fuzz_byte(in));
+
+    pending.param.conn.private_data = n ? private_data : NULL;
+    pending.param.conn.private_data_len = (uint8_t)n;
+}
+
+/* A request: for a connection that makes sense, a probe, or anything. */
+static void request(struct fuzz_input *in, uint8_t how)
+{
+    struct vp_hello_req *req = (struct vp_hello_req *)private_data;
+    struct fake_id *id = new_id(NULL, INCOMING);
+
+    if (!id)
+        return;
+    pending = (struct rdma_cm_event){
+        .id = &id->id, .listen_id = &listener, .event = RDMA_CM_EVENT_CONNECT_REQUEST};
+    is_pending = true;
+    set_private_data(in);
+    if ((how & 1) && pending.param.conn.private_data_len >= sizeof(*req)) {
+        req->kind =
+            (uint8_t)(req->kind & 1 ? VP_REQ_PROBE : VP_REQ_CONNECT | (req->kind >> 1 & 0x3f));
+        memcpy(req->key, prov->key, sizeof(prov->key));
+        req->target_id = ENDPOINT;
+        req->origin_id %= 4;
+        req->tag %= 4;
+    }
+    pending.param.conn.responder_resources = how;
+    vp_cm_events(prov);
+}
+
+/* What the kernel may tell of an id now, or 0 events of which type `which` chooses one. */
+static enum rdma_cm_event_type choose(struct fake_id *id, uint8_t which)
+{
+    static const enum rdma_cm_event_type next[][4] = {
+        [ADDRESS] = {RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_RESOLVED,
+                     RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_DEVICE_REMOVAL},
+        [ROUTE] = {RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_RESOLVED,
+                   RDMA_CM_EVENT_ROUTE_ERROR, RDMA_CM_EVENT_DEVICE_REMOVAL},
+        [ASKED] = {RDMA_CM_EVENT_CONNECT_RESPONSE, RDMA_CM_EVENT_REJECTED,
+                   RDMA_CM_EVENT_UNREACHABLE, RDMA_CM_EVENT_CONNECT_ERROR},
+        [INCOMING] = {RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_REJECTED,
+                      RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_DEVICE_REMOVAL},
+        [ACCEPTED] = {RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED,
+                      RDMA_CM_EVENT_CONNECT_ERROR},
+        [CONNECTED] = {RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED,
+                       RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_TIMEWAIT_EXIT},
+        [GONE] = {RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_DISCONNECTED,
+                  RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_DEVICE_REMOVAL},
+    };
+
+    return next[id->step][which & 3];
+}
+
+static void advance(struct fake_id *id, enum rdma_cm_event_type type)
+{
+    switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        id->step = IDLE;
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        id->step = ANSWERED;
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        id->step = CONNECTED;
+        break;
+    default:
+        id->step = GONE;
+    }
+}
+
+static void tell(struct fuzz_input *in, uint8_t which)
+{
+    struct fake_id *id = ids[fuzz_byte(in) % IDS];
+
+    if (!id || id->step == IDLE || id->step == ANSWERED)
+        return;
+    if (id->step == INCOMING && !id->id.context)
+        return;
+    pending = (struct rdma_cm_event){.id = &id->id, .event = choose(id, which)};
+    pending.status = (int)(int8_t)fuzz_byte(in);
+    is_pending = true;
+    set_private_data(in);
+    if ((which & 4) && pending.event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+        memcpy(private_data, "uTfA", 4);
+    if ((which & 4) && pending.event == RDMA_CM_EVENT_REJECTED)
+        memcpy(private_data, "uTfR", 4);
+    advance(id, pending.event);
+    vp_cm_events(prov);
+}
+
+static void connect_out(struct fuzz_input *in, uint8_t how)
+{
+    uint8_t address[PROV_ADDR_MAX], hello[PROV_HELLO_MAX] = {0};
+    struct prov_conn **place = free_place();
+
+    if (!place)
+        return;
+    size_t n = fuzz_bytes(in, address, fuzz_byte(in) % (sizeof(address) + 1));
+    if (how & 1)
+        n = vp_address(&prov->base, address);
+    if (vp_connect(ep, address, n, how, ENDPOINT, hello, sizeof(hello), place, place) != 0)
+        *place = NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum { REQUEST, TELL, CONNECT, PROGRESS, POLL, CLOSE, BREAK, WAIT };
+    struct fuzz_input in = {data, size};
+
+    open_all();
+    while (in.left > 0) {
+        uint8_t how = fuzz_byte(&in);
+        struct prov_conn **conn = &conns[how >> 3 & (CONNS - 1)];
+        switch (how & 7) {
+        case REQUEST:
+            request(&in, how >> 3);
+            break;
+        case TELL:
+            tell(&in, how >> 3);
+            break;
+        case CONNECT:
+            connect_out(&in, how >> 3);
+            break;
+        case POLL:
+            policy = how >> 3;
+            vp_ep_poll(ep);
+            break;
+        case CLOSE:
+            if (*conn)
+                vp_conn_close(*conn);
+            *conn = NULL;
+            break;
+        case BREAK:
+            if (*conn)
+                vp_conn_break(vp_conn(*conn), VP_REASON_ASK);
+            break;
+        case WAIT:
+            fake_now.tv_sec += how >> 3;
+            /* fall through */
+        default:
+            vp_progress(&prov->base);
+        }
+    }
+    close_all();
+    return 0;
+}

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The recipes of packaging/ and the workflow are sound, as far as the linters that are installed can
+# tell, and speak of this version and of options and files that there are.
+#
+# usage: check_packaging.sh SOURCE VERSION
+here=$(cd "$(dirname "$0")" && pwd)
+failures=0
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+}
+
+has() {
+    command -v "$1" >/dev/null || { echo "not tried: $1 is not installed"; return 1; }
+}
+
+cd "$1" || exit 2
+version=$2
+spec=packaging/rpm/utofu-verbs.spec
+recipe=packaging/spack/package.py
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+grep -q "^Version: *$version\$" $spec || fail "$spec is not of version $version"
+grep -q "version(\"$version\"" $recipe || fail "$recipe does not know version $version"
+[ "$(sed -n '1s/.*(\([^)]*\)).*/\1/p' debian/changelog)" = "$version" ] ||
+    fail "debian/changelog is not of version $version"
+if has rpmspec; then
+    rpmspec -P $spec >"$work/out" 2>&1 || { fail "rpmspec -P"; cat "$work/out"; }
+fi
+if has rpmlint; then
+    rpmlint -r packaging/rpm/utofu-verbs.rpmlintrc $spec >"$work/out" 2>&1 &&
+        grep -q ' 0 errors, 0 warnings' "$work/out" || { fail "rpmlint"; cat "$work/out"; }
+fi
+if has flake8; then # the star import is how recipes are written
+    flake8 --max-line-length 100 --extend-ignore F403,F405 $recipe || fail "flake8"
+fi
+python3 "$here/check_recipe.py" $recipe meson_options.txt || fail "$recipe"
+if has yamllint; then
+    yamllint -s -c packaging/yamllint.yml .github/workflows/*.yml || fail "yamllint"
+fi
+# what the workflow and the images call is there
+for file in $(grep -oh '\(scripts\|packaging\)/[a-zA-Z./-]*' .github/workflows/*.yml \
+    packaging/container/Containerfile*); do
+    [ -e "$file" ] || fail "$file is named in a workflow or an image, and is not there"
+done
+[ $failures = 0 ] && echo ok
+[ $failures = 0 ]

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For LD_PRELOAD: damages what utofu-perf --verify sends, to show that it finds it. In the process
+ * with UTOFU_RANK=CORRUPT_RANK each look at the clock changes the byte CORRUPT_BYTE of the buffer
+ * that was allocated last; utofu-perf looks at the clock when it has written the data and is about
+ * to send them.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+static uint8_t *buffer;
+static size_t buffer_size;
+
+static size_t number(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoul(text, NULL, 10) : SIZE_MAX;
+}
+
+__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *(*real)(size_t, size_t) = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+
+    void *memory = real(alignment, size);
+    if (memory && alignment == 4096) {
+        buffer = memory;
+        buffer_size = size;
+    }
+    return memory;
+}
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int (*real)(clockid_t, struct timespec *) =
+        (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    size_t byte = number("CORRUPT_BYTE");
+
+    if (clock == CLOCK_MONOTONIC && byte < buffer_size &&
+        number("UTOFU_RANK") == number("CORRUPT_RANK"))
+        buffer[byte] ^= 0x10;
+    return real(clock, time);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests that are linked with the fake provider set and read of it. */
+#ifndef UT_TEST_FAKE_H
+#define UT_TEST_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern bool fake_refuses_messages; /* send() returns -EIO */
+extern uint32_t fake_unanswered;   /* operations of this process under way, all connections */
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that anybody may send, to a listener of the verbs provider: how many of them are
+ * answered, and when. There is no device: fake_verbs.h, whose clock stands still unless it is
+ * moved.
+ */
+#include <stdio.h>
+
+#include "fake_verbs.h"
+#include "process/process.h"
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { AT_ONCE = 256, PER_MS = 2, QUIET_MS = 10, ENDPOINT = 7 };
+
+static struct vp_prov *prov;
+static struct prov_ep *ep;
+static struct vp_hello_req asked; /* by everybody who asks */
+static int waiting, taken;        /* requests */
+
+/* The next request, as the kernel tells of it. */
+static bool next_request(void)
+{
+    struct fake_id *id = waiting > 0 ? new_id(NULL, INCOMING) : NULL;
+
+    if (!id)
+        return false;
+    waiting--;
+    taken++;
+    pending = (struct rdma_cm_event){
+        .id = &id->id, .listen_id = &listener, .event = RDMA_CM_EVENT_CONNECT_REQUEST};
+    pending.param.conn.private_data = &asked;
+    pending.param.conn.private_data_len = sizeof(asked);
+    is_pending = true;
+    return true;
+}
+
+static void pass_ms(int ms)
+{
+    fake_now.tv_nsec += ms * 1000000L;
+    fake_now.tv_sec += fake_now.tv_nsec / 1000000000;
+    fake_now.tv_nsec %= 1000000000;
+}
+
+static void no_request(void *owner, struct prov *self, struct prov_conn *conn, uint64_t id,
+                       const void *hello, size_t size)
+{
+    (void)owner, (void)self, (void)conn, (void)id, (void)hello, (void)size;
+}
+
+static void wake(void *owner)
+{
+    (void)owner;
+}
+
+static void open_all(void)
+{
+    static const struct prov_callbacks callbacks = {.request = no_request};
+    const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 100000};
+    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
+
+    fake_now.tv_sec = 1000;
+    prov = fake_open(&config);
+    channel.fd = eventfd(1, EFD_CLOEXEC); /* there is always something */
+    CHECK(channel.fd >= 0 && vp_watch(prov, channel.fd, VP_WATCH_CM) == 0);
+    CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+    fake_more = next_request;
+}
+
+static void flood(const struct vp_hello_req *req)
+{
+    asked = *req;
+    waiting = 100000;
+    taken = 0;
+}
+
+static void strangers_are_answered_at_a_limited_rate(const struct vp_hello_req *req)
+{
+    pass_ms(1000000);
+    flood(req);
+    int wait = vp_progress(&prov->base);
+    CHECK(taken == AT_ONCE && wait > 0 && wait <= QUIET_MS);
+    for (int i = 0; i < 100; i++) /* there is nothing to wake up for */
+        vp_progress(&prov->base);
+    CHECK(taken == AT_ONCE);
+    struct epoll_event event;
+    CHECK(epoll_wait(prov->epoll_fd, &event, 1, 0) == 0);
+    for (int i = 1; i <= 50; i++) {
+        pass_ms(QUIET_MS);
+        vp_progress(&prov->base); /* looks at the channel again from here on */
+        vp_progress(&prov->base);
+        CHECK(taken == AT_ONCE + i * QUIET_MS * PER_MS);
+    }
+    waiting = 0;
+    pass_ms(QUIET_MS);
+    vp_progress(&prov->base);
+    CHECK(vp_progress(&prov->base) != 0);
+}
+
+/* Processes of the job ask as fast as they like. */
+static void who_knows_the_key_is_not_limited(void)
+{
+    struct vp_hello_req req = {.kind = VP_REQ_CONNECT, .target_id = ENDPOINT + 1};
+
+    memcpy(req.key, prov->key, sizeof(req.key));
+    pass_ms(1000000);
+    flood(&req);
+    waiting = 1000;
+    vp_progress(&prov->base);
+    CHECK(taken == 1000 && waiting == 0);
+}
+
+int main(void)
+{
+    struct vp_hello_req probe = {.kind = VP_REQ_PROBE}, stranger = {.kind = VP_REQ_CONNECT};
+
+    CHECK(ut_process_environment() == 0);
+    open_all();
+    memcpy(stranger.key, prov->key, sizeof(stranger.key));
+    stranger.key[0] ^= 1;
+    strangers_are_answered_at_a_limited_rate(&probe);
+    strangers_are_answered_at_a_limited_rate(&stranger);
+    who_knows_the_key_is_not_limited();
+    fake_more = NULL;
+    vp_ep_close(ep);
+    fake_close(prov);
+    close(channel.fd);
+    return 0;
+}

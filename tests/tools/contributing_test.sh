@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: contributing_test.sh SOURCE BUILD MESON
+# Every command of CONTRIBUTING.md and docs/tests.md: what takes seconds is run; of the rest, the
+# script has the options, and Meson the tests and suites.
+set -u
+
+source=$1 build=$2 meson=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+bad=0
+
+fail() {
+    echo "FAILED: $command: $*"
+    [ ! -s "$folder/out" ] || sed 's/^/    /' "$folder/out" | tail -20
+    bad=1
+}
+
+# ran WORD...: as a user would, in the source's folder with the build folder there
+ran() {
+    (cd "$folder/tree" && timeout 120 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
+}
+
+has_options() { # SCRIPT OPTION...
+    local script=$1 option
+    shift
+    [ -x "$folder/tree/$script" ] || { fail "there is no $script"; return; }
+    "$folder/tree/$script" --help >"$folder/out" 2>&1 || fail '--help fails'
+    for option; do
+        case $option in
+        --) return ;;
+        --*) grep -qe "$option\b" "$folder/out" || fail "$script has no $option" ;;
+        esac
+    done
+}
+
+# suite or test NAME exist
+known() { # WORD... behind "meson test -C build"
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --suite) shift; grep -qE "[:+]$1( /|\+)" "$folder/tests" || fail "there is no suite $1" ;;
+        --list | --no-rebuild) ;;
+        -*) fail "what is $1?" ;;
+        *) grep -qF " / $1" "$folder/tests" || fail "there is no test $1" ;;
+        esac
+        shift
+    done
+}
+
+mkdir "$folder/tree"
+ln -s "$source"/* "$folder/tree/"
+rm -f "$folder/tree/build"
+ln -s "$build" "$folder/tree/build"
+"$meson" test -C "$build" --list --no-rebuild >"$folder/tests" 2>/dev/null || { echo 'meson test --list fails'; exit 1; }
+
+number=0
+while read -r command; do
+    number=$((number + 1))
+    : >"$folder/out"
+    eval "words=($command)"
+    # shellcheck disable=SC2154 # by eval
+    set -- "${words[@]}"
+    case "$*" in
+    'meson setup build -Dtests=enabled') grep -q "^option('tests'" "$source/meson_options.txt" || fail 'no such option' ;;
+    'meson compile -C build') ;;
+    'meson test -C build '*) shift 4; known "$@" ;;
+    'scripts/rxe-vm '*)
+        has_options "$@"
+        while [ "$1" != -- ]; do shift; done
+        shift
+        case "$*" in 'meson test -C build '*) shift 4; known "$@" ;; *) fail 'what is run there?' ;; esac ;;
+    'scripts/mutate --check' | 'scripts/mutate --list') ran "$@" ;;
+    'scripts/mutate '[a-z]*) grep -q "^\[$2\]\|\"$2\"" "$source/tests/mutations.toml" || fail 'no such mutation' ;;
+    scripts/*) has_options "$@" ;;
+    build/tests/*) ran "$@" ;;
+    *) fail 'is not known here: how is it tried?' ;;
+    esac
+done < <(sed -n '/^```sh/,/^```/{/^```/d;s/ *#.*//;/./p}' "$source/CONTRIBUTING.md" "$source/docs/tests.md")
+[ "$number" -ge 15 ] || { echo "FAILED: only $number commands were found"; bad=1; }
+echo "contributing: $number commands"
+exit $bad

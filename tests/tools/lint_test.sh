@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: lint_test.sh SOURCE
+# scripts/lint on a small project: each check passes what is right, finds what is wrong, and says
+# where its tool is missing.
+set -u
+
+source=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tree=$folder/tree
+mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
+cp "$source/scripts/lint" "$tree/scripts/"
+cp "$source"/.{clang-format,codespellrc,cppcheck-suppressions,flake8} "$tree/"
+checks=0 failures=0
+# shellcheck source=tests/harness/checks.sh
+. "$source/tests/harness/checks.sh"
+
+spdx='SPDX-License-Identifier: Apache-2.0'
+write_good() {
+    printf '/* %s */\nint main(void)\n{\n    return 0;\n}\n' "$spdx" >"$tree/src/a.c"
+    printf '#!/bin/sh\n# %s\necho "$1"\n' "$spdx" >"$tree/scripts/a"
+    printf '#!/usr/bin/env python3\n# %s\nprint(1)\n' "$spdx" >"$tree/scripts/b"
+}
+lint="$tree/scripts/lint"
+
+check help 0 '^Usage: scripts/lint' 1 "$lint" --help
+check bad_option 2 'no option or check --nonsense' 1 "$lint" --nonsense
+write_good
+
+# finds CHECK TOOL COMMAND: what is right passes; after COMMAND it does not
+finds() {
+    local name=$1 tool=$2
+    write_good
+    if ! "$lint" "$name" 2>&1 | grep -q skipped; then
+        check "$name good" 0 "^lint: $name: ok" 1 "$lint" "$name"
+        eval "$3"
+        check "$name bad" 1 "^lint: $name: FAILED" 1 "$lint" "$name"
+        write_good
+    else
+        echo "skipped: $tool is not installed"
+    fi
+    [ "$tool" = - ] || check "$name missing" 0 "^lint: $name: skipped: .* not installed" 1 env PATH="$folder/bin" "$lint" "$name"
+}
+for program in bash env git grep find sort xargs head dirname readlink sed; do
+    ln -s "$(command -v $program)" "$folder/bin/$program"
+done
+finds format clang-format-14 'sed -i "s/^    return/  return/" "$tree/src/a.c"'
+finds spelling codespell 'echo "/* th""eer */" >>"$tree/src/a.c"'
+finds cppcheck cppcheck 'sed -i "s/return 0/int a[2]; return a[2]/" "$tree/src/a.c"'
+finds shell shellcheck 'echo "cd \$unquoted && exit \$(ls)" >>"$tree/scripts/a"'
+finds python flake8 'echo "import os" >>"$tree/scripts/b"'
+finds licence - 'sed -i 1d "$tree/src/a.c"'
+
+# another version does not format as the project does
+printf '#!/bin/sh\necho "clang-format version 18.1.3"\n' >"$folder/bin/clang-format"
+chmod +x "$folder/bin/clang-format"
+check other_version 0 'skipped: clang-format 14 .* format differently' 1 env PATH="$folder/bin" "$lint" format
+if command -v clang-format-14 >/dev/null; then
+    sed -i 's/^    return/  return/' "$tree/src/a.c"
+    check fix 0 '^lint: format: ok' 1 "$lint" --fix format
+    check fixed 0 '^lint: format: ok' 1 "$lint" format
+fi
+
+# in git: what is not ignored, and all of it
+git -C "$tree" init -q 2>/dev/null && {
+    echo /ignored.c >"$tree/.gitignore"
+    echo 'int  x;' >"$tree/ignored.c"
+    check git_ignored 0 '^lint: licence: ok' 1 "$lint" licence
+    cp "$tree/ignored.c" "$tree/seen.c"
+    check git_untracked 1 'seen.c: no line with SPDX' 1 "$lint" licence
+}
+printf 'lint: %d checks, %d failures\n' "$checks" "$failures"
+[ "$failures" = 0 ]

@@ -1,0 +1,181 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: mutate_test.sh MUTATE
+# scripts/mutate on a project of one function and two tests.
+set -eu
+python3 -c 'import tomllib' 2>/dev/null || { echo 'skipped: python3 has no tomllib (3.11)'; exit 77; }
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TMPDIR=$folder/tmp
+tree=$folder/tree
+mkdir -p "$TMPDIR" "$tree"/{scripts,src,provider,tests}
+cp "$1" "$tree/scripts/mutate"
+cat >"$tree/meson.build" <<'END'
+project('small', 'c')
+option = get_option('tests')
+core = static_library('core', 'src/least.c')
+test('by_meson', executable('by_meson', 'tests/least_of_two.c', link_with: core))
+executable('alone', 'tests/least_of_two.c', link_with: core)
+test('left_out', executable('left_out', 'tests/left_out.c', link_with: core))
+executable('fails', 'tests/fails.c', link_with: core)
+END
+echo "option('tests', type: 'feature', value: 'auto')" >"$tree/meson_options.txt"
+cat >"$tree/src/least.c" <<'END'
+int other(int a, int b);
+int least(int a, int b);
+int other(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int least(int a, int b)
+{
+    while (a < 0)
+        a = 0;
+    if (a == 12345)
+        return 1;
+    return a < b
+               ? a : b;
+}
+END
+cat >"$tree/tests/least_of_two.c" <<'END'
+int least(int a, int b);
+int main(void)
+{
+    return !(least(1, 2) == 1 && least(2, 1) == 1 && least(-1, 2) == 0);
+}
+END
+echo 'int main(void) { return 77; }' >"$tree/tests/left_out.c"
+echo 'int main(void) { return 1; }' >"$tree/tests/fails.c"
+cat >"$tree/good.toml" <<'END'
+[greatest]
+function = "least"
+old = "a < b ? a"
+new = "a > b ? a"
+caught_by = ["alone"]
+[crashes]
+function = "least"
+old = "return 1;"
+new = "return 2;"
+caught_by = ["meson by_meson"]
+reason = "nobody calls it with 12345"
+[hangs]
+function = "least"
+old = "a = 0;"
+new = ";"
+caught_by = ["meson left_out", "alone"]
+END
+cat >"$tree/bad.toml" <<'END'
+[survives]
+function = "least"
+old = "return 1;"
+new = "return 0;"
+caught_by = ["alone"]
+[does_not_compile]
+function = "least"
+old = "return 1;"
+new = "return one;"
+caught_by = ["alone"]
+[fails_anyway]
+function = "least"
+old = "return 1;"
+new = "return 0;"
+caught_by = ["fails"]
+[left_out]
+function = "least"
+old = "return 1;"
+new = "return 0;"
+caught_by = ["meson left_out"]
+END
+
+bad=0
+check() { # NAME RC PATTERN... -- OPTION...: exit status, and patterns in what it says
+    local name=$1 want=$2 rc=0 patterns=() good=yes pattern
+    shift 2
+    while [ "$1" != -- ]; do patterns+=("$1"); shift; done
+    shift
+    "$tree/scripts/mutate" "$@" >"$folder/out" 2>&1 || rc=$?
+    [ "$rc" = "$want" ] || good=''
+    for pattern in "${patterns[@]}"; do grep -Eq -- "$pattern" "$folder/out" || good=''; done
+    [ -z "$(ls "$TMPDIR")" ] || good=''
+    if [ -n "$good" ]; then echo "ok: $name"; return; fi
+    echo "FAILED: $name, rc $rc"
+    cat "$folder/out"
+    ls "$TMPDIR"
+    bad=1
+}
+
+table() { # of mutations: from standard input
+    cat >"$tree/tests/mutations.toml"
+}
+
+entry() { # KEY=VALUE... instead of what greatest has
+    local function=least old='a < b ? a' new='a > b ? a' caught_by='["alone"]' more=''
+    local "$@"
+    printf '[one]\nfunction = "%s"\nold = "%s"\nnew = "%s"\ncaught_by = %s\n%s\n' "$function" "$old" \
+        "$new" "$caught_by" "$more" | table
+}
+
+table <"$tree/good.toml"
+check applies 0 '^3 mutations, 0 errors$' -- --check
+check list 0 '^greatest +src/least.c +alone$' '^crashes .*\(explained\)' -- --list
+check all 0 '^ok +greatest .*caught by alone$' '^ok +crashes .*nobody calls it' \
+    '^ok +hangs .*by alone, which hangs' '^2 of 3 mutations caught, 1 survived as explained$' -- --all
+check by_name 0 '^1 of 1 mutations caught$' -- greatest
+check two_at_once 0 '^1 of 2 mutations caught, 1 surv' -- --jobs 2 greatest crashes
+check no_time_left 0 '^0 of 0 mutations caught, 1 not begun' -- --minutes 0.00001 greatest
+check random 0 '^seed abc: 1 of 3 mutations$' -- --random 1 --seed abc --minutes 0.00001
+check seed_is_told 0 '^seed [0-9a-f]+: 3 of 3' -- --random 9 --minutes 0.00001
+grep -q 'a < b$' "$tree/src/least.c" || { echo "FAILED: the tree itself was changed"; bad=1; }
+
+table <"$tree/bad.toml"
+check bad_ones 1 '^SURVIVED survives' 'ERROR +does_not_compile .*error:.*one' \
+    'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
+    '^0 of 1 mutations caught, 1 survived, 1 left out, 2 could not be tried$' -- --all
+
+entry old='a > b'
+check gone 1 "one: does not apply any more: function least has no 'a > b'" -- --check
+entry old='a'
+check twice 1 'one: applies [0-9]+ times in function least' -- --check
+entry function=no_such
+check no_function 1 'one: does not apply any more: function no_such' -- --check
+entry new='a < b ? a'
+check no_change 1 'one: changes nothing' -- --check
+entry caught_by='["alone this_test"]'
+check no_such_test 1 'one: no test is named in: alone this_test' -- --check
+entry caught_by='[]'
+check no_test 1 'one: names no test' -- --check
+entry caught_by='["meson no_such"]'
+check no_such_meson_test 1 'ERROR +one .*meson has no test named no_such' -- --all
+entry more='when = 1'
+check unknown_key 2 'one: unknown: when' -- --check
+entry more='where = "moon"'
+check unknown_place 2 'one: where can be rxe alone' -- --check
+echo '[one' | table
+check no_table 2 'mutations.toml' -- --check
+table <"$tree/good.toml"
+check unknown_name 2 'no mutation is named no_such' -- no_such
+check nothing_to_do 2 'say which' --
+check two_things 2 'say which|not allowed' -- --all --check
+check names_and_all 2 'say which' -- --all greatest
+check no_jobs 2 'positive' -- --jobs 0 --all
+check seed_alone 2 '--seed goes with --random' -- --seed 1 --all
+check help 0 'tests/mutations.toml' -- --help
+
+# interrupted in the middle of a test that hangs: it ends, and leaves nothing
+"$tree/scripts/mutate" hangs >"$folder/out" 2>&1 &
+pid=$!
+until pgrep -P "$pid" -f alone >/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+kill -INT $pid
+rc=0
+wait $pid || rc=$?
+if [ $rc = 130 ] && [ -z "$(ls "$TMPDIR")" ] && grep -q interrupted "$folder/out" &&
+    ! grep -lqs "TMPDIR=$TMPDIR/mutate" /proc/[0-9]*/environ; then
+    echo 'ok: interrupted'
+else
+    echo "FAILED: interrupted, rc $rc"
+    cat "$folder/out"
+    bad=1
+fi
+exit $bad

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the library and prints the rank and size of its job. The whole library is inside: the
+ * dynamic linker finds none of a build folder for a set-uid program.
+ */
+#include <stdio.h>
+
+#include "bootstrap/job.h"
+#include "utofu.h"
+
+int main(void)
+{
+    const struct ut_job_info *job;
+    utofu_vcq_hdl_t vcq;
+    int rc = utofu_create_vcq(0, 0, &vcq);
+
+    if (rc != UTOFU_SUCCESS || ut_job_open(&job) != 0) {
+        printf("failed: %d\n", rc);
+        return 1;
+    }
+    printf("rank %u of %u\n", job->rank, job->size);
+    return utofu_free_vcq(vcq) != UTOFU_SUCCESS;
+}
