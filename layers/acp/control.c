@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a process that the layers of the others write and read, under a reserved STag, so that
+ * its STADD follows from the VCQ id.
+ */
+#include "layer.h"
+
+#include <sys/mman.h>
+
+struct al_control *al_control;
+utofu_stadd_t al_control_stadd;
+
+static size_t whole_size(void)
+{
+    return (sizeof(*al_control) + 4095) / 4096 * 4096;
+}
+
+bool al_control_setup(void)
+{
+    void *memory =
+        mmap(NULL, whole_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        al_log("acp_init: no memory for %zu bytes", whole_size());
+        return false;
+    }
+    if (utofu_reg_mem_with_stag(al_port(0)->vcq, memory, whole_size(), AL_STAG_CONTROL, 0,
+                                &al_control_stadd) != UTOFU_SUCCESS) {
+        al_log("acp_init: %zu bytes cannot be registered: %s", whole_size(), al_utofu_error());
+        munmap(memory, whole_size());
+        return false;
+    }
+    al_control = memory;
+    return true;
+}
+
+void al_control_close(void)
+{
+    if (al_control == NULL)
+        return;
+    utofu_dereg_mem(al_port(0)->vcq, al_control_stadd, 0);
+    munmap(al_control, whole_size());
+    al_control = NULL;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank and number of processes, which uTofu has no function for: from the variables of the
+ * launcher.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* utofurun, or by hand; MPICH's mpiexec and srun --mpi=pmi2; Open MPI's mpirun; srun --mpi=pmix. */
+static const struct {
+    const char *rank, *procs;
+} launchers[] = {
+    {"UTOFU_RANK", "UTOFU_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+};
+
+static bool number(const char *name, uint32_t *value)
+{
+    const char *text = getenv(name);
+    char *end;
+    unsigned long n;
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    n = strtoul(text, &end, 10);
+    *value = (uint32_t)n;
+    return *end == '\0' && n <= INT32_MAX;
+}
+
+void al_job_find(uint32_t *rank, uint32_t *procs)
+{
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        uint32_t r, p;
+
+        if (number(launchers[i].rank, &r) && number(launchers[i].procs, &p) && r < p) {
+            *rank = r;
+            *procs = p;
+            return;
+        }
+    }
+    *rank = 0;
+    *procs = 1;
+}
+
+uint32_t al_env_seconds(const char *name, uint32_t value_unless_set)
+{
+    uint32_t seconds;
+
+    return number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
+}
+
+uint64_t al_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the modules of the ACP basic layer share. docs/acp.md describes the design.
+ *
+ * The lock: everything below acp_*() runs with al.lock held, in a call of the program or in the
+ * layer's own thread. Functions named acp_* take it, al_* functions expect it unless they say so.
+ */
+#ifndef AL_LAYER_H
+#define AL_LAYER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <utofu.h>
+
+#include "acp.h"
+
+enum {
+    AL_MAX_COLORS = 8,    /* three bits of a GA */
+    AL_MAX_FINGERS = 31,  /* ranks are ints */
+    AL_QUEUE = 4096,      /* GMAs of this process that are not complete */
+    AL_OPS = 256,         /* uTofu communications in flight of a port: EDATA is their number */
+    AL_BOUNCE = 64,       /* bytes of registered memory of each of these */
+    AL_RING = 128,        /* commands for this process, from all others together */
+    AL_SERVANTS = 64,     /* commands that this process executes at a time */
+    AL_COMP_WORK = 7,     /* component id of the VCQs of the layer */
+    AL_COMP_MEET = 6,     /* of that on which processes meet in acp_init() */
+    AL_STAG_CONTROL = 0,  /* struct al_control */
+    AL_STAG_STARTER = 1,  /* starter memory: of the user, the channels, the data library */
+    AL_STAG_REGIONS = 16, /* on: the chunks of the table of regions */
+    AL_STARTERS = 3,
+};
+
+struct al_task;
+struct al_op;
+
+/*
+ * start.c: this process in its job.
+ */
+extern struct al {
+    pthread_mutex_t lock;
+    bool running; /* between acp_init() and acp_finalize() */
+    bool leaving; /* peers may be gone without being missed */
+    bool dying;   /* nothing goes on but the message that the job ends */
+    uint32_t rank, procs;
+    uint32_t job_rank; /* what the launcher says: where the process is */
+    uint32_t num_fingers;
+    size_t starter_size[AL_STARTERS];
+} al;
+
+/*
+ * log.c: one line each on standard error.
+ */
+__attribute__((format(printf, 1, 2))) void al_log(const char *format, ...);
+const char *al_utofu_error(void); /* the last one of this thread */
+
+/* Says why and ends the process, and through the others' watch (watch.c) the job. */
+__attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);
+
+/*
+ * job.c: what the launcher says.
+ */
+void al_job_find(uint32_t *rank, uint32_t *procs);
+uint32_t al_env_seconds(const char *name, uint32_t value_unless_set);
+uint64_t al_now_ns(void);
+
+/*
+ * options.c: the arguments of acp_init(), and what ACP's upper layers read.
+ */
+bool al_options_take(int *argc, char ***argv);
+void al_options_sizes(size_t sizes[AL_STARTERS]);
+bool al_option_rank(uint32_t *rank);   /* --acp-myrank was given */
+bool al_option_procs(uint32_t *procs); /* --acp-nprocs was given */
+uint64_t al_option_first_handle(void);
+
+/*
+ * address.c: GAs. From the top: rank, color, class, tag, offset. The bits of the rank follow from
+ * the number of processes; regions of class 1 are larger and fewer.
+ */
+struct al_place {
+    uint32_t rank, color;
+    uint32_t tag; /* a row of the owner's table of regions */
+    uint64_t offset;
+};
+enum { AL_SMALL_TAGS = 1 << 16, AL_LARGE_TAGS = 1 << 6 };
+
+void al_address_setup(uint32_t procs);
+acp_ga_t al_address_make(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset);
+bool al_address_split(acp_ga_t ga, struct al_place *place); /* false: no GA of this job */
+uint64_t al_address_room(bool large);                       /* greatest offset */
+
+/* Of a GA that al_address_split() accepts. */
+extern unsigned int al_address_rank_shift;
+static inline uint32_t al_rank_of(acp_ga_t ga)
+{
+    return (uint32_t)(ga >> al_address_rank_shift);
+}
+
+static inline uint32_t al_color_of(acp_ga_t ga)
+{
+    return (uint32_t)(ga >> (al_address_rank_shift - 3)) & 7;
+}
+
+/*
+ * net.c: the VCQs, one for each color in use, and the communications on them.
+ */
+struct al_op {
+    void (*done)(struct al_op *op, int rc, uint64_t old_value);
+    struct al_task *task;
+    uint64_t arg;
+    uint32_t rank; /* of the peer */
+    uint8_t color, index;
+    bool busy;
+};
+
+struct al_port {
+    bool open;
+    utofu_vcq_hdl_t vcq;
+    utofu_vcq_id_t id;
+    utofu_stadd_t bounce_stadd;
+    uint8_t (*bounce)[AL_BOUNCE];
+    struct al_op ops[AL_OPS];
+    uint8_t free_ops[AL_OPS];
+    uint32_t num_free;
+    uint32_t polls;
+};
+
+bool al_net_setup(void); /* how many colors there are; opens color 0 */
+void al_net_close(void);
+uint32_t al_net_colors(void);
+bool al_port_open(uint32_t color);
+struct al_port *al_port(uint32_t color);
+utofu_vcq_id_t al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color); /* of the same process */
+
+/* An op to start a communication with, or NULL: none is free at the moment. */
+struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,
+                         void (*done)(struct al_op *op, int rc, uint64_t old_value));
+void *al_op_bounce(struct al_op *op);
+utofu_stadd_t al_op_bounce_stadd(struct al_op *op);
+/* They start the op's communication. What cannot be started is done with an error. false: no room
+ * at the moment; the op is given back. */
+bool al_op_put(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size, unsigned long int flags);
+bool al_op_put_now(struct al_op *op, utofu_vcq_id_t id, const void *data, utofu_stadd_t rmt,
+                   size_t size, unsigned long int flags);
+bool al_op_get(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size);
+bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, const struct al_task *task, utofu_stadd_t rmt);
+bool al_op_add(struct al_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
+bool al_net_poll(void);     /* true: something has happened */
+uint32_t al_net_busy(void); /* communications in flight */
+
+/*
+ * control.c: the memory that peers write to and read of this process, on color 0.
+ */
+struct al_command {
+    acp_ga_t dst, src;
+    uint64_t size;
+    uint32_t rank, slot; /* who wants to know when it is done, and which of its GMAs it is */
+    uint64_t unused[3];
+    uint64_t seq; /* the ticket plus one; arrives last */
+};
+_Static_assert(sizeof(struct al_command) == AL_BOUNCE, "a command fits where it is sent from");
+
+struct al_control {
+    uint64_t fingers[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
+    uint64_t sync[32];    /* the epoch in which the process 2^n ranks behind has come */
+    uint64_t aborted;     /* 1 + the rank that ends the job */
+    uint64_t pad1[63];
+    uint64_t tail; /* tickets given out */
+    uint64_t pad2[31];
+    uint64_t head; /* commands taken out of the ring */
+    uint64_t pad3[31];
+    struct al_command ring[AL_RING];
+    uint8_t done[AL_QUEUE]; /* of the GMA of this number: AL_DONE_* */
+};
+enum { AL_DONE_WELL = 1, AL_DONE_BADLY = 2 };
+
+extern struct al_control *al_control;
+extern utofu_stadd_t al_control_stadd;
+bool al_control_setup(void);
+void al_control_close(void);
+
+/*
+ * peers.c: the VCQ ids of the others, as they are used.
+ */
+enum al_found { AL_FOUND, AL_LATER, AL_NEVER };
+struct al_peer {
+    uint32_t rank_plus_1;
+    bool asked;         /* for its head: once at a time */
+    utofu_vcq_id_t id;  /* of color 0 */
+    uint64_t head_seen; /* of its ring of commands */
+};
+void al_peers_setup(void);
+void al_peers_close(void);
+/* AL_LATER: the task is stepped again when it is known. */
+enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer **peer);
+utofu_stadd_t al_peer_control(const struct al_peer *peer, size_t offset);
+
+/*
+ * remote.c: where registered memory of others lies.
+ */
+struct al_target {
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+    uint32_t rank;
+};
+void al_remote_setup(void);
+enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target);
+void al_remote_forget(acp_ga_t ga);
+
+/*
+ * memory.c: registered memory of this process.
+ */
+bool al_memory_setup(void);
+void al_memory_close(void);
+/* The address of size bytes from ga on, which is one of this process; NULL: they are not all in one
+ * region. stadd may be NULL. */
+void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd);
+
+struct al_published {    /* a row of the table, as peers read it */
+    utofu_stadd_t stadd; /* 0: no region */
+    uint64_t size;
+    uint64_t color;
+};
+enum { AL_CHUNK = 1024 };
+
+/*
+ * queue.c: GMAs, their handles and their order.
+ */
+enum al_kind { AL_COPY, AL_SWAP, AL_ADD, AL_XOR, AL_OR, AL_AND, AL_CAS };
+enum al_state {
+    AL_FREE,
+    AL_WAITS, /* for its order */
+    AL_RUNS,
+    AL_AWAY,    /* another process executes it */
+    AL_REPORTS, /* a command: its issuer is told */
+    AL_ENDED,
+};
+struct al_task {
+    acp_ga_t dst, src;
+    uint64_t size;  /* of a copy; of atomics: the operand */
+    uint64_t value; /* of a copy: what is started; cas: comparand; later the value from before */
+    uint64_t order; /* waits: for it. Of a command: its issuer. */
+    struct al_task *next;
+    uint16_t in_flight; /* communications */
+    uint8_t kind, state, width;
+    uint8_t stage; /* task.c, command.c */
+    bool retried;  /* a row of the table was read again */
+    bool failed;
+    bool command; /* of another process */
+    bool queued;  /* in the list of those that are to be stepped */
+};
+_Static_assert(sizeof(struct al_task) == 64, "4,096 of them are 256 KiB");
+
+bool al_queue_setup(void);
+void al_queue_close(void);
+acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function);
+void al_queue_ended(struct al_task *task); /* one of the queue */
+bool al_queue_start_waiting(void);
+struct al_task *al_queue_slot(uint32_t slot);
+uint32_t al_queue_slot_of(const struct al_task *task);
+bool al_queue_idle(void);         /* nothing issued is pending */
+void al_queue_complete_all(void); /* gives the lock away meanwhile */
+
+/*
+ * task.c: executes copies and atomic operations.
+ */
+void al_task_step(struct al_task *task);
+void al_task_later(struct al_task *task); /* no room: again at the next progress */
+bool al_task_step_later_ones(void);
+void al_task_end(struct al_task *task); /* complete, or failed */
+__attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
+                                                        ...);
+
+/*
+ * command.c: copies that another process is to execute.
+ */
+void al_command_setup(void);
+void al_command_send(struct al_task *task);
+void al_command_report(struct al_task *task); /* one that is executed here */
+bool al_command_serve(void);
+void al_command_arrived(utofu_stadd_t stadd); /* the notice of a report */
+
+/*
+ * progress.c: makes everything go on.
+ */
+bool al_progress(void); /* true: something has happened */
+/* Waits a little, with the lock given away; idle counts the calls since something happened. */
+void al_progress_pause(uint32_t *idle);
+bool al_progress_start_thread(void);
+void al_progress_stop_thread(void);
+
+/*
+ * meet.c: before there are connections.
+ */
+enum al_verdict { AL_GOOD = 1, AL_NO_PERMUTATION, AL_OTHER_SIZES, AL_FAILED };
+/* All processes come to the first one of the job with their VCQ id and their rank, and get the ids
+ * of their fingers. */
+enum al_verdict al_meet(uint64_t rank, utofu_vcq_id_t id, uint64_t fingers[AL_MAX_FINGERS]);
+
+/*
+ * sync.c: the barrier.
+ */
+void al_sync_setup(void);
+bool al_sync_wait(uint64_t limit_ns); /* 0: as long as it takes; false: it took longer */
+
+/*
+ * watch.c: processes that end.
+ */
+void al_watch_setup(void);
+void al_watch_poll(void);
+void al_watch_tell(uint32_t rank); /* tells the others that this rank ends the job */
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How processes find each other before there are connections: all put their VCQ ids, with their
+ * ranks, into a table of the first process of the job, which is on the first node and so known to
+ * everybody. When all have come it looks whether their ranks are a permutation, and puts the ids of
+ * its fingers into the memory of each. The table exists, and the VCQs for this exist, only
+ * meanwhile.
+ */
+#include "layer.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+struct card { /* what a process brings: 32 bytes, a piggyback put */
+    utofu_vcq_id_t id;
+    uint64_t rank, sizes;
+    uint64_t come; /* arrives last */
+};
+
+struct reply {
+    uint64_t fingers[AL_MAX_FINGERS];
+    uint64_t verdict; /* arrives last */
+};
+
+struct place {
+    utofu_vcq_hdl_t vcq;
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+    size_t size;
+    struct reply *reply; /* own memory; that of the first process has the table behind */
+    struct card *table;
+};
+
+static void pause_ms(void)
+{
+    const struct timespec ms = {.tv_nsec = 200 * 1000};
+
+    nanosleep(&ms, NULL);
+}
+
+static uint64_t deadline(void)
+{
+    return al_now_ns() + al_env_seconds("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
+}
+
+/* One number for the sizes of all starter memories. */
+static uint64_t sizes_hash(void)
+{
+    uint64_t hash = 1469598103934665603u;
+
+    for (int i = 0; i < AL_STARTERS; i++)
+        hash = (hash ^ al.starter_size[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool open_place(struct place *p)
+{
+    utofu_stadd_t stadd;
+
+    p->size = sizeof(struct reply) + (al.job_rank == 0 ? al.procs * sizeof(struct card) : 0);
+    p->size = (p->size + 4095) / 4096 * 4096;
+    p->reply = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p->reply == MAP_FAILED) {
+        al_log("acp_init: no memory for %zu bytes", p->size);
+        return false;
+    }
+    p->table = (struct card *)(p->reply + 1);
+    if (utofu_create_vcq_with_cmp_id(0, AL_COMP_MEET, 0, &p->vcq) != UTOFU_SUCCESS) {
+        al_log("acp_init: no VCQ with component id %d on TNI 0: %s", AL_COMP_MEET,
+               al_utofu_error());
+        munmap(p->reply, p->size);
+        return false;
+    }
+    utofu_query_vcq_id(p->vcq, &p->id);
+    if (utofu_reg_mem_with_stag(p->vcq, p->reply, p->size, 0, 0, &stadd) == UTOFU_SUCCESS) {
+        p->stadd = stadd;
+        return true;
+    }
+    al_log("acp_init: %zu bytes cannot be registered: %s", p->size, al_utofu_error());
+    utofu_free_vcq(p->vcq);
+    munmap(p->reply, p->size);
+    return false;
+}
+
+static void close_place(struct place *p)
+{
+    utofu_dereg_mem(p->vcq, p->stadd, 0);
+    utofu_free_vcq(p->vcq);
+    munmap(p->reply, p->size);
+}
+
+/* The result of the one communication in flight. */
+static int wait_notice(const struct place *p)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc;
+
+    while ((rc = utofu_poll_mrq(p->vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND) {
+        if ((rc = utofu_poll_tcq(p->vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND && rc < 0)
+            return rc;
+        sched_yield();
+    }
+    return rc;
+}
+
+/* The VCQ for meeting of the process that has this VCQ for work. */
+static utofu_vcq_id_t meeting_id(utofu_vcq_id_t work)
+{
+    uint8_t coords[6];
+    utofu_tni_id_t tni;
+    utofu_cq_id_t cq;
+    uint16_t extra;
+    utofu_vcq_id_t id = work;
+
+    if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS)
+        utofu_construct_vcq_id(coords, tni, cq, AL_COMP_MEET, &id);
+    return id;
+}
+
+/*
+ * The first process.
+ */
+
+static bool all_have_come(const struct place *p)
+{
+    uint64_t end = deadline();
+
+    for (uint32_t r = 0; r < al.procs; r++) {
+        while (__atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0) {
+            struct utofu_mrq_notice notice;
+
+            utofu_poll_mrq(p->vcq, 0, &notice);
+            if (al_now_ns() > end) {
+                al_log("acp_init: process %u of %u has not come in %u seconds "
+                       "(UTOFU_JOB_TIMEOUT)",
+                       r, al.procs, al_env_seconds("UTOFU_JOB_TIMEOUT", 60));
+                return false;
+            }
+            pause_ms();
+        }
+    }
+    return true;
+}
+
+/* by_rank[r]: who has rank r. Where the ranks are no permutation, everybody keeps his place. */
+static enum al_verdict judge(const struct place *p, uint32_t *by_rank)
+{
+    enum al_verdict verdict = AL_GOOD;
+
+    for (uint32_t r = 0; r < al.procs; r++)
+        by_rank[r] = al.procs;
+    for (uint32_t i = 0; i < al.procs; i++) {
+        if (p->table[i].sizes != p->table[0].sizes)
+            verdict = AL_OTHER_SIZES;
+        if (p->table[i].rank < al.procs && by_rank[p->table[i].rank] == al.procs)
+            by_rank[p->table[i].rank] = i;
+        else
+            verdict = AL_NO_PERMUTATION;
+    }
+    for (uint32_t r = 0; verdict == AL_NO_PERMUTATION && r < al.procs; r++)
+        by_rank[r] = r;
+    return verdict;
+}
+
+static void fill_reply(const struct place *p, const uint32_t *by_rank, uint32_t rank,
+                       enum al_verdict verdict)
+{
+    for (uint32_t k = 0; k < al.num_fingers; k++)
+        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % al.procs]].id;
+    p->reply->verdict = verdict;
+}
+
+static bool send_reply(const struct place *p, uint32_t to)
+{
+    utofu_vcq_id_t id = meeting_id(p->table[to].id);
+    utofu_stadd_t rmt;
+    int rc;
+
+    if (utofu_query_stadd(id, 0, &rmt) != UTOFU_SUCCESS)
+        return false;
+    rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
+                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
+    if (rc == UTOFU_SUCCESS)
+        rc = wait_notice(p);
+    if (rc != UTOFU_SUCCESS)
+        al_log("acp_init: process %u cannot be answered: %s", to, al_utofu_error());
+    return rc == UTOFU_SUCCESS;
+}
+
+static bool answer_all(const struct place *p)
+{
+    uint32_t *by_rank = malloc(al.procs * sizeof(*by_rank));
+    uint32_t own = 0;
+    enum al_verdict verdict;
+    bool good = true;
+
+    if (by_rank == NULL) {
+        al_log("acp_init: no memory for %u ranks", al.procs);
+        return false;
+    }
+    verdict = judge(p, by_rank);
+    for (uint32_t rank = 0; rank < al.procs; rank++) {
+        if (by_rank[rank] == 0) {
+            own = rank;
+            continue;
+        }
+        fill_reply(p, by_rank, rank, verdict);
+        good &= send_reply(p, by_rank[rank]);
+    }
+    fill_reply(p, by_rank, own, verdict);
+    free(by_rank);
+    return good;
+}
+
+/*
+ * The others.
+ */
+
+/* The first process may not be there yet: then the put fails, and is tried again. */
+static bool come(const struct place *p, const struct card *card)
+{
+    uint8_t first_node[6] = {0};
+    uint64_t end = deadline();
+    utofu_vcq_id_t first;
+    utofu_stadd_t table;
+    struct card copy = *card;
+    int rc;
+
+    utofu_construct_vcq_id(first_node, 0, 0, AL_COMP_MEET, &first);
+    if (first == p->id) {
+        al_log("acp_init: uTofu does not see the %u processes that the launcher started "
+               "(with srun, use --mpi=pmix or --mpi=pmi2)",
+               al.procs);
+        return false;
+    }
+    utofu_query_stadd(first, 0, &table);
+    table += sizeof(struct reply) + al.job_rank * sizeof(*card);
+    for (;;) {
+        rc = utofu_put_piggyback(
+            p->vcq, first, &copy, table, sizeof(copy), 0,
+            UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
+        if (rc == UTOFU_SUCCESS)
+            rc = wait_notice(p);
+        if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || al_now_ns() > end)
+            break;
+        pause_ms();
+    }
+    if (rc != UTOFU_SUCCESS)
+        al_log("acp_init: the first process of the job cannot be reached: %s", al_utofu_error());
+    return rc == UTOFU_SUCCESS;
+}
+
+static bool wait_for_reply(const struct place *p)
+{
+    uint64_t end = deadline() + 2000000000;
+
+    while (__atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE) == 0) {
+        struct utofu_mrq_notice notice;
+
+        utofu_poll_mrq(p->vcq, 0, &notice);
+        if (al_now_ns() > end) {
+            al_log("acp_init: the first process of the job has not answered: not all processes "
+                   "have called acp_init?");
+            return false;
+        }
+        pause_ms();
+    }
+    return true;
+}
+
+enum al_verdict al_meet(uint64_t rank, utofu_vcq_id_t id, uint64_t fingers[AL_MAX_FINGERS])
+{
+    const struct card card = {.id = id, .rank = rank, .sizes = sizes_hash(), .come = 1};
+    enum al_verdict verdict = AL_FAILED;
+    struct place place = {0};
+    bool good;
+
+    if (al.procs == 1)
+        return rank == 0 ? AL_GOOD : AL_NO_PERMUTATION;
+    if (!open_place(&place))
+        return AL_FAILED;
+    if (al.job_rank == 0) {
+        place.table[0] = card;
+        good = all_have_come(&place) && answer_all(&place);
+    } else {
+        good = come(&place, &card) && wait_for_reply(&place);
+    }
+    if (good) {
+        memcpy(fingers, place.reply->fingers, sizeof(place.reply->fingers));
+        verdict = (enum al_verdict)place.reply->verdict;
+    }
+    close_place(&place);
+    return verdict;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory of this process: a table of regions. A row has a tag, which is its number and
+ * part of the GAs of the region. Half of a row (struct al_published) is read by peers, chunk by
+ * chunk of the table under reserved STags; the other half is of this process alone. A list of the
+ * rows, sorted by address, finds a region that has what is registered anew: it is counted then.
+ *
+ * Tags 1 to 3 are the starter memory of the user and of the two upper layers.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    FIRST_TAG = AL_STAG_STARTER + AL_STARTERS,
+    TAGS = AL_SMALL_TAGS + AL_LARGE_TAGS,
+    CHUNKS = (TAGS + AL_CHUNK - 1) / AL_CHUNK,
+    NOBODY = TAGS, /* ends a list of free tags */
+};
+
+/* Offsets count from the multiple of 8 before the region: a GA is aligned as its address is. */
+struct row {
+    char *addr;     /* that multiple of 8; NULL: free */
+    uint32_t count; /* registrations. Free: the next free tag. */
+    uint16_t color;
+    uint16_t skew; /* from addr to the region */
+};
+_Static_assert(sizeof(struct row) + sizeof(struct al_published) + sizeof(uint32_t) <= 64,
+               "memory for each registration");
+
+static struct chunk {
+    struct row *rows;
+    struct al_published *published; /* of pages of its own */
+    utofu_stadd_t stadd;
+} chunks[CHUNKS];
+
+static const size_t published_size = AL_CHUNK * sizeof(struct al_published);
+
+/* Tags that are free: the one that was freed first is used first, so that a GA of a region that is
+ * gone does not soon name another. */
+static struct {
+    uint32_t first, last; /* freed ones */
+    uint32_t fresh, end;  /* never used ones */
+} free_tags[2];
+
+static uint32_t *sorted, num_sorted, room_sorted;
+static size_t starter_mapped;
+static char *starter;
+
+static struct row *row_of(uint32_t tag)
+{
+    struct chunk *chunk = &chunks[tag / AL_CHUNK];
+
+    return chunk->rows == NULL ? NULL : &chunk->rows[tag % AL_CHUNK];
+}
+
+static struct al_published *published(uint32_t tag)
+{
+    return &chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
+}
+
+/* Makes the chunk of a tag. */
+static bool make_chunk(uint32_t tag)
+{
+    struct chunk *chunk = &chunks[tag / AL_CHUNK];
+
+    if (chunk->rows != NULL)
+        return true;
+    chunk->published =
+        mmap(NULL, published_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk->published == MAP_FAILED)
+        return false;
+    chunk->rows = calloc(AL_CHUNK, sizeof(*chunk->rows));
+    if (chunk->rows != NULL &&
+        utofu_reg_mem_with_stag(al_port(0)->vcq, chunk->published, published_size,
+                                AL_STAG_REGIONS + tag / AL_CHUNK, 0,
+                                &chunk->stadd) == UTOFU_SUCCESS)
+        return true;
+    al_log("no room for more regions: %s", al_utofu_error());
+    free(chunk->rows);
+    chunk->rows = NULL;
+    munmap(chunk->published, published_size);
+    return false;
+}
+
+static uint32_t take_tag(bool large)
+{
+    uint32_t tag = free_tags[large].first;
+
+    if (tag == NOBODY) {
+        tag = free_tags[large].fresh;
+        if (tag == free_tags[large].end || !make_chunk(tag))
+            return NOBODY;
+        free_tags[large].fresh++;
+    } else {
+        free_tags[large].first = row_of(tag)->count;
+    }
+    return tag;
+}
+
+static void give_tag(uint32_t tag)
+{
+    bool large = tag >= AL_SMALL_TAGS;
+
+    *row_of(tag) = (struct row){.count = NOBODY};
+    if (free_tags[large].first == NOBODY)
+        free_tags[large].first = tag;
+    else
+        row_of(free_tags[large].last)->count = tag;
+    free_tags[large].last = tag;
+}
+
+static char *begin_of(uint32_t tag)
+{
+    return row_of(tag)->addr + row_of(tag)->skew;
+}
+
+/* The number of regions in the list that begin at addr or before. */
+static uint32_t sorted_until(const char *addr)
+{
+    uint32_t low = 0, high = num_sorted;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (begin_of(sorted[middle]) <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool make_room(void)
+{
+    uint32_t room = room_sorted == 0 ? 64 : 2 * room_sorted;
+    uint32_t *more;
+
+    if (num_sorted < room_sorted)
+        return true;
+    more = realloc(sorted, room * sizeof(*sorted));
+    if (more == NULL)
+        return false;
+    sorted = more;
+    room_sorted = room;
+    return true;
+}
+
+static void insert_sorted(uint32_t tag)
+{
+    uint32_t at = sorted_until(begin_of(tag));
+
+    memmove(&sorted[at + 1], &sorted[at], (num_sorted - at) * sizeof(*sorted));
+    sorted[at] = tag;
+    num_sorted++;
+}
+
+static void remove_sorted(uint32_t tag)
+{
+    uint32_t at = sorted_until(begin_of(tag)) - 1;
+
+    while (sorted[at] != tag)
+        at--;
+    num_sorted--;
+    memmove(&sorted[at], &sorted[at + 1], (num_sorted - at) * sizeof(*sorted));
+}
+
+/* A region of the color that begins at addr, or is the last to begin before, and holds all of it.
+ */
+static uint32_t find_around(const char *addr, size_t size, uint32_t color)
+{
+    uint32_t i = sorted_until(addr);
+    const char *begin = i > 0 ? begin_of(sorted[i - 1]) : NULL;
+
+    for (; i > 0 && begin_of(sorted[i - 1]) == begin; i--) {
+        uint32_t tag = sorted[i - 1];
+        uint64_t before = (uint64_t)(addr - row_of(tag)->addr);
+
+        if (row_of(tag)->color == color && before <= published(tag)->size &&
+            size <= published(tag)->size - before)
+            return tag;
+    }
+    return NOBODY;
+}
+
+static bool map_starters(void)
+{
+    size_t offset = 0, sizes[AL_STARTERS];
+
+    for (int i = 0; i < AL_STARTERS; i++)
+        sizes[i] = (al.starter_size[i] + 4095) / 4096 * 4096;
+    starter_mapped = sizes[0] + sizes[1] + sizes[2];
+    if (starter_mapped == 0)
+        return true;
+    starter =
+        mmap(NULL, starter_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (starter == MAP_FAILED) {
+        starter = NULL;
+        al_log("acp_init: no memory for %zu bytes of starter memory: --acp-size-smem asks for less",
+               starter_mapped);
+        return false;
+    }
+    for (uint32_t i = 0; i < AL_STARTERS; offset += sizes[i++]) {
+        uint32_t tag = AL_STAG_STARTER + i;
+
+        if (sizes[i] == 0)
+            continue;
+        if (utofu_reg_mem_with_stag(al_port(0)->vcq, starter + offset, sizes[i], tag, 0,
+                                    &published(tag)->stadd) != UTOFU_SUCCESS) {
+            al_log("acp_init: %zu bytes of starter memory cannot be registered: %s", sizes[i],
+                   al_utofu_error());
+            return false;
+        }
+        published(tag)->size = al.starter_size[i];
+        row_of(tag)->addr = starter + offset;
+    }
+    return true;
+}
+
+static bool starters_fit(void)
+{
+    for (int i = 0; i < AL_STARTERS; i++) {
+        if (al.starter_size[i] <= al_address_room(false))
+            continue;
+        al_log("acp_init: starter memory of %zu bytes: with %u processes at most %llu",
+               al.starter_size[i], al.procs, (unsigned long long)al_address_room(false));
+        return false;
+    }
+    return true;
+}
+
+bool al_memory_setup(void)
+{
+    memset(chunks, 0, sizeof(chunks));
+    sorted = NULL;
+    num_sorted = room_sorted = 0;
+    starter = NULL;
+    for (int large = 0; large < 2; large++) {
+        free_tags[large].first = free_tags[large].last = NOBODY;
+        free_tags[large].fresh = large ? AL_SMALL_TAGS : FIRST_TAG;
+        free_tags[large].end = large ? TAGS : AL_SMALL_TAGS;
+    }
+    return starters_fit() && make_chunk(FIRST_TAG) && map_starters();
+}
+
+static void close_chunk(struct chunk *chunk)
+{
+    for (uint32_t i = 0; i < AL_CHUNK; i++)
+        if (chunk->rows[i].addr != NULL && chunk->published[i].stadd != 0)
+            utofu_dereg_mem(al_port(chunk->rows[i].color)->vcq,
+                            chunk->published[i].stadd + chunk->rows[i].skew, 0);
+    utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0);
+    munmap(chunk->published, published_size);
+    free(chunk->rows);
+    *chunk = (struct chunk){0};
+}
+
+void al_memory_close(void)
+{
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        if (chunks[i].rows != NULL)
+            close_chunk(&chunks[i]);
+    if (starter != NULL)
+        munmap(starter, starter_mapped);
+    starter = NULL;
+    free(sorted);
+    sorted = NULL;
+}
+
+void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
+{
+    struct al_place place;
+    struct row *row;
+
+    if (!al_address_split(ga, &place) || place.rank != al.rank)
+        return NULL;
+    row = row_of(place.tag);
+    if (row == NULL || row->addr == NULL || row->color != place.color || place.offset < row->skew ||
+        place.offset > published(place.tag)->size ||
+        size > published(place.tag)->size - place.offset)
+        return NULL;
+    if (stadd != NULL)
+        *stadd = published(place.tag)->stadd + place.offset;
+    return row->addr + place.offset;
+}
+
+/* Fills a row, which peers may read at any time. */
+static void publish(uint32_t tag, char *addr, size_t size, uint32_t color, utofu_stadd_t stadd)
+{
+    struct al_published *p = published(tag);
+    uint16_t skew = (uint16_t)((uintptr_t)addr % 8);
+
+    *row_of(tag) =
+        (struct row){.addr = addr - skew, .count = 1, .color = (uint16_t)color, .skew = skew};
+    p->size = size + skew;
+    p->color = color;
+    __atomic_store_n(&p->stadd, stadd - skew, __ATOMIC_RELEASE);
+    insert_sorted(tag);
+}
+
+static acp_atkey_t key_of(uint32_t tag)
+{
+    return al_address_make(al.rank, row_of(tag)->color, tag, 0);
+}
+
+static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
+{
+    utofu_stadd_t stadd;
+    uint32_t tag;
+
+    if (!al_port_open(color) || !make_room())
+        return ACP_ATKEY_NULL;
+    if (utofu_reg_mem(al_port(color)->vcq, addr, size, 0, &stadd) != UTOFU_SUCCESS) {
+        al_log("acp_register_memory: %zu bytes at %p: %s", size, (void *)addr, al_utofu_error());
+        return ACP_ATKEY_NULL;
+    }
+    tag = take_tag(size > al_address_room(false) - 7);
+    if (tag == NOBODY) {
+        al_log("acp_register_memory: %zu bytes at %p: all %d regions of this size are in use; "
+               "acp_unregister_memory frees one",
+               size, (void *)addr,
+               size > al_address_room(false) - 7 ? AL_LARGE_TAGS : AL_SMALL_TAGS - FIRST_TAG);
+        utofu_dereg_mem(al_port(color)->vcq, stadd, 0);
+        return ACP_ATKEY_NULL;
+    }
+    publish(tag, addr, size, color, stadd);
+    return key_of(tag);
+}
+
+static acp_atkey_t register_memory(char *addr, size_t size, int color)
+{
+    uint32_t tag;
+
+    if (!al.running) {
+        al_log("acp_register_memory: before acp_init");
+    } else if (color < 0 || (uint32_t)color >= al_net_colors()) {
+        al_log("acp_register_memory: color %d: there are 0 to %u", color, al_net_colors() - 1);
+    } else if (addr == NULL || size == 0 || size > al_address_room(true) - 7) {
+        al_log("acp_register_memory: %zu bytes at %p: with %u processes a region has 1 to %llu",
+               size, (void *)addr, al.procs, (unsigned long long)al_address_room(true) - 7);
+    } else {
+        tag = find_around(addr, size, (uint32_t)color);
+        if (tag == NOBODY)
+            return register_new(addr, size, (uint32_t)color);
+        row_of(tag)->count++;
+        return key_of(tag);
+    }
+    return ACP_ATKEY_NULL;
+}
+
+acp_atkey_t acp_register_memory(void *addr, size_t size, int color)
+{
+    acp_atkey_t key;
+
+    pthread_mutex_lock(&al.lock);
+    key = register_memory(addr, size, color);
+    pthread_mutex_unlock(&al.lock);
+    return key;
+}
+
+/* The tag of a key that is valid: one that acp_register_memory() gave here, or starter memory. */
+static uint32_t tag_of_key(acp_atkey_t key, const char *function)
+{
+    struct al_place place;
+    struct row *row;
+
+    if (!al.running) {
+        al_log("%s: before acp_init", function);
+        return NOBODY;
+    }
+    if (key == ACP_ATKEY_NULL || !al_address_split(key, &place) || place.offset != 0) {
+        al_log("%s: 0x%llx is no key", function, (unsigned long long)key);
+        return NOBODY;
+    }
+    if (place.rank != al.rank) {
+        al_log("%s: key 0x%llx is of rank %u: a process uses its own keys", function,
+               (unsigned long long)key, place.rank);
+        return NOBODY;
+    }
+    row = row_of(place.tag);
+    if (row == NULL || row->addr == NULL || row->color != place.color) {
+        al_log("%s: key 0x%llx: not registered, or unregistered already", function,
+               (unsigned long long)key);
+        return NOBODY;
+    }
+    return place.tag;
+}
+
+static int unregister(acp_atkey_t key)
+{
+    uint32_t tag = tag_of_key(key, "acp_unregister_memory");
+    struct row *row;
+
+    if (tag == NOBODY)
+        return -1;
+    row = row_of(tag);
+    if (tag < FIRST_TAG) {
+        al_log("acp_unregister_memory: key 0x%llx is that of starter memory, which stays "
+               "until acp_finalize",
+               (unsigned long long)key);
+        return -1;
+    }
+    if (--row->count > 0)
+        return 0;
+    utofu_dereg_mem(al_port(row->color)->vcq, published(tag)->stadd + row->skew, 0);
+    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    remove_sorted(tag);
+    give_tag(tag);
+    return 0;
+}
+
+int acp_unregister_memory(acp_atkey_t key)
+{
+    int rc;
+
+    pthread_mutex_lock(&al.lock);
+    rc = unregister(key);
+    pthread_mutex_unlock(&al.lock);
+    return rc;
+}
+
+acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
+{
+    acp_ga_t ga = ACP_GA_NULL;
+    uint32_t tag;
+
+    pthread_mutex_lock(&al.lock);
+    tag = tag_of_key(key, "acp_query_ga");
+    if (tag != NOBODY) {
+        const char *begin = begin_of(tag);
+        uint64_t offset = (uint64_t)((char *)addr - row_of(tag)->addr);
+
+        if ((char *)addr >= begin && offset <= published(tag)->size)
+            ga = key + offset;
+        else
+            al_log("acp_query_ga: %p is outside the region of key 0x%llx: %llu bytes at %p", addr,
+                   (unsigned long long)key,
+                   (unsigned long long)published(tag)->size - row_of(tag)->skew,
+                   (const void *)begin);
+    }
+    pthread_mutex_unlock(&al.lock);
+    return ga;
+}
+
+void *acp_query_address(acp_ga_t ga)
+{
+    void *addr = NULL;
+
+    pthread_mutex_lock(&al.lock);
+    if (al.running && ga != ACP_GA_NULL)
+        addr = al_memory_find(ga, 0, NULL);
+    pthread_mutex_unlock(&al.lock);
+    return addr;
+}
+
+static acp_ga_t starter_ga(int rank, uint32_t which, const char *function)
+{
+    acp_ga_t ga = ACP_GA_NULL;
+
+    pthread_mutex_lock(&al.lock);
+    if (!al.running)
+        al_log("%s: before acp_init", function);
+    else if (rank < 0 || (uint32_t)rank >= al.procs)
+        al_log("%s: rank %d: there are 0 to %u", function, rank, al.procs - 1);
+    else
+        ga = al_address_make((uint32_t)rank, 0, AL_STAG_STARTER + which, 0);
+    pthread_mutex_unlock(&al.lock);
+    return ga;
+}
+
+acp_ga_t acp_query_starter_ga(int rank)
+{
+    return starter_ga(rank, 0, "acp_query_starter_ga");
+}
+
+/* Of the upper layers; programs may have their own. */
+acp_ga_t iacp_query_starter_ga_cl(int rank);
+acp_ga_t iacp_query_starter_ga_dl(int rank);
+
+__attribute__((weak, visibility("default"))) acp_ga_t iacp_query_starter_ga_cl(int rank)
+{
+    return starter_ga(rank, 1, "iacp_query_starter_ga_cl");
+}
+
+__attribute__((weak, visibility("default"))) acp_ga_t iacp_query_starter_ga_dl(int rank)
+{
+    return starter_ga(rank, 2, "iacp_query_starter_ga_dl");
+}
+
+int acp_query_rank(acp_ga_t ga)
+{
+    struct al_place place;
+
+    return al.running && al_address_split(ga, &place) ? (int)place.rank : -1;
+}
+
+int acp_query_color(acp_ga_t ga)
+{
+    struct al_place place;
+
+    return al.running && al_address_split(ga, &place) ? (int)place.color : -1;
+}
+
+int acp_colors(void)
+{
+    if (al.running)
+        return (int)al_net_colors();
+    al_log("acp_colors: before acp_init");
+    return -1;
+}

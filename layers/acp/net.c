@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A port is a VCQ for the memory of one color, on a TNI of its own. Every communication of the
+ * layer asks for its local MRQ notice and has an op, whose number is its EDATA; what has the notice
+ * ends the op.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { TCQ_PERIOD = 32 }; /* notices */
+
+static struct al_port *ports[AL_MAX_COLORS];
+static uint32_t num_colors, num_busy;
+static utofu_tni_id_t tnis[AL_MAX_COLORS];
+
+/* Finds the TNIs, which are the colors. */
+static bool find_tnis(void)
+{
+    utofu_tni_id_t *ids;
+    size_t n;
+
+    if (utofu_get_onesided_tnis(&ids, &n) != UTOFU_SUCCESS) {
+        al_log("acp_init: no uTofu: %s", al_utofu_error());
+        return false;
+    }
+    num_colors = n < AL_MAX_COLORS ? (uint32_t)n : AL_MAX_COLORS;
+    for (uint32_t i = 0; i < num_colors; i++)
+        tnis[i] = ids[i];
+    free(ids);
+    if (num_colors == 0)
+        al_log("acp_init: uTofu has no TNI here: see utofu-info --check");
+    return num_colors > 0;
+}
+
+bool al_net_setup(void)
+{
+    num_busy = 0;
+    return find_tnis() && al_port_open(0);
+}
+
+uint32_t al_net_colors(void)
+{
+    return num_colors;
+}
+
+uint32_t al_net_busy(void)
+{
+    return num_busy;
+}
+
+static bool open_bounce(struct al_port *port)
+{
+    size_t size = AL_OPS * AL_BOUNCE;
+
+    port->bounce = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (port->bounce == MAP_FAILED) {
+        al_log("no memory for %zu bytes of buffers", size);
+        return false;
+    }
+    if (utofu_reg_mem(port->vcq, port->bounce, size, 0, &port->bounce_stadd) == UTOFU_SUCCESS)
+        return true;
+    al_log("%zu bytes of buffers cannot be registered: %s", size, al_utofu_error());
+    munmap(port->bounce, size);
+    return false;
+}
+
+static bool open_vcq(struct al_port *port, uint32_t color)
+{
+    if (utofu_create_vcq_with_cmp_id(tnis[color], AL_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE,
+                                     &port->vcq) != UTOFU_SUCCESS) {
+        al_log("no VCQ with component id %d on TNI %u, for color %u: %s", AL_COMP_WORK, tnis[color],
+               color, al_utofu_error());
+        return false;
+    }
+    utofu_query_vcq_id(port->vcq, &port->id);
+    return true;
+}
+
+bool al_port_open(uint32_t color)
+{
+    struct al_port *port;
+
+    if (ports[color] != NULL)
+        return true;
+    port = calloc(1, sizeof(*port));
+    if (port == NULL || !open_vcq(port, color)) {
+        free(port);
+        return false;
+    }
+    if (!open_bounce(port)) {
+        utofu_free_vcq(port->vcq);
+        free(port);
+        return false;
+    }
+    for (uint32_t i = 0; i < AL_OPS; i++) {
+        port->ops[i].color = (uint8_t)color;
+        port->ops[i].index = (uint8_t)i;
+        port->free_ops[port->num_free++] = (uint8_t)(AL_OPS - 1 - i);
+    }
+    port->open = true;
+    ports[color] = port;
+    return true;
+}
+
+void al_net_close(void)
+{
+    for (uint32_t i = 0; i < AL_MAX_COLORS; i++) {
+        if (ports[i] == NULL)
+            continue;
+        utofu_dereg_mem(ports[i]->vcq, ports[i]->bounce_stadd, 0);
+        munmap(ports[i]->bounce, AL_OPS * AL_BOUNCE);
+        utofu_free_vcq(ports[i]->vcq);
+        free(ports[i]);
+        ports[i] = NULL;
+    }
+}
+
+struct al_port *al_port(uint32_t color)
+{
+    return ports[color];
+}
+
+utofu_vcq_id_t al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color)
+{
+    uint8_t coords[6];
+    utofu_tni_id_t tni;
+    utofu_cq_id_t cq;
+    uint16_t extra;
+    utofu_vcq_id_t id = color0_id;
+
+    if (color != 0 && utofu_query_vcq_info(color0_id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS)
+        utofu_construct_vcq_id(coords, tnis[color], cq, AL_COMP_WORK, &id);
+    return id;
+}
+
+struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,
+                         void (*done)(struct al_op *op, int rc, uint64_t old_value))
+{
+    struct al_port *port = ports[color];
+    struct al_op *op;
+
+    if (port->num_free == 0)
+        return NULL;
+    op = &port->ops[port->free_ops[--port->num_free]];
+    op->done = done;
+    op->task = task;
+    op->rank = rank;
+    op->busy = true;
+    num_busy++;
+    return op;
+}
+
+static void give_back(struct al_op *op)
+{
+    struct al_port *port = ports[op->color];
+
+    op->busy = false;
+    port->free_ops[port->num_free++] = op->index;
+    num_busy--;
+}
+
+/* The op may be taken again by what it calls. */
+static void end_op(struct al_op *op, int rc, uint64_t old_value)
+{
+    struct al_op was = *op;
+
+    if (al.dying) {
+        give_back(op);
+        return;
+    }
+    if (rc == UTOFU_ERR_MRQ_PEER && !al.leaving)
+        al_fatal("rank %u has ended or cannot be reached, so the job ends: %s", op->rank,
+                 al_utofu_error());
+    give_back(op);
+    was.done(&was, rc, old_value);
+}
+
+void *al_op_bounce(struct al_op *op)
+{
+    return ports[op->color]->bounce[op->index];
+}
+
+utofu_stadd_t al_op_bounce_stadd(struct al_op *op)
+{
+    return ports[op->color]->bounce_stadd + (utofu_stadd_t)op->index * AL_BOUNCE;
+}
+
+/* What a start function returned. */
+static bool started(struct al_op *op, int rc)
+{
+    if (rc == UTOFU_SUCCESS)
+        return true;
+    if (rc == UTOFU_ERR_BUSY) {
+        give_back(op);
+        return false;
+    }
+    end_op(op, rc, 0);
+    return true;
+}
+
+bool al_op_put(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size, unsigned long int flags)
+{
+    return started(op, utofu_put(ports[op->color]->vcq, id, lcl, rmt, size, op->index,
+                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
+}
+
+bool al_op_put_now(struct al_op *op, utofu_vcq_id_t id, const void *data, utofu_stadd_t rmt,
+                   size_t size, unsigned long int flags)
+{
+    uint64_t copy[4];
+
+    memcpy(copy, data, size);
+    return started(op, utofu_put_piggyback(ports[op->color]->vcq, id, copy, rmt, size, op->index,
+                                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
+}
+
+bool al_op_get(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size)
+{
+    return started(op, utofu_get(ports[op->color]->vcq, id, lcl, rmt, size, op->index,
+                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
+}
+
+bool al_op_add(struct al_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
+{
+    return started(op, utofu_armw8(ports[op->color]->vcq, id, UTOFU_ARMW_OP_ADD, value, rmt,
+                                   op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
+}
+
+static int start_armw(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, const struct al_task *task,
+                      utofu_stadd_t rmt, struct al_op *op)
+{
+    static const enum utofu_armw_op codes[] = {
+        [AL_SWAP] = UTOFU_ARMW_OP_SWAP, [AL_ADD] = UTOFU_ARMW_OP_ADD, [AL_XOR] = UTOFU_ARMW_OP_XOR,
+        [AL_OR] = UTOFU_ARMW_OP_OR,     [AL_AND] = UTOFU_ARMW_OP_AND,
+    };
+    const unsigned long int flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+
+    if (task->kind == AL_CAS && task->width == 4)
+        return utofu_cswap4(vcq, id, (uint32_t)task->value, (uint32_t)task->size, rmt, op->index,
+                            flags, op);
+    if (task->kind == AL_CAS)
+        return utofu_cswap8(vcq, id, task->value, task->size, rmt, op->index, flags, op);
+    if (task->width == 4)
+        return utofu_armw4(vcq, id, codes[task->kind], (uint32_t)task->size, rmt, op->index, flags,
+                           op);
+    return utofu_armw8(vcq, id, codes[task->kind], task->size, rmt, op->index, flags, op);
+}
+
+bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, const struct al_task *task, utofu_stadd_t rmt)
+{
+    return started(op, start_armw(ports[op->color]->vcq, id, task, rmt, op));
+}
+
+/* Makes room in the TOQ; what could not be sent is reported here alone. */
+static bool poll_tcq(struct al_port *port)
+{
+    void *cbdata;
+    int rc = utofu_poll_tcq(port->vcq, 0, &cbdata);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER)
+        end_op(cbdata, rc, 0);
+    return true;
+}
+
+static bool poll_mrq(struct al_port *port)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_poll_mrq(port->vcq, 0, &notice);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    if (rc <= UTOFU_ERR_INVALID_ARG)
+        al_fatal("the MRQ cannot be polled: %s", al_utofu_error());
+    if (al.dying && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
+        return true;
+    if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
+        al_command_arrived(notice.rmt_stadd);
+    else
+        end_op(&port->ops[notice.edata], rc, notice.rmt_value);
+    return true;
+}
+
+static bool empty_tcq(struct al_port *port)
+{
+    bool any = false;
+
+    while (poll_tcq(port))
+        any = true;
+    return any;
+}
+
+/* One notice at a time: who waits for it looks at once. The TCQ has errors only, and makes room. */
+static bool poll_port(struct al_port *port)
+{
+    bool any = poll_mrq(port);
+
+    if (!any || ++port->polls % TCQ_PERIOD == 0)
+        any |= empty_tcq(port);
+    return any;
+}
+
+bool al_net_poll(void)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < num_colors; i++)
+        if (ports[i] != NULL && poll_port(ports[i]))
+            any = true;
+    return any;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GMAs, their handles and their order. A GMA is in the queue at its handle modulo the length of the
+ * queue until it and all issued before it are complete. What waits for its order is in a list,
+ * which is looked through when `complete` has reached the least order of them.
+ */
+#include "layer.h"
+
+#include <sys/mman.h>
+
+static struct al_task *queue;
+static uint64_t issued;                        /* the last handle given out */
+static uint64_t complete;                      /* up to here all are complete */
+static struct al_task *waiting, *last_waiting; /* by order */
+
+static struct al_task *slot_of(uint64_t handle)
+{
+    return &queue[handle % AL_QUEUE];
+}
+
+bool al_queue_setup(void)
+{
+    queue = mmap(NULL, AL_QUEUE * sizeof(*queue), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (queue == MAP_FAILED) {
+        queue = NULL;
+        al_log("acp_init: no memory for a queue of %zu bytes", AL_QUEUE * sizeof(*queue));
+        return false;
+    }
+    issued = complete = al_option_first_handle() - 1;
+    waiting = NULL;
+    return true;
+}
+
+void al_queue_close(void)
+{
+    if (queue != NULL)
+        munmap(queue, AL_QUEUE * sizeof(*queue));
+    queue = NULL;
+}
+
+struct al_task *al_queue_slot(uint32_t slot)
+{
+    return &queue[slot % AL_QUEUE];
+}
+
+uint32_t al_queue_slot_of(const struct al_task *task)
+{
+    return (uint32_t)(task - queue);
+}
+
+bool al_queue_idle(void)
+{
+    return complete == issued;
+}
+
+void al_queue_ended(struct al_task *task)
+{
+    task->state = AL_ENDED;
+    while (complete < issued && slot_of(complete + 1)->state == AL_ENDED)
+        slot_of(++complete)->state = AL_FREE;
+}
+
+/* Behind those with the same order; mostly that is the end of the list. */
+static void wait_in_order(struct al_task *task)
+{
+    struct al_task **link = &waiting;
+
+    task->state = AL_WAITS;
+    if (waiting != NULL && last_waiting->order <= task->order)
+        link = &last_waiting->next;
+    while (*link != NULL && (*link)->order <= task->order)
+        link = &(*link)->next;
+    task->next = *link;
+    *link = task;
+    if (task->next == NULL)
+        last_waiting = task;
+}
+
+bool al_queue_start_waiting(void)
+{
+    bool any = false;
+
+    while (waiting != NULL && waiting->order <= complete) {
+        struct al_task *task = waiting;
+
+        waiting = task->next;
+        task->next = NULL;
+        task->state = AL_RUNS;
+        al_task_step(task);
+        any = true;
+    }
+    return any;
+}
+
+/* Waits, with the lock given away, until the queue has room. */
+static void wait_for_room(void)
+{
+    uint32_t idle = 0;
+
+    while (issued - complete == AL_QUEUE)
+        if (al_progress())
+            idle = 0;
+        else
+            al_progress_pause(&idle);
+}
+
+/* The handle that has to be complete before; false: it was never issued. */
+static bool resolve_order(uint64_t order, uint64_t *after)
+{
+    if (order == ACP_HANDLE_ALL || order == ACP_HANDLE_CONT)
+        *after = issued;
+    else
+        *after = order;
+    return *after <= issued;
+}
+
+acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function)
+{
+    struct al_task *task;
+    uint64_t after, handle;
+
+    wait_for_room();
+    if (!resolve_order((uint64_t)order, &after)) {
+        al_log("%s: order %lld was never issued: the last handle is %llu", function,
+               (long long)order, (unsigned long long)issued);
+        return ACP_HANDLE_NULL;
+    }
+    handle = ++issued;
+    task = slot_of(handle);
+    *task = *what;
+    task->order = after;
+    if (after > complete) {
+        wait_in_order(task);
+    } else {
+        task->state = AL_RUNS;
+        al_task_step(task);
+    }
+    return (acp_handle_t)handle;
+}
+
+static void complete_upto(uint64_t handle)
+{
+    uint32_t idle = 0;
+
+    while (al.running && complete < handle)
+        if (al_progress())
+            idle = 0;
+        else if (complete < handle)
+            al_progress_pause(&idle);
+}
+
+void al_queue_complete_all(void)
+{
+    complete_upto(issued);
+}
+
+/* The last handle up to which a call asks: none for one that was never issued. */
+static uint64_t asked(acp_handle_t handle)
+{
+    if ((uint64_t)handle == ACP_HANDLE_ALL || (uint64_t)handle == ACP_HANDLE_CONT)
+        return issued;
+    return (uint64_t)handle <= issued ? (uint64_t)handle : 0;
+}
+
+void acp_complete(acp_handle_t handle)
+{
+    pthread_mutex_lock(&al.lock);
+    if (al.running)
+        complete_upto(asked(handle));
+    else
+        al_log("acp_complete: before acp_init");
+    pthread_mutex_unlock(&al.lock);
+}
+
+int acp_inquire(acp_handle_t handle)
+{
+    int pending = 0;
+
+    pthread_mutex_lock(&al.lock);
+    if (al.running) {
+        if (complete < asked(handle))
+            al_progress();
+        pending = complete < asked(handle);
+    } else {
+        al_log("acp_inquire: before acp_init");
+    }
+    pthread_mutex_unlock(&al.lock);
+    return pending;
+}

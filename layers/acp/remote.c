@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where registered memory of others lies. The starter memory follows from the VCQ id. Of other
+ * regions a GA has the number of a row in the owner's table, which is read with a get and kept in a
+ * cache of fixed size. A row that has changed meanwhile does no harm: the STADD of memory that is
+ * no longer registered is refused by uTofu, and the row is read again (al_remote_forget).
+ */
+#include "layer.h"
+
+#include <string.h>
+
+enum { ROWS = 512 };
+
+static struct row {
+    uint32_t rank_plus_1, tag;
+    struct al_published what;
+} cache[ROWS];
+
+void al_remote_setup(void)
+{
+    memset(cache, 0, sizeof(cache));
+}
+
+static struct row *row_of(uint32_t rank, uint32_t tag)
+{
+    return &cache[(rank * 2654435761u + tag * 40503u) >> 4 & (ROWS - 1)];
+}
+
+static bool is_in(const struct row *row, uint32_t rank, uint32_t tag)
+{
+    return row->rank_plus_1 == rank + 1 && row->tag == tag;
+}
+
+void al_remote_forget(acp_ga_t ga)
+{
+    struct al_place place;
+    struct row *row;
+
+    if (!al_address_split(ga, &place))
+        return;
+    row = row_of(place.rank, place.tag);
+    if (is_in(row, place.rank, place.tag))
+        row->rank_plus_1 = 0;
+}
+
+/* A chunk of the table that is not registered has no regions in it. */
+static void answered(struct al_op *op, int rc, uint64_t old_value)
+{
+    uint32_t tag = (uint32_t)op->arg;
+    struct row *row = row_of(op->rank, tag);
+
+    (void)old_value;
+    op->task->in_flight--;
+    row->rank_plus_1 = op->rank + 1;
+    row->tag = tag;
+    row->what = (struct al_published){0};
+    if (rc == UTOFU_SUCCESS)
+        memcpy(&row->what, al_op_bounce(op), sizeof(row->what));
+    al_task_step(op->task);
+}
+
+static void read_row(const struct al_place *place, const struct al_peer *peer, struct al_task *task)
+{
+    struct al_op *op = al_op_take(0, task, place->rank, answered);
+    utofu_stadd_t chunk = 0;
+
+    if (op == NULL) {
+        al_task_later(task);
+        return;
+    }
+    op->arg = place->tag;
+    utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk);
+    task->in_flight++;
+    if (!al_op_get(op, peer->id, al_op_bounce_stadd(op),
+                   chunk + place->tag % AL_CHUNK * sizeof(struct al_published),
+                   sizeof(struct al_published))) {
+        task->in_flight--;
+        al_task_later(task);
+    }
+}
+
+/* A row without a region is read again for the next task: it may have one then. */
+static enum al_found no_region(struct row *row, acp_ga_t ga, struct al_task *task)
+{
+    row->rank_plus_1 = 0;
+    al_task_fail(task, "GA 0x%llx: rank %d has no such region registered", (unsigned long long)ga,
+                 (int)al_rank_of(ga));
+    return AL_NEVER;
+}
+
+static enum al_found registered(acp_ga_t ga, const struct al_place *place,
+                                const struct al_peer *peer, struct al_task *task,
+                                struct al_target *target)
+{
+    struct row *row = row_of(place->rank, place->tag);
+
+    if (!is_in(row, place->rank, place->tag)) {
+        read_row(place, peer, task);
+        return AL_LATER;
+    }
+    if (row->what.stadd == 0 || row->what.color != place->color)
+        return no_region(row, ga, task);
+    target->stadd = row->what.stadd + place->offset;
+    return AL_FOUND;
+}
+
+enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target)
+{
+    struct al_place place;
+    struct al_peer *peer;
+    enum al_found found;
+
+    al_address_split(ga, &place);
+    found = al_peer_find(place.rank, task, &peer);
+    if (found != AL_FOUND)
+        return found;
+    target->rank = place.rank;
+    target->id = al_port_id_of(peer->id, place.color);
+    if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
+        return registered(ga, &place, peer, task, target);
+    utofu_query_stadd(peer->id, place.tag, &target->stadd);
+    target->stadd += place.offset;
+    return AL_FOUND;
+}

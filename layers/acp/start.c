@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of the layer in a process: acp_init(), acp_reset(), acp_finalize(), acp_abort().
+ */
+#include "layer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
+ */
+_Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
+                       sizeof(struct al_port) + AL_OPS * AL_BOUNCE +
+                       AL_SERVANTS * sizeof(struct al_task) <
+                   (512 - 64) * 1024,
+               "at most 512 KiB");
+
+struct al al = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Of ACP's upper layers, where the program has them. */
+__attribute__((weak)) void iacp_init_cl(void);
+__attribute__((weak)) void iacp_init_dl(void);
+__attribute__((weak)) void iacp_finalize_cl(void);
+__attribute__((weak)) void iacp_finalize_dl(void);
+__attribute__((weak)) void iacp_abort_cl(void);
+__attribute__((weak)) void iacp_abort_dl(void);
+
+static void call(void (*hook)(void))
+{
+    if (hook != NULL)
+        hook();
+}
+
+static uint32_t fingers_for(uint32_t procs)
+{
+    uint32_t n = 0;
+
+    while ((1ull << n) < procs)
+        n++;
+    return n;
+}
+
+static void close_all(void)
+{
+    if (al_port(0) != NULL) {
+        al_memory_close();
+        al_control_close();
+    }
+    al_net_close();
+    al_queue_close();
+    al_peers_close();
+}
+
+static const char *why(enum al_verdict verdict)
+{
+    switch (verdict) {
+    case AL_NO_PERMUTATION:
+        return "the ranks of the processes are not 0 to N - 1, each once";
+    case AL_OTHER_SIZES:
+        return "the processes have starter memory of different sizes (--acp-size-smem)";
+    default:
+        return "the processes did not all meet";
+    }
+}
+
+static bool open_all(uint32_t rank)
+{
+    al.rank = rank;
+    al.leaving = al.dying = false;
+    al_options_sizes(al.starter_size);
+    al_address_setup(al.procs);
+    al_peers_setup();
+    al_remote_setup();
+    al_command_setup();
+    al_sync_setup();
+    return al_net_setup() && al_control_setup() && al_memory_setup() && al_queue_setup();
+}
+
+/* Everything but the hooks. */
+static bool start(uint32_t rank, const char *function)
+{
+    enum al_verdict verdict;
+
+    if (!open_all(rank)) {
+        close_all();
+        return false;
+    }
+    verdict = al_meet(rank, al_port(0)->id, al_control->fingers);
+    if (verdict != AL_GOOD) {
+        al_log("%s: %s", function, why(verdict));
+        close_all();
+        return false;
+    }
+    al_watch_setup();
+    al.running = true;
+    pthread_mutex_lock(&al.lock);
+    al_sync_wait(0);
+    pthread_mutex_unlock(&al.lock);
+    if (al_progress_start_thread())
+        return true;
+    al.running = false;
+    close_all();
+    return false;
+}
+
+static bool find_job(uint32_t *rank)
+{
+    uint32_t procs;
+
+    al_job_find(&al.job_rank, &al.procs);
+    *rank = al.job_rank;
+    al_option_rank(rank);
+    if (al_option_procs(&procs) && procs != al.procs) {
+        al_log("acp_init: --acp-nprocs %u, but the launcher has started %u processes", procs,
+               al.procs);
+        return false;
+    }
+    al.num_fingers = fingers_for(al.procs);
+    return true;
+}
+
+int acp_init(int *argc, char ***argv)
+{
+    uint32_t rank;
+
+    if (al.running) {
+        al_log("acp_init: called before; acp_finalize comes first");
+        return -1;
+    }
+    if (!al_options_take(argc, argv))
+        exit(1);
+    if (!find_job(&rank) || !start(rank, "acp_init"))
+        return -1;
+    call(iacp_init_dl);
+    call(iacp_init_cl);
+    return 0;
+}
+
+static void drain(void)
+{
+    uint32_t idle = 0;
+
+    while (al_net_busy() > 0)
+        if (!al_progress())
+            al_progress_pause(&idle);
+}
+
+/* All have completed what they issued when the first barrier is behind them; when the second is,
+ * nobody needs this process any more. */
+static void stop(void)
+{
+    uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 4) + 2) * 1000000000ull;
+
+    pthread_mutex_lock(&al.lock);
+    al_queue_complete_all();
+    al_sync_wait(0);
+    al.leaving = true;
+    pthread_mutex_unlock(&al.lock);
+    al_progress_stop_thread();
+    pthread_mutex_lock(&al.lock);
+    drain();
+    if (!al_sync_wait(limit))
+        al_log("acp_finalize: a process has ended meanwhile");
+    drain();
+    al.running = false;
+    close_all();
+    pthread_mutex_unlock(&al.lock);
+}
+
+int acp_finalize(void)
+{
+    if (!al.running) {
+        al_log("acp_finalize: before acp_init");
+        return -1;
+    }
+    call(iacp_finalize_cl);
+    call(iacp_finalize_dl);
+    stop();
+    return 0;
+}
+
+/* Whether the new ranks are a permutation, before anything is given up. */
+static bool ranks_are_good(int rank)
+{
+    uint64_t fingers[AL_MAX_FINGERS];
+    enum al_verdict verdict = al_meet((uint64_t)(int64_t)rank, al_port(0)->id, fingers);
+
+    acp_sync(); /* the first process has left the meeting */
+    if (verdict == AL_NO_PERMUTATION || verdict == AL_FAILED)
+        al_log("acp_reset: rank %d: %s", rank, why(verdict));
+    return verdict != AL_NO_PERMUTATION && verdict != AL_FAILED;
+}
+
+int acp_reset(int rank)
+{
+    if (!al.running) {
+        al_log("acp_reset: before acp_init");
+        return -1;
+    }
+    if (!ranks_are_good(rank))
+        return -1;
+    call(iacp_finalize_cl);
+    call(iacp_finalize_dl);
+    stop();
+    if (!start((uint32_t)rank, "acp_reset"))
+        return -1;
+    call(iacp_init_dl);
+    call(iacp_init_cl);
+    return 0;
+}
+
+void acp_abort(const char *msg)
+{
+    call(iacp_abort_cl);
+    call(iacp_abort_dl);
+    fflush(NULL);
+    if (al.running)
+        pthread_mutex_lock(&al.lock);
+    al_fatal("acp_abort: %s", msg == NULL ? "(no message)" : msg);
+}
+
+int acp_rank(void)
+{
+    return al.running ? (int)al.rank : -1;
+}
+
+int acp_procs(void)
+{
+    return al.running ? (int)al.procs : -1;
+}

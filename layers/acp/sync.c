@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The barrier: in round k every process tells the one 2^k ranks ahead in which epoch it is, and
+ * waits for the one 2^k ranks behind.
+ */
+#include "layer.h"
+
+static uint64_t epoch;
+
+void al_sync_setup(void)
+{
+    epoch = 0;
+}
+
+static void told(struct al_op *op, int rc, uint64_t old_value)
+{
+    (void)old_value;
+    if (rc != UTOFU_SUCCESS && !al.leaving)
+        al_fatal("rank %u cannot be told of acp_sync: %s", op->rank, al_utofu_error());
+}
+
+static void tell(uint32_t finger)
+{
+    const struct al_peer peer = {.id = al_control->fingers[finger]};
+    uint32_t rank = (uint32_t)((al.rank + (1ull << finger)) % al.procs), idle = 0;
+    utofu_stadd_t at = al_peer_control(&peer, offsetof(struct al_control, sync) + 8 * finger);
+
+    for (;;) {
+        struct al_op *op = al_op_take(0, NULL, rank, told);
+
+        if (op != NULL && al_op_put_now(op, peer.id, &epoch, at, 8, 0))
+            return;
+        if (!al_progress())
+            al_progress_pause(&idle);
+    }
+}
+
+bool al_sync_wait(uint64_t limit_ns)
+{
+    uint64_t end = limit_ns == 0 ? UINT64_MAX : al_now_ns() + limit_ns;
+
+    epoch++;
+    for (uint32_t k = 0; k < al.num_fingers; k++) {
+        uint32_t idle = 0;
+
+        tell(k);
+        while (__atomic_load_n(&al_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
+            if (limit_ns != 0 && al_now_ns() > end)
+                return false;
+            if (al_progress())
+                idle = 0;
+            else
+                al_progress_pause(&idle);
+        }
+    }
+    return true;
+}
+
+int acp_sync(void)
+{
+    int rc = -1;
+
+    pthread_mutex_lock(&al.lock);
+    if (al.running) {
+        al_queue_complete_all();
+        rc = al_sync_wait(0) ? 0 : -1;
+    } else {
+        al_log("acp_sync: before acp_init");
+    }
+    pthread_mutex_unlock(&al.lock);
+    return rc;
+}

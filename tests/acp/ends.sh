@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Where one process of a job ends, the others end too, with a message, whatever they are doing; and
+# where all leave in order, nobody says anything. The launcher is not to help: it starts shells, which
+# end with status 0 whatever the program does.
+#
+# usage: ends.sh UTOFURUN PROGRAM
+utofurun=$1 program=$2
+export UTOFU_PEER_TIMEOUT=3
+failures=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+    cat "$work/out"
+}
+
+# run HOW WHERE: the job; status RANK STATUS of each in $work/out
+run() {
+    # shellcheck disable=SC2016
+    "$utofurun" -n 4 sh -c '"$0" "$1" "$2"; echo "status $UTOFU_RANK $?"' "$program" "$1" "$2" \
+        >"$work/out" 2>&1
+}
+
+for how in kill abort exit; do
+    for where in compute sync complete third; do
+        begin=$(date +%s)
+        run "$how" "$where"
+        took=$(($(date +%s) - begin))
+        for rank in 0 2 3; do
+            grep -q "^status $rank 1\$" "$work/out" ||
+                fail "$how, $where: rank $rank has not ended with status 1"
+            grep -q "acp: \[rank $rank\] .*the job" "$work/out" ||
+                fail "$how, $where: rank $rank has not said why"
+        done
+        if [ "$how" = abort ]; then
+            grep -q 'acp: \[rank 1\] acp_abort: that is enough' "$work/out" || fail "abort: no message"
+            # who uses rank 1 may find that it is gone before the word of it comes
+            grep -q 'rank 1 \(ends the job\|has ended\|does not answer\)' "$work/out" ||
+                fail "abort: nobody says who"
+        fi
+        # the time of the peers, and that of a start
+        [ "$took" -le $((UTOFU_PEER_TIMEOUT + 2 + 2)) ] || fail "$how, $where: $took s"
+    done
+done
+run finalize -
+[ "$(grep -c '^status . 0$' "$work/out")" = 4 ] || fail "finalize: not all have ended well"
+grep -q 'acp:' "$work/out" && fail "finalize: something was said"
+[ $failures = 0 ] && echo ok
+[ $failures = 0 ]

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client of the layer as ACP's upper layers are: hooks that are called when the layer begins and
+ * ends, starter memory of its own, options that it reads; and a channel in miniature on top, with
+ * the functions that channels use. It is linked before the library and behind it. With WITHOUT it
+ * is the other kind: a program that defines the names itself, empty, with sizes of 0.
+ */
+#include "check.h"
+
+struct number {
+    uint64_t value, min, max;
+};
+
+extern struct {
+    char bytes[16608];
+    struct number mhooksmall, mhooklarge, mhookhuge, mhooklow, mhookhigh, ethspeed;
+} iacpbl_option;
+extern size_t iacp_starter_memory_size_cl, iacp_starter_memory_size_dl;
+acp_ga_t iacp_query_starter_ga_cl(int rank);
+acp_ga_t iacp_query_starter_ga_dl(int rank);
+int iacp_init_cl(void);
+int iacp_init_dl(void);
+int iacp_finalize_cl(void);
+int iacp_finalize_dl(void);
+void iacp_abort_cl(void);
+void iacp_abort_dl(void);
+
+static char calls[64];
+
+static int called(char what)
+{
+    size_t length = strlen(calls);
+
+    if (length < sizeof(calls) - 1)
+        calls[length] = what;
+    return 0;
+}
+
+#ifdef WITHOUT
+
+size_t iacp_starter_memory_size_cl, iacp_starter_memory_size_dl;
+
+acp_ga_t iacp_query_starter_ga_cl(int rank)
+{
+    (void)rank;
+    return ACP_GA_NULL;
+}
+
+acp_ga_t iacp_query_starter_ga_dl(int rank)
+{
+    (void)rank;
+    return ACP_GA_NULL;
+}
+
+static void use_channels(void)
+{
+}
+
+#else
+
+/* In the channels' starter memory of each process: a box for each other. The sender of a channel
+ * waits until the box is empty, copies the message, and behind it the word that says so. */
+struct box {
+    uint64_t full;
+    char message[56];
+};
+
+static char out[64];
+static acp_ga_t out_ga;
+
+static void send(int to, const char *message)
+{
+    acp_ga_t box = iacp_query_starter_ga_cl(to) + sizeof(struct box) * (size_t)acp_rank();
+    acp_handle_t h;
+
+    strcpy(out, message);
+    h = acp_copy(box + 8, out_ga, 56, ACP_HANDLE_NULL);
+    h = acp_add8(out_ga + 56, box, 1, h);
+    acp_complete(h);
+}
+
+static void receive(int from, char message[56])
+{
+    struct box *box = (struct box *)acp_query_address(iacp_query_starter_ga_cl(acp_rank())) + from;
+
+    while (__atomic_load_n(&box->full, __ATOMIC_ACQUIRE) == 0)
+        acp_inquire(ACP_HANDLE_ALL);
+    memcpy(message, box->message, 56);
+    acp_complete(acp_swap8(out_ga,
+                           iacp_query_starter_ga_cl(acp_rank()) + sizeof(struct box) * (size_t)from,
+                           0, ACP_HANDLE_NULL));
+    CHECK(box->full == 0);
+}
+
+static void use_channels(void)
+{
+    int n = acp_procs(), me = acp_rank();
+    acp_atkey_t key = acp_register_memory(out, sizeof(out), 0);
+    char message[56];
+
+    out_ga = acp_query_ga(key, out);
+    for (int i = 0; i < 50; i++) {
+        for (int r = 0; r < n; r++) {
+            snprintf(message, sizeof(message), "%d from %d to %d", i, me, r);
+            send(r, message);
+        }
+        for (int r = 0; r < n; r++) {
+            char expected[56];
+
+            receive(r, message);
+            snprintf(expected, sizeof(expected), "%d from %d to %d", i, r, me);
+            CHECK(strcmp(message, expected) == 0);
+        }
+        acp_sync();
+    }
+    CHECK(acp_query_rank(iacp_query_starter_ga_dl(n - 1)) == n - 1);
+    CHECK(acp_query_address(iacp_query_starter_ga_dl(me)) != NULL);
+    CHECK(acp_unregister_memory(key) == 0);
+}
+
+#endif
+
+/* They may communicate: the layer is ready. */
+int iacp_init_cl(void)
+{
+    acp_sync();
+    CHECK(acp_rank() >= 0);
+    return called('C');
+}
+
+int iacp_init_dl(void)
+{
+    acp_sync();
+    return called('D');
+}
+
+int iacp_finalize_cl(void)
+{
+    acp_sync();
+    return called('c');
+}
+
+int iacp_finalize_dl(void)
+{
+    acp_sync();
+    return called('d');
+}
+
+void iacp_abort_cl(void)
+{
+    called('a');
+}
+
+void iacp_abort_dl(void)
+{
+    called('b');
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(acp_init(&argc, &argv) == 0);
+    CHECK(strcmp(calls, "DC") == 0);
+    CHECK(iacpbl_option.mhooklow.value == 4000 && iacpbl_option.mhookhigh.value == 131072);
+    CHECK(iacpbl_option.mhooksmall.value == 1 && iacpbl_option.mhooksmall.max == 1);
+#ifndef WITHOUT
+    CHECK(iacp_starter_memory_size_cl == 1024 && iacp_starter_memory_size_dl == 10240);
+#endif
+    CHECK(argc == 3 && strcmp(argv[1], "one") == 0 && strcmp(argv[2], "two") == 0);
+    CHECK(argv[3] == NULL);
+    acp_sync();
+    use_channels();
+    CHECK(acp_reset(acp_procs() - 1 - acp_rank()) == 0);
+    CHECK(strcmp(calls, "DCcdDC") == 0);
+    use_channels();
+    CHECK(acp_finalize() == 0);
+    CHECK(strcmp(calls, "DCcdDCcd") == 0);
+    return 0;
+}

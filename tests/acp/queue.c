@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue: chains that go on while the program computes, more GMAs than it has entries, handles
+ * beyond 32 bits (ACP_FIRST_HANDLE), and that orders are what keeps conflicting GMAs apart.
+ *
+ *     acp_queue FIRST-HANDLE
+ */
+#include "check.h"
+
+#include <time.h>
+
+static int me, n;
+
+static acp_ga_t ga(int rank, size_t offset)
+{
+    return acp_query_starter_ga((rank + n) % n) + offset;
+}
+
+static void handles_rise_from(long long first)
+{
+    acp_handle_t h = acp_copy(ga(me, 8), ga(me, 0), 8, 0);
+
+    CHECK(h == first);
+    CHECK(acp_copy(ga(me, 8), ga(me + 1, 0), 8, 0) == first + 1);
+    acp_complete(first + 1);
+    CHECK(acp_inquire(first + 1) == 0);
+    CHECK(acp_inquire(first) == 0 && acp_inquire(0) == 0 && acp_inquire(1) == 0);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A hundred words, each from the one before, and no call afterwards but a look at the memory. */
+static void chain_runs_by_itself(void)
+{
+    volatile uint64_t *mine = own_starter();
+    double end;
+
+    mine[200] = 4711;
+    mine[300] = 0;
+    acp_sync();
+    for (int i = 0; i < 100; i++) {
+        int from = i % 2 ? me + 1 : me, to = i % 2 ? me : me + 1;
+
+        CHECK(acp_copy(ga(to, 1608 + 8 * (size_t)i), ga(from, 1600 + 8 * (size_t)i), 8,
+                       (acp_handle_t)(i == 0 ? 0 : ACP_HANDLE_ALL)) != 0);
+    }
+    end = seconds() + 60;
+    while (mine[300] != 4711 && seconds() < end)
+        ; /* computes */
+    CHECK(mine[300] == 4711);
+    acp_sync();
+}
+
+/* Third-party copies to one process, many more than its ring and the queue have entries. */
+static void more_than_the_queue(void)
+{
+    acp_handle_t first = 0, last = 0;
+    uint64_t *mine = own_starter();
+
+    mine[400] = 77 + (uint64_t)me;
+    acp_sync();
+    for (int i = 0; i < 6000; i++) {
+        last = acp_copy(ga(me + 2, 3208), ga(me + 1, 3200), 8, 0);
+        if (i == 0)
+            first = last;
+        CHECK(last == first + i);
+    }
+    acp_complete(last);
+    CHECK(acp_inquire(ACP_HANDLE_ALL) == 0);
+    acp_sync();
+    CHECK(mine[401] == 77 + (uint64_t)((me + n - 1) % n));
+}
+
+/* One that waits for all keeps the queue full: 4,096 behind it, and more. */
+static void waiting_ones_fill_it(void)
+{
+    acp_handle_t last = 0;
+    uint64_t *mine = own_starter();
+
+    mine[500] = 0;
+    mine[501] = 1;
+    for (int i = 0; i < 5000; i++)
+        last = acp_add8(ga(me, 4800 + 16), ga(me, 4000), 1, (acp_handle_t)ACP_HANDLE_ALL);
+    acp_complete(last);
+    CHECK(mine[500] == 5000 && mine[602] == 4999);
+    acp_sync();
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(acp_init(&argc, &argv) == 0);
+    CHECK(argc == 2);
+    me = acp_rank();
+    n = acp_procs();
+    handles_rise_from(atoll(argv[1]));
+    chain_runs_by_itself();
+    more_than_the_queue();
+    waiting_ones_fill_it();
+    CHECK(acp_finalize() == 0);
+    return 0;
+}
