@@ -4,7 +4,7 @@
 # run_bootstrap_tests.sh GROUP: starts jobs in every way there is, and in some that must fail.
 # UTOFURUN, PROBE, PROBE_OPENMPI, PROBE_MPICH, DEFERRED_OPENMPI and DEFERRED_MPICH name the programs;
 # exit 77 when one is not there.
-# MPIRUN_OPENMPI and MPIEXEC_MPICH name the launchers.
+# MPIRUN_OPENMPI and MPIEXEC_MPICH name other launchers than those in PATH.
 
 : "${UTOFURUN:?names utofurun}" "${PROBE:?names job_probe}"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -602,20 +602,16 @@ group_bad_record_mpich() {
 }
 
 group_bad_record_openmpi() {
-    local run="${MPIRUN_OPENMPI:-$(command -v mpirun.openmpi)}"
-    [ -n "$run" ] || skip 'no mpirun of Open MPI'
-    run="$run --oversubscribe"
-    [ "$(id -u)" = 0 ] && run="$run --allow-run-as-root"
+    local run=$here/../harness/openmpi
+    "$run" --version >/dev/null || skip 'no mpirun of Open MPI'
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
     export UTOFU_PROVIDER=shm
     bad_records openmpi $run -n 2 "$BAD_RECORD"
 }
 
 group_openmpi() {
-    local run="${MPIRUN_OPENMPI:-$(command -v mpirun.openmpi)}" mpi
-    [ -n "$run" ] || skip 'no mpirun of Open MPI'
-    run="$run --oversubscribe"
-    [ "$(id -u)" = 0 ] && run="$run --allow-run-as-root"
+    local run=$here/../harness/openmpi mpi
+    "$run" --version >/dev/null || skip 'no mpirun of Open MPI'
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
     check without_mpi 0 '^pmix rank .* node 0/1 .*: ok$' 4 $run -n 4 "$PROBE" --layout
     check one 0 '^pmix rank 0/1 .*: ok$' 1 $run -n 1 "$PROBE" --layout
@@ -735,10 +731,8 @@ group_deferred() {
 }
 
 group_deferred_openmpi() {
-    local run="${MPIRUN_OPENMPI:-$(command -v mpirun.openmpi)}"
-    [ -n "$run" ] && [ -n "$DEFERRED_OPENMPI" ] || skip 'no Open MPI'
-    run="$run --oversubscribe"
-    [ "$(id -u)" = 0 ] && run="$run --allow-run-as-root"
+    local run=$here/../harness/openmpi
+    "$run" --version >/dev/null && [ -n "$DEFERRED_OPENMPI" ] || skip 'no Open MPI'
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
     deferred "barrier sleep" $run -n 3 "$DEFERRED_OPENMPI"
 }

@@ -31,8 +31,8 @@ succeeds() {
         fail "$name: nothing matches '$pattern'"
 }
 
-# mpirun LINE: as bash -c. mpirun's own PMIx server (Open MPI 4.1, PMIx 4.2) may fall silent, seen once
-# in some thousand starts, whatever the program: this test is about README, so a second start counts.
+# mpirun LINE: as bash -c. Where mpirun's PMIx server has lost a process (tests/harness/openmpi), a second
+# start counts: this test is about README.
 under_mpirun() {
     bash -c "$1" && return
     grep -q 'PMIx server of this node has not answered' "$work/out" || return

@@ -16,7 +16,8 @@ import sys
 import tempfile
 
 PAGES = ["utofu_create_vcq", "utofu_reg_mem", "utofu_put", "utofu_poll_mrq", "utofu_barrier"]
-MPIS = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
+OPENMPI = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness/openmpi")
+MPIS = {"openmpi": [OPENMPI],
         "mpich": ["mpiexec.mpich"]}
 
 

@@ -37,9 +37,7 @@ lines() {
 # Sets `launchers` to the ways to start a job that there are here.
 find_launchers() {
     launchers=("$UTOFURUN")
-    if command -v mpirun.openmpi >/dev/null; then
-        launchers+=("mpirun.openmpi --oversubscribe$([ "$(id -u)" != 0 ] || echo ' --allow-run-as-root')")
-    fi
+    if command -v mpirun.openmpi >/dev/null; then launchers+=("$here/../harness/openmpi"); fi
     if command -v mpiexec.mpich >/dev/null; then launchers+=(mpiexec.mpich); fi
 }
 
