@@ -90,8 +90,8 @@ utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
 {
     const uint8_t *at = v->coords.at;
     uint64_t id = (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 |
-                  pack_abc(at + 3) << 36 | (uint64_t)v->tni << 33 | (uint64_t)v->cq << 23 |
-                  (uint64_t)v->cmp << 20 | pack_abc(v->path) << 16;
+                  pack_abc(at + 3) << 36 | (uint64_t)v->tni << 33 | (uint64_t)v->cq << 21 |
+                  (uint64_t)v->cmp << 18 | pack_abc(v->path) << 14;
 
     return id | ut_vcq_id_check_bits(id);
 }
@@ -105,9 +105,9 @@ bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
     v->coords.at[2] = (uint8_t)(id >> 40);
     unpack_abc(id >> 36, v->coords.at + 3);
     v->tni = id >> 33 & 7;
-    v->cq = id >> 23 & UT_MAX_CQ_ID;
-    v->cmp = id >> 20 & 7;
-    unpack_abc(id >> 16, v->path);
+    v->cq = id >> 21 & UT_MAX_CQ_ID;
+    v->cmp = id >> 18 & 7;
+    unpack_abc(id >> 14, v->path);
     bool tni_valid = v->tni < UT_NUM_TNIS || (v->tni == UT_TNI_INTERNAL && v->cmp < UT_NUM_TNIS);
     return tni_valid && ut_path_valid(v->path) && ut_coords_valid(v->coords.at);
 }
@@ -116,9 +116,9 @@ bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id)
 {
     struct ut_vcq_ident ident;
 
-    if (key >> 44)
+    if (key >> 46)
         return false;
-    *id = key << 20 | (key >> 16 & 0xf) << 16; /* the path is the owner's a, b, c */
+    *id = key << 18 | (key >> 18 & 0xf) << 14; /* the path is the owner's a, b, c */
     *id |= ut_vcq_id_check_bits(*id);
     return ut_vcq_id_unpack(*id, &ident);
 }
@@ -142,7 +142,7 @@ static unsigned int default_path_number(utofu_vcq_id_t id)
 {
     uint8_t path[3];
 
-    unpack_abc(id >> 16, path);
+    unpack_abc(id >> 14, path);
     return path_number(path);
 }
 

@@ -3,7 +3,7 @@
  * The layouts of all ids that the library gives out: VCQ ids, VBG ids, STADDs, path ids,
  * coordinates. Pure functions without state; uses the public header alone.
  *
- * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq10 | cmp3 | path a1 b2 c1 | check16
+ * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq12 | cmp3 | path a1 b2 c1 | check14
  * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8
  * STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a region's first byte is
  *                         the low 16 bits of its address
@@ -19,7 +19,7 @@
 enum {
     UT_NUM_TNIS = 6,
     UT_NUM_CMP_IDS = 8,
-    UT_MAX_CQ_ID = 1023,
+    UT_MAX_CQ_ID = 4095,
     UT_NUM_PATHS = 12,
     UT_NUM_START_GATES = 16,
     UT_NUM_RELAY_GATES = 32,
@@ -72,17 +72,17 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
 /* A multiplicative hash of everything above the check; not zero for an all-zero id. */
 static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
 {
-    return ((id >> 16) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 48;
+    return ((id >> 14) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 50;
 }
 /* A check of a few instructions, for the path of a put. */
 static inline bool ut_vcq_id_check(utofu_vcq_id_t id)
 {
-    return ut_vcq_id_check_bits(id) == (id & 0xffff);
+    return ut_vcq_id_check_bits(id) == (id & 0x3fff);
 }
 /* An id without its path and check: equal for all paths of one VCQ. */
 static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 {
-    return id >> 20;
+    return id >> 18;
 }
 /* The canonical id with that key; false where no VCQ can have it. */
 bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id);

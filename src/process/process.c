@@ -111,7 +111,7 @@ static int alloc_cqs(void)
         ut_error("process", "UTOFU_CQ_MAP=%s: use auto, stride:N or lists of CQ ids", map);
         return UTOFU_ERR_FATAL;
     }
-    if ((local_rank + 1ul) * stride > UT_MAX_CQ_ID) {
+    if ((local_rank + 1ul) * stride > UT_MAX_CQ_ID + 1ul) {
         ut_error("process", "local rank %u is too many for %lu CQs each (CQ ids end at %d)",
                  local_rank, stride, UT_MAX_CQ_ID);
         return UTOFU_ERR_FATAL;

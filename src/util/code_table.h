@@ -95,7 +95,7 @@ X(UTOFU_ERR_INVALID_PATH, "There is no path over these coordinates.",
   "Path coordinates A, B and C end at 1, 2 and 1; NULL lets the library choose.")
 X(UTOFU_ERR_INVALID_TNI_ID, "There is no such TNI.",
   "Use the ids that utofu_get_onesided_tnis() or utofu_get_barrier_tnis() gives: 0 to 5.")
-X(UTOFU_ERR_INVALID_CQ_ID, "There is no such CQ.", "CQ ids end at 1023.")
+X(UTOFU_ERR_INVALID_CQ_ID, "There is no such CQ.", "CQ ids end at 4095.")
 X(UTOFU_ERR_INVALID_BG_ID, "There is no such BG. This library never returns it.",
   "Nothing is to be done.")
 X(UTOFU_ERR_INVALID_CMP_ID, "There is no such component id.", "Component ids are 0 to 7.")

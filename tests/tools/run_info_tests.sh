@@ -117,6 +117,10 @@ group_facts() {
     check job_nodes 0 '(0 of 2, coordinates 0,0,0,0,0,0|1 of 2, coordinates 0,0,0,1,0,0) ' 2 \
         "$UTOFURUN" -n 2 --nodes 2 "$INFO" --all
     check job_cqs 0 'of each TNI: (0, 1, 2, 3|4, 5, 6, 7)$' 2 "$UTOFURUN" -n 2 "$INFO" -a
+    check last_cqs 0 'of each TNI: 4092, 4093, 4094$' 1 "$UTOFURUN" -n 1 \
+        env UTOFU_LOCAL_RANK=1364 UTOFU_LOCAL_SIZE=1366 "$INFO" -a
+    check no_more_cqs 1 'utofu: .*local rank 1365 is too many for 3 CQs each \(CQ ids end at 4095\)' 1 "$UTOFURUN" -n 1 \
+        env UTOFU_LOCAL_RANK=1365 UTOFU_LOCAL_SIZE=1366 "$INFO" -a
     check bad_value 1 "UTOFU_ARMW: 'x' is not allowed" 1 env UTOFU_ARMW=x "$INFO"
 }
 
