@@ -43,6 +43,9 @@ static struct {
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
+    /* what was read from the socket and is not used yet */
+    size_t in_from, in_to;
+    uint8_t in[8192];
 } client = {.wake_fd = -1, .fd = -1};
 
 static void wake(uint32_t rank)
@@ -105,19 +108,38 @@ static int connect_once(int64_t deadline)
     return fd;
 }
 
+/* Reads what is there, or waits for it. */
+static int fill(int64_t deadline)
+{
+    for (;;) {
+        ssize_t got = recv(client.fd, client.in, sizeof(client.in), 0);
+        if (got > 0) {
+            client.in_from = 0;
+            client.in_to = (size_t)got;
+            return 0;
+        }
+        if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+            return -ECONNRESET;
+        if (!wait_until(client.fd, POLLIN, deadline))
+            return -ETIMEDOUT;
+    }
+}
+
 /* Receives one message of the server; its tag is not checked. */
 static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t deadline)
 {
     size_t have = 0, need;
 
     while ((need = ut_job_wire_need(msg, have)) > have) {
-        ssize_t got = recv(client.fd, (char *)msg + have, need - have, 0);
-        if (got > 0)
-            have += (size_t)got;
-        else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-            return -ECONNRESET;
-        else if (!wait_until(client.fd, POLLIN, deadline))
-            return -ETIMEDOUT;
+        size_t n = client.in_to - client.in_from;
+        int rc = n > 0 ? 0 : fill(deadline);
+        if (rc != 0)
+            return rc;
+        n = client.in_to - client.in_from;
+        n = n < need - have ? n : need - have;
+        memcpy((char *)msg + have, client.in + client.in_from, n);
+        client.in_from += n;
+        have += n;
     }
     if (need == 0 && ut_job_wire_other_version(msg, have))
         return -EPROTONOSUPPORT;
@@ -232,6 +254,7 @@ static int reach_server(void)
         rc = connect_once(client.deadline);
         if (rc >= 0) {
             client.fd = rc;
+            client.in_from = client.in_to = 0;
             rc = say_hello();
             if (rc == 0 || rc == -EEXIST || rc == -EINVAL || log_wrong_server(rc))
                 return rc;
@@ -321,8 +344,9 @@ static void *talk(void *unused)
             continue;
         }
         rc = ask_for_some();
-        if (rc == 0 && wait_for(client.fd, POLLIN, -1) > 0)
-            rc = -ECONNRESET; /* no request is outstanding: the server is gone, or misbehaves */
+        /* no request is outstanding: the server is gone, or misbehaves */
+        if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
+            rc = -ECONNRESET;
     }
     ut_job_requests_break(&client.requests, rc < 0 ? rc : -ESHUTDOWN);
     return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous server: epoll over non-blocking sockets, one message in flight per connection.
+ * The rendezvous server: epoll over non-blocking sockets. The requests of a connection that are there
+ * together are answered together, so that a request costs few system calls.
  * Connections that send anything unexpected, or no hello in time, are closed. One that has not sent
  * its hello costs a descriptor and a kilobyte for ten seconds at most, and there are no more than
  * UNKNOWN_MAX of these.
@@ -26,6 +27,7 @@ enum {
     EVENTS_MAX = 32,
     ACCEPTS_MAX = 32,     /* in one step, so that many connections do not delay others */
     UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
+    BUFFER_SIZE = 16384,
 };
 
 struct client {
@@ -52,6 +54,9 @@ struct ut_job_server {
     struct ut_key key;
     struct client unknown, known; /* heads, newest first: without and with a rank */
     struct entry *table;
+    /* of the connection that is served */
+    size_t out_size;
+    uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
 };
 
 static void add_to_ring(struct client *head, struct client *c)
@@ -276,6 +281,15 @@ static bool is_authentic(struct ut_job_server *s, struct client *c, bool is_hell
     return false;
 }
 
+/* Sends the answers so far; false: a client that does not read its answers is dropped. */
+static bool flush(struct ut_job_server *s, struct client *c)
+{
+    size_t size = s->out_size;
+
+    s->out_size = 0;
+    return size == 0 || send(c->fd, s->out, size, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
 /* Answers the complete message of a client; false: it must be dropped. */
 static bool answer(struct ut_job_server *s, struct client *c)
 {
@@ -306,30 +320,43 @@ static bool answer(struct ut_job_server *s, struct client *c)
     size_t n = ut_job_wire_fill(&out, c->in.type, status, found ? found->record : NULL,
                                 found ? found->size : 0);
     ut_job_channel_seal(&c->channel, &out);
-    /* a client that does not read its answers is dropped */
-    return send(c->fd, &out, n, MSG_NOSIGNAL) == (ssize_t)n;
+    if (n > sizeof(s->out) - s->out_size && !flush(s, c))
+        return false;
+    memcpy(s->out + s->out_size, &out, n);
+    s->out_size += n;
+    return true;
 }
 
-/* Reads what is there; false: the client is gone or must go. */
-static bool serve(struct ut_job_server *s, struct client *c)
+/* Answers what is complete of these bytes and keeps the rest; false: the client must go. */
+static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes, size_t size)
 {
-    for (;;) {
+    while (size > 0) {
         size_t need = ut_job_wire_need(&c->in, c->have);
         if (need == 0)
             return false;
-        if (c->have == need) {
+        size_t n = need - c->have < size ? need - c->have : size;
+        memcpy((char *)&c->in + c->have, bytes, n);
+        c->have += n;
+        bytes += n;
+        size -= n;
+        if (c->have == ut_job_wire_need(&c->in, c->have)) {
             if (!answer(s, c))
                 return false;
             c->have = 0;
-            continue;
         }
-        ssize_t n = recv(c->fd, (char *)&c->in + c->have, need - c->have, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-        c->have += (size_t)n;
     }
+    return ut_job_wire_need(&c->in, c->have) != 0;
+}
+
+/* Reads what is there, a buffer of it at most; false: the client is gone or must go. */
+static bool serve(struct ut_job_server *s, struct client *c)
+{
+    ssize_t n = recv(c->fd, s->in, sizeof(s->in), 0);
+
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    s->out_size = 0;
+    return take(s, c, s->in, (size_t)n) && flush(s, c);
 }
 
 int ut_job_server_fd(const struct ut_job_server *server)
