@@ -51,4 +51,10 @@ static inline void ut_unlock(struct ut_lock *lock)
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELEASE);
 }
 
+/* In the child of a fork, where whoever held it is not there. */
+static inline void ut_lock_reset(struct ut_lock *lock)
+{
+    __atomic_store_n(&lock->held, 0, __ATOMIC_RELAXED);
+}
+
 #endif

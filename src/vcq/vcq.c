@@ -67,7 +67,7 @@ void ut_vcq_forget_all(void)
 {
     for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
-        ut_unlock(&ut_vcqs[i]->lock);
+        ut_lock_reset(&ut_vcqs[i]->lock);
     }
 }
 

@@ -151,7 +151,7 @@ static void vcqs(const struct ut_end *end)
     FAILS(utofu_construct_vcq_id(NULL, 0, 0, 0, &id), UTOFU_ERR_INVALID_POINTER, "coords");
     FAILS(utofu_construct_vcq_id(bad_coords, 0, 0, 0, &id), UTOFU_ERR_INVALID_COORDS, "0, 3, 0");
     FAILS(utofu_construct_vcq_id(coords, 7, 0, 0, &id), UTOFU_ERR_INVALID_TNI_ID, "TNI 7");
-    FAILS(utofu_construct_vcq_id(coords, 0, 1024, 0, &id), UTOFU_ERR_INVALID_CQ_ID, "CQ 1024");
+    FAILS(utofu_construct_vcq_id(coords, 0, 4096, 0, &id), UTOFU_ERR_INVALID_CQ_ID, "CQ 4096");
     FAILS(utofu_construct_vcq_id(coords, 0, 0, 9, &id), UTOFU_ERR_INVALID_CMP_ID, "component id 9");
     FAILS(utofu_query_vcq_info(5, coords, &tni, &cq, &extra), UTOFU_ERR_INVALID_VCQ_ID,
           "0000000000000005");

@@ -23,7 +23,7 @@ enum { STAG = 7, CMP = 3, WAIT_MS = 30000 };
 
 static struct {
     struct ut_address_record r;
-    uint8_t rest[UT_JOB_RECORD_MAX + 1 - sizeof(struct ut_address_record)];
+    uint8_t rest[2 * (UT_JOB_RECORD_MAX + 1)]; /* more than is published, for long_address() */
 } good;
 static size_t size;
 

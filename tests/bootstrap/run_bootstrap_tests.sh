@@ -419,10 +419,10 @@ in_folder() {
     local at rc i
     at=$(mktemp -d "$folder/job.XXXX")
     key_of() { [ "$1" = - ] && unset UTOFU_JOB_KEY || export UTOFU_JOB_KEY=$1; }
-    (key_of "$2" && UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$at exec "$PROBE" --delay 0 --wait 1 --stay 5000) >/dev/null 2>&1 &
-    for ((i = 0; i < 200; i++)); do [ -s "$at/utofu.1" ] && break; sleep 0.02; done
+    (key_of "$2" && UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$at exec "$PROBE" --delay 0 --wait 1 --stay 60000) >/dev/null 2>&1 &
+    for ((i = 0; i < 2500; i++)); do [ -s "$at/utofu.1" ] && break; sleep 0.02; done
     [ -z "$3" ] || python3 "$folder/damage.py" "$at/utofu.1" "$3"
-    (key_of "$1" && as_rank 0 2 "$at" "$PROBE" --delay 0 --wait 2000)
+    (key_of "$1" && as_rank 0 2 "$at" "$PROBE" --delay 0 --wait 30000)
     rc=$?
     kill $!
     wait $! 2>/dev/null
@@ -559,8 +559,10 @@ group_key() {
     done
     # the kernel says whose a unix socket is: not even with the key
     check unix_socket_of_another_user 1 'nobody serves this job there .Permission denied.' 1 bash -c 'root=unix:@utofu.test.$$
-        as_rank 0 2 $root as_stranger "$folder/probe" --delay 0 --wait 2500 >/dev/null 2>&1 & sleep 0.5
-        UTOFU_JOB_TIMEOUT=1 as_rank 1 2 $root "$PROBE" --delay 0 --wait 2000; rc=$?; wait $!; exit $rc'
+        as_rank 0 2 $root as_stranger "$folder/probe" --delay 0 --wait 60000 >/dev/null 2>&1 &
+        for ((i = 0; i < 2500; i++)); do grep -q "${root#unix:}" /proc/net/unix && break; sleep 0.02; done
+        UTOFU_JOB_TIMEOUT=1 as_rank 1 2 $root "$PROBE" --delay 0 --wait 30000; rc=$?
+        pkill -P $!; wait $!; exit $rc'
 }
 
 # A rank that publishes something else than an address record: whoever puts to it gets an error that
