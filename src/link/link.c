@@ -343,7 +343,8 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     else
         ut_warn("link",
                 "%s has not called the library yet; what is meant for it waits until it does "
-                "(utofu_get_onesided_tnis() will do), and fails after %llu s (UTOFU_JOB_TIMEOUT)",
+                "(utofu_get_onesided_tnis() will do) and the launcher says so, and fails after "
+                "%llu s (UTOFU_JOB_TIMEOUT)",
                 who, (unsigned long long)allowed / 1000);
 }
 
@@ -368,7 +369,9 @@ static void seek(struct ut_link *link, uint64_t now)
                                         : UT_CAUSE_ADDRESS,
                   ut_env_num(UT_ENV_JOB_TIMEOUT));
         if (rc == -EAGAIN)
-            ut_warn("link", "the owner of VCQ %016llx has not called the library within %llu s",
+            ut_warn("link",
+                    "the owner of VCQ %016llx has not called the library within %llu s, or the "
+                    "launcher has not said so (UTOFU_JOB_TIMEOUT)",
                     (unsigned long long)link->peer,
                     (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
         give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
