@@ -15,7 +15,7 @@
 #include "circuit.h"
 #include "meet.h"
 
-enum { ROUNDS = 1000 };
+enum { ROUNDS = 200 };
 
 /* The ids of all gates, a row for each process. */
 static utofu_vbg_id_t (*table)[CIRCUIT_MAX_GATES];
