@@ -6,19 +6,25 @@
  * A name is the index in the endpoint's table and a generation: what arrives for a connection that
  * is gone is recognised and dropped.
  */
+#include "conn.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn_types.h"
+#include "ep_types.h"
 #include "map.h"
-#include "sp.h"
+#include "peer.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "ring.h"
+#include "sock.h"
+#include "state.h"
+#include "stream.h"
 #include "util/assert.h"
 #include "util/log.h"
-
-static inline struct sp_conn *conn_of(struct prov_conn *conn)
-{
-    return (struct sp_conn *)conn;
-}
+#include "wake.h"
 
 /*
  * Names
@@ -453,7 +459,7 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
 
 int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
 
     UT_ASSERT(!conn->closed && (conn->state == SP_CONN_ASKED || conn->state == SP_CONN_DOWN));
     if (hello_size > PROV_HELLO_MAX)
@@ -543,7 +549,7 @@ int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
 
 void sp_conn_close(struct prov_conn *base)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
     uint8_t state = conn->state;
 
     UT_ASSERT(!conn->closed);

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Endpoints: a place in the directory with its ring, polling it, sleeping and being woken. */
+#include "ep.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sp.h"
+#include "conn.h"
+#include "conn_types.h"
+#include "ep_types.h"
+#include "peer.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "ring.h"
+#include "sock.h"
+#include "state.h"
+#include "stream.h"
 #include "util/assert.h"
 #include "util/log.h"
+#include "wake.h"
 
 enum { POLL_BUDGET = 64 };
-
-static inline struct sp_ep *ep_of(struct prov_ep *ep)
-{
-    return (struct sp_ep *)ep;
-}
 
 static inline void look_at_head(struct sp_ep *ep)
 {
@@ -111,7 +118,7 @@ static void bury(struct sp_ep *ep)
 
 void sp_ep_close(struct prov_ep *base)
 {
-    struct sp_ep *ep = ep_of(base);
+    struct sp_ep *ep = sp_ep_of(base);
 
     leave(ep->prov, ep);
     while (ep->num_active > 0) { /* closed ones are found nowhere else */
@@ -297,7 +304,7 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
 
 int sp_ep_poll(struct prov_ep *base)
 {
-    struct sp_ep *ep = ep_of(base);
+    struct sp_ep *ep = sp_ep_of(base);
 
     if (__builtin_expect(__atomic_load_n(&ep->next_slot->state, __ATOMIC_ACQUIRE) == ep->vacant &&
                              ep->num_active == 0 &&
@@ -332,7 +339,7 @@ static bool has_something(struct sp_ep *ep)
 
 bool sp_ep_arm(struct prov_ep *base)
 {
-    struct sp_ep *ep = ep_of(base);
+    struct sp_ep *ep = sp_ep_of(base);
 
     __atomic_exchange_n(&ep->ring->armed, 1, __ATOMIC_SEQ_CST);
     if (has_something(ep)) {
@@ -346,5 +353,5 @@ bool sp_ep_arm(struct prov_ep *base)
 
 void sp_ep_disarm(struct prov_ep *ep)
 {
-    __atomic_store_n(&ep_of(ep)->ring->armed, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&sp_ep_of(ep)->ring->armed, 0, __ATOMIC_RELAXED);
 }

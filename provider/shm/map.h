@@ -7,8 +7,8 @@
 #ifndef SP_MAP_H
 #define SP_MAP_H
 
+#include "conn_types.h"
 #include "mr.h"
-#include "sp.h"
 
 /* Part of a transfer: its length, and where it can be reached. NULL: not by way of a mapping. */
 struct sp_piece {

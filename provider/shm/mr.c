@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include "pageref.h"
-#include "sp.h"
+#include "prov_types.h"
+#include "remap.h"
 #include "util/assert.h"
 #include "util/log.h"
 

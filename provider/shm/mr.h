@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking a key up in a table of memory regions, one's own or a peer's. A key is an index and a
- * generation; an entry's word has the generation, the access and a serial number that tells it from
- * all others, and is what makes base, size and run count: it is cleared before they change and set
- * after.
+ * Registering and deregistering memory, and looking a key up in a table of memory regions, one's
+ * own or a peer's. A key is an index and a generation. An entry's word has the generation, the
+ * access and a serial number that no other region has; base, size and run are valid only together
+ * with it: it is cleared before they change and set after.
  */
 #ifndef SP_MR_H
 #define SP_MR_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "layout.h"
+#include "provider.h"
+
+struct sp_mr {
+    struct prov_mr base;
+    struct sp_mr *next_free;
+    uint64_t lo, hi; /* pages that it touches, as far as they are counted */
+};
+
+int sp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
+           struct prov_mr **mr);
+void sp_dereg(struct prov *prov, struct prov_mr *mr);
 
 #define SP_MR_GENERATION_MASK ((1u << (32 - SP_MR_BITS)) - 1)
 

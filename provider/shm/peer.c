@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The peer processes: one socket and one mapping each, shared by all connections to it. */
+#include "peer.h"
+
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "sp.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "ring.h"
+#include "segment.h"
 #include "util/assert.h"
+#include "wake.h"
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
 {

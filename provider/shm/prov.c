@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,12 +13,22 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "conn.h"
+#include "ep.h"
+#include "ep_types.h"
+#include "mr.h"
 #include "pageref.h"
+#include "peer.h"
+#include "peer_types.h"
+#include "prov_types.h"
 #include "providers.h"
-#include "sp.h"
+#include "remap.h"
+#include "segment.h"
+#include "sock.h"
 #include "util/env.h"
 #include "util/host.h"
 #include "util/log.h"
+#include "xfer.h"
 
 enum { MAX_EVENTS = 64 };
 

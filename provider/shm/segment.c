@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory: a sealed memfd of fixed size, gone with the last process that holds it. */
+#include "segment.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sp.h"
+#include "prov_types.h"
 #include "util/log.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };

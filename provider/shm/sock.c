@@ -18,19 +18,27 @@
  * long as a peer may be silent, it gives up, and says that it was for want of resources: the other
  * one's death shows in a refused connection or a hang-up alone.
  */
+#include "sock.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
-#include <fcntl.h>
 #include <unistd.h>
 
-#include "sp.h"
+#include "peer.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "remap.h"
+#include "ring.h"
+#include "segment.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "wake.h"
 
 enum {
     BACKLOG = 4096,

@@ -3,9 +3,12 @@
  * The state of a connection as all that work on it change it: on the endpoint's list of those that
  * have something to do, and going down.
  */
+#include "state.h"
 
-#include "sp.h"
+#include "conn_types.h"
+#include "ep_types.h"
 #include "util/assert.h"
+#include "wake.h"
 
 void sp_ep_wake_in_a_moment(struct sp_ep *ep)
 {

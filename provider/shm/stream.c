@@ -7,13 +7,19 @@
  * and counts it in the origin's memory (no slot, so draining a ring never needs room in another:
  * two that write to each other cannot block each other), and answers reads as there is room.
  */
+#include "stream.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn_types.h"
 #include "copy.h"
 #include "mr.h"
-#include "sp.h"
+#include "prov_types.h"
+#include "ring.h"
+#include "sock.h"
+#include "state.h"
 #include "util/assert.h"
 #include "util/log.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes the background thread and the owners of endpoints look. */
+#include "wake.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "sp.h"
+#include "ep_types.h"
+#include "prov_types.h"
 #include "util/assert.h"
 
 enum { TICK_NS = 1000000 };

@@ -4,19 +4,21 @@
  * memory is mapped here, make one system call where it is not, and for a message or a notice take a
  * slot of the peer's ring. What cannot be done at once goes to stream.c.
  */
+#include "xfer.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "conn_types.h"
 #include "copy.h"
 #include "map.h"
 #include "mr.h"
-#include "sp.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "ring.h"
+#include "sock.h"
+#include "stream.h"
 #include "util/log.h"
-
-static inline struct sp_conn *conn_of(struct prov_conn *conn)
-{
-    return (struct sp_conn *)conn;
-}
 
 /* 0 if operations may be posted. A peer whose CONFIRM is not here yet is as good as up. */
 static inline int check_conn(const struct sp_conn *conn)
@@ -256,7 +258,7 @@ static inline void prefault(struct sp_conn *conn, uint64_t rmt, uint32_t length)
 /* Where the peer's memory is in view. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
     int rc = check_conn(conn);
 
     if (__builtin_expect(rc != 0, 0))
@@ -275,7 +277,7 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
     int rc = check_conn(conn);
 
     if (__builtin_expect(rc != 0, 0))
@@ -292,13 +294,13 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 
 const struct prov_mapping *sp_view(struct prov_conn *base)
 {
-    return &conn_of(base)->view;
+    return &sp_conn_of(base)->view;
 }
 
 int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
     int rc = check_conn(conn);
     uint64_t pos;
 
@@ -335,7 +337,7 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
 
 void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
 {
-    struct sp_conn *conn = conn_of(base);
+    struct sp_conn *conn = sp_conn_of(base);
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
 
     if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))

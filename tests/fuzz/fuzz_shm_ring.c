@@ -7,7 +7,9 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "shm/sp.h"
+#include "shm/conn_types.h"
+#include "shm/ep_types.h"
+#include "shm/ring.h"
 #include "utofu.h"
 #include "vcq/vcq.h"
 #include "wire/wire.h"

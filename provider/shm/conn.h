@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: asking, answering, closing. conn.c says how. */
+#ifndef SP_CONN_H
+#define SP_CONN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conn_types.h"
+#include "ep_types.h"
+#include "layout.h"
+#include "provider.h"
+
+int sp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
+               uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+               struct prov_conn **conn);
+int sp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+void sp_reject(struct prov_conn *conn);
+void sp_conn_close(struct prov_conn *conn);
+/* Frees it and what hangs on it. */
+void sp_conn_free(struct sp_conn *conn);
+struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name);
+/* What arrived in a slot; returns the number of callbacks, or -1: not now. */
+int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer);
+/* Control that waits for room in the peer's ring. */
+void sp_conn_send_control(struct sp_conn *conn);
+/* After something happened to a process: goes on with, or takes down, what it concerns. */
+int sp_conn_attend(struct sp_conn *conn);
+/* Tells up() or down() if due. */
+int sp_conn_tell(struct sp_conn *conn);
+/* The same on both sides, after an operation of the peer failed. */
+int sp_conn_settle(struct sp_conn *conn);
+
+#endif

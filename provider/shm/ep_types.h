@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An endpoint: its ring and its connections: data. */
+#ifndef SP_EP_TYPES_H
+#define SP_EP_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "prov_types.h"
+#include "provider.h"
+
+struct sp_conn;
+
+struct sp_ep {
+    /* looked at by every poll */
+    const struct sp_slot *next_slot;
+    uint64_t vacant;    /* the state of next_slot when nothing is there */
+    uint32_t attention; /* atomic: something happened to a process or in the directory */
+    uint32_t num_active;
+    struct sp_ring *ring;
+    uint64_t head;
+    struct sp_prov *prov;
+    void *owner;
+    const struct prov_callbacks *callbacks;
+    uint64_t id;
+    uint32_t index;   /* in the directory */
+    uint32_t blocked; /* atomic: the timer shall wake the owner */
+    bool in_poll;
+    struct sp_conn **active; /* connections that have something to do */
+    struct sp_conn **conns;  /* by the low bits of their name */
+    uint32_t max_conns, num_conns, next_conn;
+    uint32_t max_active, num_live; /* connections that exist, closed ones too */
+    struct sp_conn *graveyard;     /* closed during a poll */
+};
+
+/* The contract's name is opaque; this is the same object. */
+static inline struct sp_ep *sp_ep_of(struct prov_ep *ep)
+{
+    return (struct sp_ep *)ep;
+}
+
+#endif

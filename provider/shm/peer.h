@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of peer processes. With prov->lock held, but for sp_peer_put(). */
+#ifndef SP_PEER_H
+#define SP_PEER_H
+
+#include <stdint.h>
+
+#include "peer_types.h"
+#include "prov_types.h"
+
+struct sp_peer *sp_peer_new(struct sp_prov *prov);
+struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
+struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
+/* Takes it out of the table; its connections go down for this reason. It is there until the next
+ * sp_peer_bury(), whoever lets go of it. */
+void sp_peer_die(struct sp_peer *peer, enum prov_reason reason);
+/* Lets go of the dead ones: when no event that was fetched before they died is left. */
+void sp_peer_bury(struct sp_prov *prov);
+void sp_peer_put(struct sp_peer *peer);
+
+#endif

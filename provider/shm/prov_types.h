@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The provider within a process: data that all modules share.
+ *
+ * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock that of regions. What
+ * belongs to an endpoint or connection is guarded by the owner's lock (see provider.h); the
+ * background thread reaches an endpoint through its atomic flags alone.
+ */
+#ifndef SP_PROV_TYPES_H
+#define SP_PROV_TYPES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "peer_types.h"
+#include "provider.h"
+#include "remap.h"
+
+#define SP_LOG "shm"
+
+struct sp_ep;
+struct sp_mr;
+struct sp_pagerefs;
+
+struct sp_prov {
+    struct prov base;
+    struct sp_prov *next; /* for fork */
+    struct prov_config config;
+    pthread_mutex_t lock, mr_lock;
+    bool use_cma, forked, listen_paused, shortage_logged;
+    uint32_t told_no_cma;
+    struct sp_address addr;
+    int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
+    int spare_fd; /* given up for a moment to turn somebody away when there is no other */
+    struct sp_segment *seg;
+    struct sp_peer self;
+    struct sp_peer *peers; /* all but dead ones */
+    struct sp_peer *dead;  /* events of the running batch may still name them */
+    uint64_t retry_ms;     /* when the next attempt to connect or to listen is due; 0: none */
+    uint64_t jitter;
+    uint32_t next_claimer;
+    uint32_t deaths; /* atomic */
+    struct sp_ep *eps[SP_MAX_EPS];
+    uint32_t num_eps; /* places of the directory that were ever used */
+    struct {
+        uint64_t head; /* the ring goes on where the last owner stopped */
+        uint32_t conn_generation;
+    } places[SP_MAX_EPS];
+    uint32_t timer_on; /* atomic */
+    uint32_t num_mrs;  /* places of the table that were ever used */
+    uint32_t num_free_mrs;
+    struct sp_mr *first_free_mr, **last_free_mr;
+    uint64_t mr_serial;
+    struct sp_pagerefs *pagerefs; /* NULL: nothing is remapped */
+    struct sp_remap remap;
+    bool use_map, told_no_map;
+    uint64_t mapped_bytes, max_mapped_bytes; /* of peers; the first is atomic */
+};
+
+static inline struct sp_prov *sp_prov_of(struct prov *prov)
+{
+    return (struct sp_prov *)prov;
+}
+
+#endif

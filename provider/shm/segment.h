@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory: making one's own segment, mapping a peer's. */
+#ifndef SP_SEGMENT_H
+#define SP_SEGMENT_H
+
+#include <stdint.h>
+
+#include "layout.h"
+#include "prov_types.h"
+
+int sp_segment_create(struct sp_prov *prov);
+void sp_segment_destroy(struct sp_prov *prov);
+/* Maps a peer's segment, which must hold this probe, and closes the descriptor. -EPROTO after an
+ * error line, -ESRCH: it is another process's, other negative errno: something is lacking here. */
+int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg);
+void sp_segment_unmap(struct sp_segment *seg);
+
+#endif
