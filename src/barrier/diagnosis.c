@@ -63,7 +63,7 @@ void ut_gate_check_wait(struct ut_gate *start)
     start->look_ms = now + LOOK_EVERY_MS;
     if (report) {
         start->report_ms = now + (now - start->started_ms);
-        ut_warn("gate", "the barrier communication of %s has waited %llu s",
+        ut_warn("barrier", "the barrier communication of %s has waited %llu s",
                 ut_gate_name(start->id), (unsigned long long)(now - start->started_ms) / 1000);
     }
     ut_gate_trace(start, report);
@@ -107,7 +107,7 @@ static void trace_local(struct ut_gate *g, unsigned int input, struct ut_gate *s
 
     if (report)
         ut_warn(
-            "gate", "%s waits for a %s of %s, %s", ut_gate_name(g->id),
+            "barrier", "%s waits for a %s of %s, %s", ut_gate_name(g->id),
             signal ? "signal" : "packet", ut_gate_name(g->in[input].src),
             ut_gate_state_of_local(
                 src, signal ? src->setting.dst_lcl_vbg_id : src->setting.dst_rmt_vbg_id, g->id));
@@ -125,7 +125,7 @@ static void trace_packet(struct ut_gate *g, bool report)
     ut_vbg_id_unpack(in->src, &src);
     if (!ut_gate_is_own(&src)) {
         if (report)
-            ut_warn("gate", "%s waits for a packet of %s, %s", ut_gate_name(g->id),
+            ut_warn("barrier", "%s waits for a packet of %s, %s", ut_gate_name(g->id),
                     ut_gate_name(in->src), ut_gate_state_of_remote(in));
         ut_gate_ask(g, true);
     } else if (src.tni == g->tni) {
@@ -133,7 +133,7 @@ static void trace_packet(struct ut_gate *g, bool report)
     } else {
         struct ut_gate_cross_tni p = {.gate = src.gate, .trace = true, .report = report};
         if (report)
-            ut_warn("gate", "%s waits for a packet of %s", ut_gate_name(g->id),
+            ut_warn("barrier", "%s waits for a packet of %s", ut_gate_name(g->id),
                     ut_gate_name(in->src));
         ut_gate_send_cross_tni(g->tni, src.tni, &p);
     }

@@ -63,7 +63,7 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
  * as a process that is gone does not come back. */
 static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
 {
-    ut_error("gate",
+    ut_error("barrier",
              "the barrier communication of %s failed: nothing comes from %s any more (its "
              "process has ended, or has freed or set the gate anew)",
              ut_gate_name(g->id), ut_gate_name(culprit));
@@ -79,7 +79,7 @@ static int check_result(struct ut_gate *g, const struct ut_value *result)
         return end_broken(g, result->u[0]);
     if (result->status == UT_VALUE_MISMATCH || result->op != g->mine.op ||
         result->count != g->mine.count) {
-        ut_warn("gate",
+        ut_warn("barrier",
                 "%s: the processes did not start the same operation (here operator %u, %u "
                 "values)",
                 ut_gate_name(g->id), g->mine.op, g->mine.count);

@@ -67,7 +67,7 @@ static int alloc_locked(struct ut_gates *t, unsigned int tni, size_t count, utof
     for (unsigned int i = UT_NUM_START_GATES; i < UT_NUM_GATES; i++)
         relays += !t->gate[i].allocated;
     if (first == UT_NUM_START_GATES || count - 1 > relays) {
-        return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_INFO, "gate",
+        return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_INFO, "barrier",
                              "TNI %u has no %zu gates left (%s start gate, %u relay gates)", tni,
                              count, first == UT_NUM_START_GATES ? "no" : "a", relays);
     }
@@ -120,17 +120,18 @@ static int check_free(const struct ut_gates *t, const struct ut_gate *start,
                       const utofu_vbg_id_t *ids, size_t count)
 {
     if (!ut_gate_is_start(start->index)) {
-        ut_warn("gate", "%s is not the first gate of what was allocated", ut_gate_name(start->id));
+        ut_warn("barrier", "%s is not the first gate of what was allocated",
+                ut_gate_name(start->id));
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (count != start->num_members) {
-        ut_warn("gate", "%u gates were allocated with %s, not %zu", start->num_members,
+        ut_warn("barrier", "%u gates were allocated with %s, not %zu", start->num_members,
                 ut_gate_name(start->id), count);
         return UTOFU_ERR_INVALID_NUMBER;
     }
     for (size_t i = 0; i < count; i++) {
         if (ids[i] != t->gate[start->members[i]].id) {
-            ut_warn("gate", "VBG %#llx is not number %zu of what was allocated with %s",
+            ut_warn("barrier", "VBG %#llx is not number %zu of what was allocated with %s",
                     (unsigned long long)ids[i], i, ut_gate_name(start->id));
             return UTOFU_ERR_INVALID_VBG_ID;
         }
@@ -143,7 +144,8 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
     struct ut_gate *start = ut_gate_enter_id(ids[0]);
 
     if (!start) {
-        ut_warn("gate", "VBG %#llx is not allocated in this process", (unsigned long long)ids[0]);
+        ut_warn("barrier", "VBG %#llx is not allocated in this process",
+                (unsigned long long)ids[0]);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     struct ut_gates *t = &ut_gates[start->tni];
@@ -151,7 +153,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
     if (rc != 0)
         goto out;
     if (start->active)
-        ut_warn("gate", "%s is freed although a barrier communication is under way",
+        ut_warn("barrier", "%s is freed although a barrier communication is under way",
                 ut_gate_name(start->id));
     for (size_t i = 0; i < count; i++) {
         struct ut_gate *g = &t->gate[start->members[i]];
@@ -181,22 +183,22 @@ static int check_id(const struct ut_gate *start, utofu_vbg_id_t id, bool local)
     if (id == UTOFU_VBG_ID_NULL)
         return 0;
     if (!ut_vbg_id_unpack(id, &ident) || ident.local_rank > UT_MAX_CQ_ID) {
-        ut_warn("gate", "%#llx is not a VBG id", (unsigned long long)id);
+        ut_warn("barrier", "%#llx is not a VBG id", (unsigned long long)id);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (local && (!ut_gate_is_own(&ident) || ident.tni != start->tni)) {
-        ut_warn("gate",
+        ut_warn("barrier",
                 "signals stay within a process and TNI: %s is not on TNI %u of this process",
                 ut_gate_name(id), start->tni);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (ut_gate_is_own(&ident)) {
         if (!ut_gate_is_allocated(&ut_gates[ident.tni].gate[ident.gate])) {
-            ut_warn("gate", "%s is not allocated", ut_gate_name(id));
+            ut_warn("barrier", "%s is not allocated", ut_gate_name(id));
             return UTOFU_ERR_INVALID_VBG_ID;
         }
     } else if (ut_peers_find_local_rank(&ident.coords, ident.local_rank, &peer) == -ENOENT) {
-        ut_warn("gate", "%s: no process of the job has such a VBG", ut_gate_name(id));
+        ut_warn("barrier", "%s: no process of the job has such a VBG", ut_gate_name(id));
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     return 0;
@@ -214,7 +216,7 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
     if (!g->allocated || g->id != s->vbg_id || g->owner != start->index)
         goto not_ours;
     if (*seen & 1ull << ident.gate) {
-        ut_warn("gate", "%s is set twice in one call", ut_gate_name(s->vbg_id));
+        ut_warn("barrier", "%s is set twice in one call", ut_gate_name(s->vbg_id));
         return UTOFU_ERR_INVALID_DATA;
     }
     *seen |= 1ull << ident.gate;
@@ -225,15 +227,15 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
         return rc;
     if (s->dst_rmt_vbg_id != UTOFU_VBG_ID_NULL && s->dst_path_coords[0] != UTOFU_PATH_COORD_NULL &&
         !ut_path_valid(s->dst_path_coords)) {
-        ut_warn("gate", "%s: there is no path %u,%u,%u", ut_gate_name(s->vbg_id),
+        ut_warn("barrier", "%s: there is no path %u,%u,%u", ut_gate_name(s->vbg_id),
                 s->dst_path_coords[0], s->dst_path_coords[1], s->dst_path_coords[2]);
         return UTOFU_ERR_INVALID_PATH;
     }
     return 0;
 
 not_ours:
-    ut_warn("gate", "VBG %#llx was not allocated together with %s", (unsigned long long)s->vbg_id,
-            ut_gate_name(start->id));
+    ut_warn("barrier", "VBG %#llx was not allocated together with %s",
+            (unsigned long long)s->vbg_id, ut_gate_name(start->id));
     return UTOFU_ERR_INVALID_VBG_ID;
 }
 
@@ -285,7 +287,7 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
     ut_gate_take_unexpected(g);
     ut_gate_mark_ready(g);
     if (start->active && start->mine.status == UT_VALUE_GOOD) {
-        ut_warn("gate", "%s is set again although a barrier communication is under way",
+        ut_warn("barrier", "%s is set again although a barrier communication is under way",
                 ut_gate_name(g->id));
         ut_value_broken(&start->mine, g->id);
     }
@@ -298,7 +300,7 @@ int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count)
     int rc = 0;
 
     if (!start || !ut_gate_is_start(start->index)) {
-        ut_warn("gate", "VBG %#llx is not the first gate of an allocation of this process",
+        ut_warn("barrier", "VBG %#llx is not the first gate of an allocation of this process",
                 (unsigned long long)settings[0].vbg_id);
         if (start)
             ut_gate_leave_id(start);
@@ -306,7 +308,7 @@ int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count)
     }
     struct ut_gates *t = &ut_gates[start->tni];
     if (count > start->num_members) {
-        ut_warn("gate", "%zu settings, but %u gates were allocated with %s", count,
+        ut_warn("barrier", "%zu settings, but %u gates were allocated with %s", count,
                 start->num_members, ut_gate_name(start->id));
         rc = UTOFU_ERR_INVALID_NUMBER;
     }

@@ -197,18 +197,18 @@ static bool log_wrong_server(int rc)
     const char *text = client.root.text;
 
     if (rc == -EACCES)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that listens there has another key than this one; "
                  "give all processes of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every "
                  "job a port of its own",
                  text);
     else if (rc == -EKEYREJECTED)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that listens there does not know the key of the job "
                  "and is not trusted; is it rank 0 of this job, with the same UTOFU_JOB_KEY?",
                  text);
     else if (rc == -EPROTONOSUPPORT)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that listens there runs another version of this "
                  "library; use one version in a job",
                  text);
@@ -231,13 +231,13 @@ static int say_hello(void)
     case UT_JOB_WIRE_OK:
         return 0;
     case UT_JOB_WIRE_DUPLICATE:
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
                  "its own UTOFU_RANK (a launcher inside a launcher? unset UTOFU_RANK there)",
                  client.root.text, client.rank);
         return -EEXIST;
     default:
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served "
                  "there; give all its processes the same UTOFU_SIZE",
                  client.root.text, client.rank, client.size);
@@ -268,7 +268,7 @@ static int reach_server(void)
         wait_for(-1, 0, pause_ms);
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
     }
-    ut_error("job",
+    ut_error("bootstrap",
              "UTOFU_ROOT=%s: nobody serves this job there (%s); tried for %u seconds "
              "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host name "
              "everywhere?",
@@ -385,7 +385,7 @@ static int log_loss(int rc)
     client.loss_logged = true;
     pthread_mutex_unlock(&client.requests.lock);
     if (log)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
                  "answer properly; it must outlive the first contacts of the others",
                  client.root.text, client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0");

@@ -147,7 +147,7 @@ static void warn_of_open_folder(int fd)
 
     if (fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
         ut_warn(
-            "job",
+            "bootstrap",
             "UTOFU_ROOT=%s: everybody may write to this folder (mode %04o) and disturb the job; "
             "chmod o-w it, or take one that mktemp -d makes",
             rendezvous.folder, st.st_mode & 07777);
@@ -174,7 +174,8 @@ static void lock_folder(void)
     rendezvous.folder_fd = fd;
     return;
 none:
-    ut_debug("job", "UTOFU_ROOT=%s: cannot be locked: %s", rendezvous.folder, strerror(errno));
+    ut_debug("bootstrap", "UTOFU_ROOT=%s: cannot be locked: %s", rendezvous.folder,
+             strerror(errno));
     close(fd);
 }
 
@@ -237,7 +238,7 @@ static bool is_trusted(int fd, uint32_t rank)
     if (ut_file_check(fd, rendezvous.user, why) == 0)
         return true;
     ut_error(
-        "job",
+        "bootstrap",
         "UTOFU_ROOT=%s: utofu.%u %s, and is not used; remove it, or give the job a folder that "
         "nobody else can write to (mktemp -d)",
         rendezvous.folder, rank, why);
@@ -303,8 +304,8 @@ static int put_in_place(const char *path)
 
     int fd = ut_file_open(AT_FDCWD, rendezvous.own);
     if (fd == -ELOOP) {
-        ut_error("job", "UTOFU_ROOT=%s: utofu.%u is a symbolic link; remove it", rendezvous.folder,
-                 rendezvous.rank);
+        ut_error("bootstrap", "UTOFU_ROOT=%s: utofu.%u is a symbolic link; remove it",
+                 rendezvous.folder, rendezvous.rank);
         return REPORTED;
     }
     if (fd >= 0 && !is_trusted(fd, rendezvous.rank)) {
@@ -316,7 +317,7 @@ static int put_in_place(const char *path)
         close(fd);
     if (!stale)
         return -EEXIST;
-    ut_info("job", "replacing %s, left over by a process that is gone", rendezvous.own);
+    ut_info("bootstrap", "replacing %s, left over by a process that is gone", rendezvous.own);
     return rename(path, rendezvous.own) == 0 ? 0 : -errno;
 }
 
@@ -345,12 +346,12 @@ int ut_job_folder_publish(const void *record, size_t size)
     return 0;
 fail:
     if (rc == -EEXIST)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
                  "its own UTOFU_RANK, and every job its own folder",
                  rendezvous.folder, rendezvous.rank);
     else if (rc != REPORTED)
-        ut_error("job", "UTOFU_ROOT=%s: cannot write utofu.%u there: %s", rendezvous.folder,
+        ut_error("bootstrap", "UTOFU_ROOT=%s: cannot write utofu.%u there: %s", rendezvous.folder,
                  rendezvous.rank, strerror(-rc));
     return rc == REPORTED ? -EPERM : rc;
 }
@@ -368,7 +369,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
         /* ESTALE: a network file system, and the file was replaced just now */
         if (fd == -ENOENT || fd == -ESTALE)
             return 0;
-        ut_error("job", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
+        ut_error("bootstrap", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
                  fd == -ELOOP    ? "it is a symbolic link; remove it"
                  : fd == -EACCES ? "it belongs to another user; give the job a folder that nobody "
                                    "else can write to (mktemp -d)"
@@ -392,7 +393,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 
 static int refuse(uint32_t rank, int rc, const char *why)
 {
-    ut_error("job", "UTOFU_ROOT=%s: utofu.%u %s", rendezvous.folder, rank, why);
+    ut_error("bootstrap", "UTOFU_ROOT=%s: utofu.%u %s", rendezvous.folder, rank, why);
     return rc;
 }
 
@@ -427,7 +428,7 @@ static int check_text(uint32_t rank, const uint8_t *text, size_t size, const str
 static int check_prefix(uint32_t rank, const struct prefix *prefix)
 {
     if (le32toh(prefix->rank) != rank || le32toh(prefix->size) != rendezvous.size) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: utofu.%u belongs to another job (of %u processes, not %u); "
                  "give every job its own folder",
                  rendezvous.folder, rank, le32toh(prefix->size), rendezvous.size);
@@ -435,7 +436,7 @@ static int check_prefix(uint32_t rank, const struct prefix *prefix)
     }
     if (rendezvous.one_machine && rendezvous.host[0] && prefix->host[0] &&
         memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) != 0) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: rank %u is on another machine; a job on several machines "
                  "needs UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                  rendezvous.folder, rank);

@@ -94,7 +94,7 @@ static int start_server(void)
     if (rc == -EADDRINUSE && hand.root.kind == UT_JOB_ROOT_UNIX)
         return 0;
     if (rc != 0) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_ROOT=%s: rank 0 cannot listen there: %s; name a free port of an "
                  "address of rank 0's machine",
                  hand.root.text, strerror(-rc));
@@ -104,7 +104,7 @@ static int start_server(void)
     rc = hand.wake_fd < 0 ? -errno : ut_thread_create(NULL, serve, NULL, &hand.server_thread);
     if (rc == 0)
         return 0;
-    ut_error("job", "cannot start the rendezvous thread of rank 0: %s", strerror(-rc));
+    ut_error("bootstrap", "cannot start the rendezvous thread of rank 0: %s", strerror(-rc));
     if (hand.wake_fd >= 0)
         close(hand.wake_fd);
     ut_job_server_destroy(hand.server);
@@ -152,7 +152,7 @@ static int start_rendezvous(int64_t deadline)
     atexit(stop_all);
     rc = ut_job_client_start(&hand.root, hand.rank, hand.size, &hand.key, deadline);
     if (rc != 0)
-        ut_error("job", "cannot start the rendezvous client: %s", strerror(-rc));
+        ut_error("bootstrap", "cannot start the rendezvous client: %s", strerror(-rc));
     return rc;
 }
 
@@ -162,7 +162,7 @@ static int read_root(void)
     int rc;
 
     if (!*text) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
                  "host:port or a folder",
                  hand.size);
@@ -170,12 +170,12 @@ static int read_root(void)
     }
     rc = ut_job_root_parse(&hand.root, text);
     if (rc == -EHOSTUNREACH)
-        ut_error("job", "UTOFU_ROOT=%s: that host has no known address", text);
+        ut_error("bootstrap", "UTOFU_ROOT=%s: that host has no known address", text);
     else if (rc == 0 && hand.root.nodes > hand.size)
-        ut_error("job", "UTOFU_ROOT=%s: more nodes than processes", text);
+        ut_error("bootstrap", "UTOFU_ROOT=%s: more nodes than processes", text);
     else if (rc != 0)
-        ut_error("job", "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder",
-                 text);
+        ut_error("bootstrap",
+                 "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder", text);
     return rc == 0 && hand.root.nodes > hand.size ? -EINVAL : rc;
 }
 
@@ -192,14 +192,14 @@ static int read_key(void)
     if (*path)
         rc = ut_key_read(path, &hand.key, why);
     if (rc != 0)
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_JOB_KEY_FILE=%s %s; make one: (umask 077; od -An -N16 -tx1 /dev/urandom | "
                  "tr -d ' \\n' >FILE)",
                  path, why);
     if (rc != 0 || *path || hand.root.kind != UT_JOB_ROOT_TCP)
         return rc;
     ut_error(
-        "job",
+        "bootstrap",
         "UTOFU_ROOT=%s needs a key, the same for all processes of the job, as others can reach "
         "that port: set UTOFU_JOB_KEY_FILE to a file made by (umask 077; od -An -N16 -tx1 "
         "/dev/urandom | tr -d ' \\n' >FILE), or UTOFU_JOB_KEY to what is in it",
@@ -222,7 +222,7 @@ static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 static int place_by_root(struct ut_job_info *info)
 {
     if (!hand.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
                  "processes of a node are not known otherwise",
                  hand.root.text);
@@ -259,13 +259,13 @@ static int hand_open(struct ut_job_info *info, int64_t deadline)
 {
     if (!ut_env_is_set(UT_ENV_SIZE) ||
         (!ut_env_is_set(UT_ENV_RANK) && ut_env_num(UT_ENV_SIZE) > 1)) {
-        ut_error("job", "UTOFU_RANK and UTOFU_SIZE belong together, but only %s is set",
+        ut_error("bootstrap", "UTOFU_RANK and UTOFU_SIZE belong together, but only %s is set",
                  ut_env_is_set(UT_ENV_SIZE) ? "UTOFU_SIZE" : "UTOFU_RANK");
         return -EINVAL;
     }
     uint32_t rank = (uint32_t)ut_env_num(UT_ENV_RANK), size = (uint32_t)ut_env_num(UT_ENV_SIZE);
     if (rank >= size) {
-        ut_error("job", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
+        ut_error("bootstrap", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
         return -EINVAL;
     }
     if (strncmp(ut_env_str(UT_ENV_ROOT), utofurun_root, strlen(utofurun_root)) == 0)
@@ -348,7 +348,7 @@ static int place_by_variables(struct ut_job_info *info)
                ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
         info->local_size = 1; /* all three are taken from there */
     } else {
-        ut_error("job",
+        ut_error("bootstrap",
                  "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, "
                  "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                  v->rank, hand.rank);
@@ -367,8 +367,9 @@ static int step_open(struct ut_job_info *info, int64_t deadline)
     const struct variables *v = find_variables();
 
     if (!v) {
-        ut_error("job", "UTOFU_ROOT is set, but UTOFU_RANK and UTOFU_SIZE are not, and no launcher "
-                        "sets them; set them, or unset UTOFU_ROOT for a job of one");
+        ut_error("bootstrap",
+                 "UTOFU_ROOT is set, but UTOFU_RANK and UTOFU_SIZE are not, and no launcher "
+                 "sets them; set them, or unset UTOFU_ROOT for a job of one");
         return -EINVAL;
     }
     return open_as((uint32_t)number_of(v->rank), (uint32_t)number_of(v->size), info,

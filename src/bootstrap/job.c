@@ -80,7 +80,7 @@ static int apply_overrides(struct ut_job_info *info)
         info->local_size = (uint32_t)ut_env_num(UT_ENV_LOCAL_SIZE);
     if (info->local_rank < info->local_size)
         return 0;
-    ut_error("job",
+    ut_error("bootstrap",
              "local rank %u is not below the number of processes of the node, %u; look at "
              "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
              info->local_rank, info->local_size);
@@ -109,7 +109,7 @@ static int find(void)
     job.ops = ops;
     job.owner = getpid();
     ut_log_set_rank(job.info.rank);
-    ut_info("job", "%s job %s: rank %u of %u, node %u of %u, local rank %u of %u",
+    ut_info("bootstrap", "%s job %s: rank %u of %u, node %u of %u, local rank %u of %u",
             job.info.launcher, job.info.id, job.info.rank, job.info.size, job.info.node,
             job.info.num_nodes, job.info.local_rank, job.info.local_size);
     return 0;
@@ -145,7 +145,7 @@ static int enter(void)
 
     if (rc != 0 || job.owner == getpid())
         return rc;
-    ut_error("job", "a child made by fork() after the first utofu call cannot communicate");
+    ut_error("bootstrap", "a child made by fork() after the first utofu call cannot communicate");
     return -ECHILD;
 }
 

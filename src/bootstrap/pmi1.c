@@ -164,7 +164,7 @@ static int request(const char *text, char line[LINE_MAX_BYTES])
     }
     if (rc != 0) {
         pmi.broken = rc;
-        ut_error("job",
+        ut_error("bootstrap",
                  "the launcher does not answer on PMI_FD %d (%s to '%.*s'); does mpiexec or "
                  "srun still run?",
                  pmi.fd, strerror(-rc), (int)strcspn(text, "\n"), text);
@@ -175,8 +175,9 @@ static int request(const char *text, char line[LINE_MAX_BYTES])
 static int refuse_over(void)
 {
     if (!__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
-        ut_error("job", "MPI_Finalize has closed the launcher's socket: the first contact to a "
-                        "process must come before it");
+        ut_error("bootstrap",
+                 "MPI_Finalize has closed the launcher's socket: the first contact to a "
+                 "process must come before it");
     return -ESHUTDOWN;
 }
 
@@ -189,7 +190,7 @@ static int check_mpi_state(void)
         return refuse_over();
     if (mpi == UT_JOB_MPI_BEFORE && is_slurm()) {
         if (!__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
-            ut_error("job",
+            ut_error("bootstrap",
                      "under srun --mpi=pmi2, a program that uses MPI must call MPI_Init before "
                      "utofu (or start it with srun --mpi=pmix)");
         return -EBUSY;
@@ -205,9 +206,10 @@ static int enter(void)
     if (rc == -ESHUTDOWN)
         return refuse_over();
     if (rc == -EPROTONOSUPPORT && !__atomic_exchange_n(&pmi.refusal_logged, true, __ATOMIC_RELAXED))
-        ut_error("job", "the MPI library of this process does not speak PMI-1 with the launcher; "
-                        "start the program with PMIx (srun --mpi=pmix), or set UTOFU_ROOT, "
-                        "UTOFU_RANK and UTOFU_SIZE");
+        ut_error("bootstrap",
+                 "the MPI library of this process does not speak PMI-1 with the launcher; "
+                 "start the program with PMIx (srun --mpi=pmix), or set UTOFU_ROOT, "
+                 "UTOFU_RANK and UTOFU_SIZE");
     if (rc != 0)
         return rc;
     rc = check_mpi_state();
@@ -245,7 +247,7 @@ static int send_init(void)
     if (rc != 0)
         return rc;
     if (ut_job_pmi1_value(line, "rc", value, sizeof(value)) != 0 || strcmp(value, "0") != 0) {
-        ut_error("job", "the launcher on PMI_FD %d does not speak PMI-1: '%s'", pmi.fd, line);
+        ut_error("bootstrap", "the launcher on PMI_FD %d does not speak PMI-1: '%s'", pmi.fd, line);
         return -EPROTO;
     }
     pmi.owner = getpid();
@@ -262,7 +264,8 @@ static int read_job_name(void)
     if (rc == 0)
         rc = ut_job_pmi1_value(line, "kvsname", pmi.job, sizeof(pmi.job));
     if (rc == -ENOENT || rc == -EMSGSIZE) {
-        ut_error("job", "the launcher on PMI_FD %d does not name the job: '%s'", pmi.fd, line);
+        ut_error("bootstrap", "the launcher on PMI_FD %d does not name the job: '%s'", pmi.fd,
+                 line);
         rc = -EPROTO;
     }
     return rc;
@@ -280,7 +283,7 @@ static int read_layout(void)
         return rc;
     if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
         ut_job_layout_parse(&pmi.layout, text, pmi.size) != 0) {
-        ut_info("job", "the launcher does not say where processes are: '%s'", line);
+        ut_info("bootstrap", "the launcher does not say where processes are: '%s'", line);
         return -ENOENT;
     }
     return 0;
@@ -294,7 +297,7 @@ static int place_by_variables(struct ut_job_info *info)
 
     if (local_rank < 0 || local_size <= local_rank) {
         if (pmi.size > 1 && !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
-            ut_error("job",
+            ut_error("bootstrap",
                      "the launcher on PMI_FD %d does not say on which node rank %u is; set "
                      "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                      pmi.fd, pmi.rank);
@@ -308,7 +311,7 @@ static int place_by_variables(struct ut_job_info *info)
     if (info->local_size == pmi.size) {
         info->num_nodes = 1;
     } else if (!ut_env_is_set(UT_ENV_NODE)) {
-        ut_error("job", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
+        ut_error("bootstrap", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
                  pmi.fd);
         return -EPROTO;
     }
@@ -359,7 +362,7 @@ static void share_channel(void)
     rc = ut_job_pmi1_share(pmi.fd, &pmi.fd);
     pmi.shared = rc == 0;
     if (rc != 0)
-        ut_warn("job",
+        ut_warn("bootstrap",
                 "the launcher's socket cannot be shared with MPI (%s): the first contact to a "
                 "process waits for a call of the program, as long as it uses MPI",
                 strerror(-rc));
@@ -371,15 +374,16 @@ static int pmi1_open(struct ut_job_info *info, int64_t deadline)
 
     (void)deadline; /* every request has its own deadline */
     if (is_port_mode()) {
-        ut_error("job", "this job was started with mpiexec -pmi-port, which does not work with MPI "
-                        "programs that also use utofu; start it without -pmi-port");
+        ut_error("bootstrap",
+                 "this job was started with mpiexec -pmi-port, which does not work with MPI "
+                 "programs that also use utofu; start it without -pmi-port");
         return -ENOTSUP;
     }
     pmi.fd = (int)ut_job_launcher_number("PMI_FD");
     pmi.rank = (uint32_t)ut_job_launcher_number("PMI_RANK");
     pmi.size = (uint32_t)ut_job_launcher_number("PMI_SIZE");
     if (pmi.rank >= pmi.size) {
-        ut_error("job", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.rank, pmi.size);
+        ut_error("bootstrap", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.rank, pmi.size);
         return -EPROTO;
     }
     rc = open_channel(info);
@@ -434,7 +438,8 @@ static int pmi1_publish(const void *record, size_t size)
     rc = exchange_in_time(text, line);
     if (rc != 0 || says_ok(line))
         return rc;
-    ut_error("job", "the launcher does not publish the name of rank %u: '%s'", pmi.rank, line);
+    ut_error("bootstrap", "the launcher does not publish the name of rank %u: '%s'", pmi.rank,
+             line);
     return -EIO;
 }
 
@@ -454,7 +459,7 @@ static int ask_once(uint32_t rank, void *record, size_t *size)
         rc = ut_job_pmi1_decode(hex, record, UT_JOB_RECORD_MAX, size);
     if (rc == 0)
         return 0;
-    ut_error("job", "the launcher's answer about rank %u is damaged: '%s'", rank, line);
+    ut_error("bootstrap", "the launcher's answer about rank %u is damaged: '%s'", rank, line);
     return -EPROTO;
 }
 

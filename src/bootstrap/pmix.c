@@ -26,10 +26,10 @@ static bool present(void)
 static int cannot_use(const char *why)
 {
     if (ut_env_is_set(UT_ENV_ROOT)) {
-        ut_info("job", "this is a PMIx job, but %s; trying UTOFU_ROOT", why);
+        ut_info("bootstrap", "this is a PMIx job, but %s; trying UTOFU_ROOT", why);
         return -ENODEV;
     }
-    ut_error("job",
+    ut_error("bootstrap",
              "this is a PMIx job (PMIX_NAMESPACE is set), but %s; set UTOFU_ROOT to a folder "
              "that all processes can write, or unset PMIX_NAMESPACE for a job of one",
              why);
@@ -290,23 +290,25 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
     if (rc != 0)
         return rc;
     if (!wait_for_thread(deadline)) {
-        ut_error("job",
+        ut_error("bootstrap",
                  "the PMIx server of this node has not answered in time (UTOFU_JOB_TIMEOUT); "
                  "does the launcher still run?");
         return -ETIMEDOUT;
     }
     if (state.status == PMIX_ERR_UNREACH) {
-        ut_warn("job", "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
-                       "job of one; unset the PMIX_* variables to silence this line");
+        ut_warn("bootstrap",
+                "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
+                "job of one; unset the PMIX_* variables to silence this line");
         return -ENODEV;
     }
     if (state.status == PMIX_SUCCESS && state.result != 0 &&
         ut_job_mpi_state() == UT_JOB_MPI_OVER) {
-        ut_error("job", "MPI_Finalize has ended PMIx: the first utofu call must come before it");
+        ut_error("bootstrap",
+                 "MPI_Finalize has ended PMIx: the first utofu call must come before it");
         return -ESHUTDOWN;
     }
     if (state.status != PMIX_SUCCESS || state.result != 0) {
-        ut_error("job", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
+        ut_error("bootstrap", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
                  state.status ? pmix.error_string(state.status)
                               : "the job's size or nodes are missing");
         return -EPROTO;
@@ -336,7 +338,7 @@ static int pmix_publish(const void *record, size_t size)
         status = pmix.commit();
     if (status == PMIX_SUCCESS)
         return 0;
-    ut_error("job", "PMIx cannot publish: %s; does the launcher still run?",
+    ut_error("bootstrap", "PMIx cannot publish: %s; does the launcher still run?",
              pmix.error_string(status));
     return -EIO;
 }
@@ -375,7 +377,8 @@ static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     int rc = ut_job_requests_wait(&requests, rank, record, size, wait_ms);
 
     if (rc == -EIO || rc == -EPROTO)
-        ut_error("job", "PMIx does not know where rank %u is; does the launcher still run?", rank);
+        ut_error("bootstrap", "PMIx does not know where rank %u is; does the launcher still run?",
+                 rank);
     return rc;
 }
 
@@ -413,7 +416,7 @@ static void sort_ranks(void)
     free(node);
     return;
 fail:
-    ut_info("job", "PMIx does not say where all ranks are");
+    ut_info("bootstrap", "PMIx does not say where all ranks are");
     free(node);
     free(state.ranks);
     free(state.first);

@@ -18,7 +18,7 @@ static void warn_of_lonely_step(void)
     int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
 
     if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* one of them says it */
-        ut_warn("job",
+        ut_warn("bootstrap",
                 "srun started %lld tasks without PMIx or PMI, so each is a job of one; use "
                 "srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can "
                 "write",

@@ -171,7 +171,7 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
     start_due(vcq);
     if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_reported) {
         vcq->shortfall_reported = true;
-        ut_error("session",
+        ut_error("engine",
                  "VCQ %016llx: puts have arrived for %llu descriptors more than were "
                  "posted; the limit is %d (manual 2.2.8.1). Post descriptors before "
                  "their puts arrive",

@@ -163,7 +163,7 @@ static void warn_of_foreign_environment(void)
     for (char **at = environ; *at && !some; at++)
         some = strncmp(*at, "UTOFU_", 6) == 0;
     if (some)
-        ut_warn("env",
+        ut_warn("process",
                 "variables UTOFU_* and those of launchers are ignored, as this program is set-uid "
                 "or set-gid, or its file has capabilities: defaults, and a job of one process");
 }
@@ -183,7 +183,7 @@ static void warn_of_unknown_variables(void)
                                  nearest ? nearest : "", nearest ? "?)" : "");
     }
     if (used > 0)
-        ut_warn("env",
+        ut_warn("process",
                 "without effect, as no variable of this library has that name: %s; "
                 "utofu-info -e lists them all",
                 text);

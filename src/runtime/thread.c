@@ -161,7 +161,7 @@ int ut_thread_start(void)
         started = true;
         start_result = start();
         if (start_result != 0)
-            ut_error("progress", "cannot start the background thread: %s", strerror(-start_result));
+            ut_error("runtime", "cannot start the background thread: %s", strerror(-start_result));
     }
     pthread_mutex_unlock(&start_lock);
     return start_result;

@@ -331,7 +331,7 @@ int ut_dump_open(unsigned int rank)
     if (number == 0 || sigaction(number, NULL, &old) != 0)
         return 0;
     if ((old.sa_flags & SA_SIGINFO) || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
-        ut_warn("dump", "UTOFU_DUMP_SIGNAL has no effect: the program handles this signal itself");
+        ut_warn("stats", "UTOFU_DUMP_SIGNAL has no effect: the program handles this signal itself");
         return 0;
     }
     int rc = start_thread();

@@ -245,7 +245,7 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
 
     int dump = ut_dump_open(info->rank);
     if (dump != 0) {
-        ut_error("dump", "cannot start the thread of UTOFU_DUMP_SIGNAL: %s", strerror(-dump));
+        ut_error("stats", "cannot start the thread of UTOFU_DUMP_SIGNAL: %s", strerror(-dump));
         return UTOFU_ERR_FATAL;
     }
     counting = ut_env_num(UT_ENV_STATS) != 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text". A category is
- * job, vcq, shm, verbs and so on. Errors and warnings are also kept for utofu_get_last_error().
- * A message below the level costs one load and one branch. Errors and warnings that repeat are
- * written once and then counted: see flood.h.
+ * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text".
+ * UTOFU_LOG_CATEGORY in env_table.h lists the categories. Errors and warnings are also kept for
+ * utofu_get_last_error(). A message below the level costs one load and one branch. Errors and
+ * warnings that repeat are written once and then counted: see flood.h.
  */
 #ifndef UT_UTIL_LOG_H
 #define UT_UTIL_LOG_H

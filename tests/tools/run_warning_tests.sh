@@ -69,7 +69,7 @@ group_silence() {
         lines mpi_mpich '^utofu: ' 0 mpiexec.mpich -n 2 "$EXAMPLES/pingpong_mpi.mpich"
     fi
     # what is said at the default level is said at all
-    lines not_deaf '^utofu: warning: \[rank ., job\] srun started 2 tasks' 1 \
+    lines not_deaf '^utofu: warning: \[rank ., bootstrap\] srun started 2 tasks' 1 \
         env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$INFO"
     lines not_twice '^utofu: ' 0 env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "$INFO"
 }

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# UTOFU_LOG_CATEGORY lists the categories that log lines of the sources have, all of them and no others;
+# and a table that lacks one, or has one too many, is noticed.
+#
+# usage: check_categories.sh ENV-TABLE FOLDER...
+set -u
+table=$1
+shift
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+
+# Literals in calls, whose arguments may begin in the next line, and the macros of providers.
+used() {
+    grep -rhoPz --include='*.[ch]' '(?s)ut_(error|warn|info|debug)\(\s*"[a-z]+"|(LOG|CAT) "[a-z]+"|UT_LOG_[A-Z]+, "[a-z]+"' \
+        "$@" | grep -oaP '"\K[a-z]+(?=")' | sort -u
+}
+
+# listed TABLE
+listed() {
+    sed -n '/^X(LOG_CATEGORY/,/)$/s/^  "\(api,.*\)")$/\1/p' "$1" | grep -o '[a-z]*' | sort -u
+}
+
+same() {
+    diff <(listed "$1") "$tmp/used"
+}
+
+failed=0
+used "$@" >"$tmp/used"
+same "$table" || { echo "FAIL: $table (<) and the sources (>) name different categories"; failed=1; }
+sed '/^X(LOG_CATEGORY/,/)$/s/bootstrap, //' "$table" >"$tmp/lacks_one"
+same "$tmp/lacks_one" >/dev/null && { echo "FAIL: a category that is not listed passes"; failed=1; }
+sed '/^X(LOG_CATEGORY/,/)$/s/bootstrap, /&gate, /' "$table" >"$tmp/has_one_more"
+same "$tmp/has_one_more" >/dev/null && { echo "FAIL: a category that nothing has passes"; failed=1; }
+[ $failed -eq 0 ] && echo ok
+exit $failed
