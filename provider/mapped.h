@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A view: peer memory that this process's CPU reaches by itself. Whoever holds the endpoint's lock
- * may load and store through it instead of calling the provider, as long as every earlier
- * operation of the connection has been reported.
+ * Memory of a peer that is mapped in this process. Whoever holds the endpoint's lock may load from
+ * it and store to it instead of calling the provider, as long as every earlier operation of the
+ * connection has been reported.
  */
-#ifndef PROV_VIEW_H
-#define PROV_VIEW_H
+#ifndef PROV_MAPPED_H
+#define PROV_MAPPED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* What an adapter would read and write by itself: the program orders its own accesses by what it is
- * told, maybe by another process, so a race detector must not look at ours. */
+/* These accesses stand for the DMA of an adapter. The program orders its own accesses by notices,
+ * maybe of another process, which ThreadSanitizer does not see: it must not look at ours. */
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
@@ -37,33 +37,33 @@ static inline void prov_unwatched_end(void)
 }
 #endif
 
-/* The piece of a region that was used last, of those that allow every access. The provider fills it
- * and takes it back, inside calls for the endpoint or the connection only. */
+/* The part of a region that was used last, of those that allow every access. The provider fills and
+ * clears it, inside calls for the endpoint or the connection only. */
 struct prov_mapping {
     uint32_t key;         /* the region's */
-    const uint64_t *word; /* it is good as long as this says `valid` */
+    const uint64_t *word; /* the mapping is valid as long as this is `valid` */
     uint64_t valid;
-    uint64_t base, size; /* addresses of its owner; size 0: there is none */
+    uint64_t base, size; /* addresses in the owner; size 0: no mapping */
     uint64_t delta;      /* from the owner's addresses to ours */
 };
 
-/* [at, at + size) of the owner's addresses as addresses of this process, if all of it is in the
- * view and that is good; else NULL. */
-static inline __attribute__((always_inline)) uint8_t *prov_view_at(const struct prov_mapping *view,
-                                                                   uint32_t key, uint64_t at,
-                                                                   uint32_t size)
+/* [at, at + size), addresses in the owner, as an address in this process, if all of it is mapped
+ * and the mapping is valid; else NULL. */
+static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struct prov_mapping *m,
+                                                                     uint32_t key, uint64_t at,
+                                                                     uint32_t size)
 {
-    uint64_t offset = at - view->base;
+    uint64_t offset = at - m->base;
 
-    __asm__("" : "+r"(offset)); /* is not to be calculated anew, with the base in a register */
-    if (__builtin_expect(key == view->key && offset < view->size && size <= view->size - offset &&
-                             __atomic_load_n(view->word, __ATOMIC_ACQUIRE) == view->valid,
+    __asm__("" : "+r"(offset)); /* keeps the compiler from calculating it a second time */
+    if (__builtin_expect(key == m->key && offset < m->size && size <= m->size - offset &&
+                             __atomic_load_n(m->word, __ATOMIC_ACQUIRE) == m->valid,
                          1))
-        return (uint8_t *)(uintptr_t)(at + view->delta);
+        return (uint8_t *)(uintptr_t)(at + m->delta);
     return NULL;
 }
 
-/* One word in one store, as most puts are. */
+/* Can it be moved by a single 8-byte store? Most puts can. */
 static inline bool prov_is_word(const void *to, size_t length)
 {
     return length == 8 && ((uintptr_t)to & 7) == 0;

@@ -80,12 +80,12 @@ enum prov_reason {
 };
 
 enum prov_flags {
-    PROV_SIGNAL = 1,    /* report done() soon; without it done() may come with a later one's */
-    PROV_FENCE = 2,     /* start after all earlier reads and atomics of the connection */
-    PROV_SOLICITED = 4, /* (message or immediate) wake the target if it sleeps */
-    PROV_MORE = 8,      /* more follows at once: the doorbell may wait, at most until ep_flush() */
-    PROV_COPY = 16,     /* write: the source is not registered, at most PROV_COPY_MAX bytes */
-    PROV_NOTIFY = 32,   /* write: deliver `imm` to the peer behind the data */
+    PROV_SIGNAL = 1,      /* report done() soon; without it done() may come with a later one's */
+    PROV_FENCE = 2,       /* start after all earlier reads and atomics of the connection */
+    PROV_SOLICITED = 4,   /* (message or immediate) wake the target if it sleeps */
+    PROV_MORE = 8,        /* more follows at once: the doorbell may wait until ep_flush() */
+    PROV_COPY = 16,       /* write: the source is not registered, at most PROV_COPY_MAX bytes */
+    PROV_NOTIFY = 32,     /* write: deliver `imm` to the peer behind the data */
     PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless this returns PROV_SRC_FREE */
     PROV_UNSIGNALLED =
         128, /* write: where several of these that were posted one right after the other
@@ -171,21 +171,21 @@ struct prov_config {
     void (*wake)(void *owner);
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is dead after this */
-    bool reports_slowness; /* this process, of those on its host, warns of what makes all slow */
+    bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 
 struct prov_caps {
     uint32_t max_inline;   /* writes up to this size return PROV_SRC_FREE */
-    bool reads_source;     /* inside write(), by plain loads, so that the core may do so before;
-                            * their lkey does not matter */
+    bool reads_source;     /* of those, and inside write(), with plain loads: their lkey is not
+                            * looked at, and the core may copy the source before it calls */
     uint32_t max_message;  /* at least PROV_MSG_MAX */
     uint64_t max_xfer;     /* largest write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
     bool atomics_coherent; /* with the target CPU's own atomic instructions */
-    char device[64];       /* for people: device and port of this TNI */
+    char device[64];       /* device and port of this TNI, to be printed */
 };
 
-/* A port of a network adapter, used or not: for people. Unknown numbers are 0, texts empty. */
+/* A port of a network adapter, used or not, to be printed. Unknown numbers are 0, texts empty. */
 struct prov_port {
     char device[64];
     unsigned int port;
@@ -212,8 +212,8 @@ struct prov_ops {
     void (*close)(struct prov *prov);
     /* The bytes that peers need to reach this process; returns how many (<= PROV_ADDR_MAX). */
     size_t (*address)(struct prov *prov, void *buf);
-    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d; NULL: has none to do
-     * with IP. */
+    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. NULL: the provider does
+     * not use IP. */
     void (*ip)(struct prov *prov, uint8_t ip[16]);
     void (*caps)(struct prov *prov, unsigned int tni, struct prov_caps *caps);
     /* TNIs with the same number share memory registrations. */
@@ -231,7 +231,7 @@ struct prov_ops {
     /* Progress of this endpoint: completions, then messages, then control. Returns the number of
      * callbacks made; 0: nothing was there. Never blocks. */
     int (*ep_poll)(struct prov_ep *ep);
-    /* Starts whatever PROV_MORE held back. */
+    /* Starts what waits because of PROV_MORE. */
     void (*ep_flush)(struct prov_ep *ep);
     /* From now on a solicited message, a connection event, an error, or receive space running low
      * makes progress() call wake(), also on connections that a later ep_poll() accepts. Returns
@@ -257,13 +257,13 @@ struct prov_ops {
     int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
                 uint64_t cookie);
     int (*atomic)(struct prov_conn *conn, const struct prov_atomic *atomic);
-    /* Where this process's own CPU reaches [rmt, rmt + length) of the peer, if it does, the key
-     * allows everything there, and all earlier operations of the connection are executed; else
-     * NULL. Good until the next call for the connection. The entry may be NULL. */
+    /* [rmt, rmt + length) of the peer as an address in this process, if it is mapped here, the key
+     * allows every access there, and all earlier operations of the connection are executed; else
+     * NULL. Valid until the next call for the connection. The entry may be NULL. */
     void *(*direct)(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
-    /* What of the peer's memory can be reached without a call, now or later: see view.h. Stays
-     * where it is as long as the connection. The entry may be NULL. */
-    const struct prov_mapping *(*view)(struct prov_conn *conn);
+    /* The connection's mapping of the peer's memory, see mapped.h: its content changes, its address
+     * does not as long as the connection exists. The entry may be NULL. */
+    const struct prov_mapping *(*mapping)(struct prov_conn *conn);
 
     /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
      * readable or the time that the last call asked for has passed. Returns milliseconds until it

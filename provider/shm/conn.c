@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between endpoints. Asking, answering and closing are slots in the other's ring, so
- * they are in order with everything else; where that ring is full they wait as conn->ctl.
+ * Connections between endpoints. Requests, answers and closings are slots in the peer's ring, so
+ * they are in order with everything else; where that ring is full they wait in conn->ctl.
  *
- * A name is the index in the endpoint's table and a generation: what arrives for a connection that
- * is gone is recognised and dropped.
+ * A connection's name is its index in the endpoint's table and a generation: what arrives for a
+ * connection that is gone is recognised and dropped.
  */
 #include "conn.h"
 
@@ -77,8 +77,8 @@ static void leave(struct sp_conn *conn)
     ep->num_conns--;
 }
 
-/* Room in ep->active for all that may ever be in it at once: connections that are closed but have
- * something to say come on top of those in the table. */
+/* Room in ep->active for all that may be in it at once: those in the table, and closed connections
+ * that still have control to send. */
 static bool reserve_active(struct sp_ep *ep)
 {
     if (ep->num_live < ep->max_active) {
@@ -127,7 +127,8 @@ void sp_conn_free(struct sp_conn *conn)
     free(conn);
 }
 
-/* Nothing is left to be sent: forget it, but not while the poll may be looking at it. */
+/* Nothing is left to be sent: frees it, or during a poll, which may be looking at it, afterwards.
+ */
 static void discard(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
@@ -136,8 +137,8 @@ static void discard(struct sp_conn *conn)
     conn->ctl = SP_CTL_NONE;
     sp_ep_deactivate(conn);
     if (ep->in_poll) {
-        conn->next_grave = ep->graveyard;
-        ep->graveyard = conn;
+        conn->next_discarded = ep->discarded;
+        ep->discarded = conn;
     } else {
         sp_conn_free(conn);
     }
@@ -192,7 +193,7 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
         conn->up_due = true;
         sp_ep_activate(conn);
     } else if (ctl == SP_CTL_REQUEST && peer_is_gone(conn)) {
-        /* closed meanwhile: it may or may not have told us since we looked */
+        /* closed meanwhile: its CLOSED may have come before the request was sent */
         __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
     }
 }
@@ -231,7 +232,7 @@ static void send_control(struct sp_conn *conn, enum sp_ctl ctl)
  * Up and down
  */
 
-int sp_conn_tell(struct sp_conn *conn)
+int sp_conn_report(struct sp_conn *conn)
 {
     const struct prov_callbacks *cb = conn->ep->callbacks;
     int count = 0;
@@ -257,13 +258,13 @@ int sp_conn_settle(struct sp_conn *conn)
 {
     if (conn->ctl != SP_CTL_NONE)
         sp_conn_send_control(conn);
-    return sp_conn_tell(conn);
+    return sp_conn_report(conn);
 }
 
-static int tell_down(struct sp_conn *conn, enum prov_reason reason)
+static int report_down(struct sp_conn *conn, enum prov_reason reason)
 {
     sp_conn_go_down(conn, reason);
-    return sp_conn_tell(conn);
+    return sp_conn_report(conn);
 }
 
 /*
@@ -298,8 +299,7 @@ static void ask(struct sp_conn *conn)
     }
 }
 
-/* The process at this address, known or being connected to; with a reference that the caller
- * already counts as the connection's. */
+/* The peer process at this address; a new one is to be connected (SP_PEER_RETRY, retry_ms 0). */
 static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)
@@ -354,7 +354,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     struct sp_conn *conn = peer ? conn_new(ep, peer, true) : NULL;
     bool fresh = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
     if (fresh) {
-        sp_greet(peer); /* may end its life; a connection keeps it */
+        sp_peer_connect(peer); /* it may die here; the connection has a reference */
         sp_kick(prov);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -389,7 +389,7 @@ static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
     return peer;
 }
 
-/* Control for a connection that is none on this side. False: the peer's ring is full. */
+/* Sends control for a connection that does not exist on this side. False: the ring is full. */
 static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
                            enum sp_ctl ctl)
 {
@@ -409,8 +409,8 @@ static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rm
     return slot != NULL;
 }
 
-/* No memory for the connection that a peer asks for: it hears so, and asks again later. Returns -1
- * where it cannot be told yet: the slot stays where it is. */
+/* No memory for the connection that a peer asks for: sends REJECT, so that it asks again later. -1:
+ * its ring is full, the slot has to wait. */
 static int refuse_request(struct sp_peer *peer, const struct sp_slot *slot)
 {
     bool told = answer_without(peer, slot->extra, slot->conn, SP_CTL_REJECT);
@@ -449,7 +449,7 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
         leave(conn);
-        discard(conn); /* who asked is gone */
+        discard(conn); /* the endpoint that asked is gone */
         return 0;
     }
     ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
@@ -482,9 +482,9 @@ void sp_reject(struct prov_conn *conn)
     sp_conn_close(conn);
 }
 
-/* The answer came too late, nobody here asks any more: the other one must not wait for a connection
- * that is none. Returns 0, or -1: it cannot be told yet, and there is no memory to keep it. */
-static int close_stranger(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+/* An ACCEPT for a connection that was closed here meanwhile: the peer gets a CLOSE. 0, or -1: its
+ * ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
+static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;
 
@@ -508,7 +508,7 @@ static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t cl
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
 
     if (!conn)
-        return close_stranger(ep, slot, claimer);
+        return close_unknown(ep, slot, claimer);
     if (conn->state != SP_CONN_ASKING || slot->size > PROV_HELLO_MAX)
         return 0;
     conn->rmt_name = slot->imm;
@@ -516,7 +516,7 @@ static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t cl
     memcpy(conn->rmt_hello, slot->hello, PROV_HELLO_MAX);
     conn->state = SP_CONN_UP;
     conn->up_due = true;
-    return sp_conn_tell(conn);
+    return sp_conn_report(conn);
 }
 
 int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
@@ -532,12 +532,12 @@ int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
         return 0;
     switch (slot->kind) {
     case SP_KIND_REJECT:
-        return tell_down(conn, PROV_REASON_REJECTED);
+        return report_down(conn, PROV_REASON_REJECTED);
     case SP_KIND_CLOSE:
-        return tell_down(conn, PROV_REASON_CLOSED);
+        return report_down(conn, PROV_REASON_CLOSED);
     case SP_KIND_ERROR:
         sp_stream_take_error(conn, slot);
-        return tell_down(conn, PROV_REASON_BROKEN);
+        return report_down(conn, PROV_REASON_BROKEN);
     default:
         return 0;
     }
@@ -561,7 +561,7 @@ void sp_conn_close(struct prov_conn *base)
         send_control(conn, SP_CTL_REJECT);
     else if (state == SP_CONN_UP)
         send_control(conn, SP_CTL_CLOSE);
-    else if (conn->ctl != SP_CTL_ERROR) /* that one is still told */
+    else if (conn->ctl != SP_CTL_ERROR) /* which is still to be sent */
         discard(conn);
 }
 
@@ -579,5 +579,5 @@ int sp_conn_attend(struct sp_conn *conn)
         bool asking = conn->state == SP_CONN_ASKING;
         sp_conn_go_down(conn, asking ? PROV_REASON_NO_ENDPOINT : PROV_REASON_CLOSED);
     }
-    return conn->down_due ? sp_conn_tell(conn) : 0;
+    return conn->down_due ? sp_conn_report(conn) : 0;
 }

@@ -20,15 +20,16 @@ void sp_conn_close(struct prov_conn *conn);
 /* Frees it and what hangs on it. */
 void sp_conn_free(struct sp_conn *conn);
 struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name);
-/* What arrived in a slot; returns the number of callbacks, or -1: not now. */
+/* A slot with connection control; returns the number of callbacks, or -1: the slot has to wait. */
 int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer);
-/* Control that waits for room in the peer's ring. */
+/* Sends conn->ctl; it stays there where the peer's ring is full. */
 void sp_conn_send_control(struct sp_conn *conn);
-/* After something happened to a process: goes on with, or takes down, what it concerns. */
+/* After a peer came up or died, or closed an endpoint: asks for the connection that waited for it,
+ * or takes it down. Returns the number of callbacks. */
 int sp_conn_attend(struct sp_conn *conn);
-/* Tells up() or down() if due. */
-int sp_conn_tell(struct sp_conn *conn);
-/* The same on both sides, after an operation of the peer failed. */
+/* Calls up() or down() if due; returns the number of callbacks. */
+int sp_conn_report(struct sp_conn *conn);
+/* After an operation of the peer failed here: tells the peer, and calls down(). */
 int sp_conn_settle(struct sp_conn *conn);
 
 #endif

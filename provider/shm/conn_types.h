@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection: data. */
+/* A connection between two endpoints: data. */
 #ifndef SP_CONN_TYPES_H
 #define SP_CONN_TYPES_H
 
@@ -36,11 +36,11 @@ enum sp_ctl {
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
-    struct sp_ring *ring;     /* of the peer's endpoint */
-    struct sp_stream *stream; /* once something could not be done at once */
-    struct sp_map *map;       /* once something of the peer was mapped */
-    struct prov_mapping view; /* of the peer, as long as nothing went by the stream: map.h */
-    struct prov_mapping own;  /* the same of our own memory */
+    struct sp_ring *ring;        /* of the peer's endpoint */
+    struct sp_stream *stream;    /* once something could not be done at once */
+    struct sp_map *map;          /* once something of the peer was mapped */
+    struct prov_mapping mapping; /* of peer memory; none once anything went through the stream */
+    struct prov_mapping own;     /* the local region that was used last */
     void *ctx;
     uint32_t rmt_name; /* the peer's name for the connection */
     uint32_t name;
@@ -49,7 +49,7 @@ struct sp_conn {
     bool closed; /* by the owner: nothing but ctl is left */
     bool up_due;
     bool down_due;
-    uint8_t reason; /* of down() */
+    uint8_t reason; /* enum prov_reason of down() */
     uint8_t hello_size, rmt_hello_size;
     uint32_t rmt_index;    /* of the peer's endpoint in its directory */
     uint32_t rmt_state;    /* of that directory entry when the connection was made */
@@ -57,7 +57,7 @@ struct sp_conn {
     uint32_t error_seq, error_status;
     uint64_t rmt_id;
     uint64_t executed; /* operations of the peer that were executed here */
-    struct sp_conn *next_grave;
+    struct sp_conn *next_discarded;
     uint8_t hello[PROV_HELLO_MAX], rmt_hello[PROV_HELLO_MAX];
 };
 

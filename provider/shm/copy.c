@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within one copy the processor may store in any order ("rep movsb" does); the stores of two copies
+ * Within one copy of the kernel stores may come in any order ("rep movsb"); those of two copies
  * stay in order. So a transfer is cut into pieces, one for each line: from the last word of the
- * line before to, and without, its own last word. That word lands behind all else of its line. The
- * kernel copies each of our (local) pieces on its own, so cutting the local side is enough; cutting
- * the remote side would make it look up the pages once more.
+ * line before up to, and without, its own last word, which so lands behind the rest of its line.
+ * The kernel copies each piece of the local iovec on its own, so only the local side is cut;
+ * cutting the remote side would make it look up the pages once more.
  */
 #include "copy.h"
 
@@ -88,7 +88,7 @@ static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
     return 0;
 }
 
-/* A word that is aligned naturally has nothing to be cut from. */
+/* A naturally aligned word needs no cutting. */
 static inline bool is_word(uint64_t addr, size_t length)
 {
     return length <= WORD && (addr & (length - 1)) == 0;
@@ -188,7 +188,7 @@ static void copy_ordered(void *to, const void *from, size_t length)
     if (length == 0)
         return;
     if ((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length) {
-        memmove(to, from, length); /* pieces of an overlapping copy would spoil each other */
+        memmove(to, from, length); /* an overlapping copy cannot be made piece by piece */
         return;
     }
     if (first < length) {

@@ -88,7 +88,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     return 0;
 }
 
-/* From now on nobody finds it, and those connected to it are told to look. */
+/* Takes it out of the directory, and tells all peers to look there. */
 static void leave(struct sp_prov *prov, struct sp_ep *ep)
 {
     struct sp_seg_table *table = &prov->seg->table;
@@ -101,17 +101,17 @@ static void leave(struct sp_prov *prov, struct sp_ep *ep)
     prov->places[ep->index].head = ep->head;
     prov->eps[ep->index] = NULL;
     for (struct sp_peer *peer = prov->peers; peer; peer = peer->next)
-        sp_tell(peer, SP_DGRAM_CLOSED);
+        sp_send_note(peer, SP_DGRAM_CLOSED);
     sp_attention(prov);
     sp_kick(prov);
     pthread_mutex_unlock(&prov->lock);
 }
 
-static void bury(struct sp_ep *ep)
+static void free_discarded(struct sp_ep *ep)
 {
-    while (ep->graveyard) {
-        struct sp_conn *conn = ep->graveyard;
-        ep->graveyard = conn->next_grave;
+    while (ep->discarded) {
+        struct sp_conn *conn = ep->discarded;
+        ep->discarded = conn->next_discarded;
         sp_conn_free(conn);
     }
 }
@@ -121,7 +121,7 @@ void sp_ep_close(struct prov_ep *base)
     struct sp_ep *ep = sp_ep_of(base);
 
     leave(ep->prov, ep);
-    while (ep->num_active > 0) { /* closed ones are found nowhere else */
+    while (ep->num_active > 0) { /* closed ones are in no other list */
         struct sp_conn *conn = ep->active[ep->num_active - 1];
         sp_ep_deactivate(conn);
         if (conn->closed)
@@ -131,7 +131,7 @@ void sp_ep_close(struct prov_ep *base)
         if (ep->conns[i])
             sp_conn_free(ep->conns[i]);
     }
-    bury(ep);
+    free_discarded(ep);
     UT_ASSERT(ep->num_live == 0);
     free(ep->active);
     free(ep->conns);
@@ -146,7 +146,7 @@ static int step_active(struct sp_ep *ep)
 {
     int count = 0;
 
-    /* downwards: whoever leaves is replaced by one that was looked at */
+    /* downwards: one that is removed is replaced by the last, which was visited already */
     for (uint32_t i = ep->num_active; i-- > 0;) {
         if (i >= ep->num_active)
             continue;
@@ -155,7 +155,7 @@ static int step_active(struct sp_ep *ep)
             sp_conn_send_control(conn);
         if (conn->closed)
             continue;
-        count += sp_conn_tell(conn);
+        count += sp_conn_report(conn);
         if (!conn->closed && conn->stream)
             count += sp_stream_step(conn);
         if (conn->down_due)
@@ -192,7 +192,7 @@ static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notic
     if (!conn)
         return 0;
     if (__builtin_expect(conn->up_due, 0))
-        count = sp_conn_tell(conn);
+        count = sp_conn_report(conn);
     if (conn->state != SP_CONN_UP)
         return count;
     if (notice)
@@ -214,7 +214,7 @@ static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
     if (!conn)
         return 0;
     if (conn->up_due)
-        count = sp_conn_tell(conn);
+        count = sp_conn_report(conn);
     if (conn->closed || conn->state != SP_CONN_UP)
         return count;
     count += sp_stream_take(conn, slot, sp_ring_payload(ep->ring, ep->head));
@@ -264,7 +264,7 @@ static int take_slots(struct sp_ep *ep, uint64_t until)
     return count;
 }
 
-/* Messages that were sent before a death or a closing are delivered before it is told. */
+/* Messages that were sent before a death or a closing are delivered before down() is called. */
 static int attend(struct sp_ep *ep)
 {
     uint64_t tail;
@@ -273,7 +273,7 @@ static int attend(struct sp_ep *ep)
     __atomic_exchange_n(&ep->attention, 0, __ATOMIC_SEQ_CST);
     tail = sp_ring_end(ep->ring);
     count += take_slots(ep, tail);
-    if (ep->head < tail) { /* somebody is just publishing */
+    if (ep->head < tail) { /* a slot is claimed and not published yet */
         __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
         return count;
     }
@@ -288,7 +288,7 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
 {
     int count = 0;
 
-    UT_ASSERT(!ep->in_poll && !ep->graveyard);
+    UT_ASSERT(!ep->in_poll && !ep->discarded);
     UT_ASSERT(ep->next_slot == sp_ring_slot(ep->ring, ep->head));
     ep->in_poll = true;
     if (ep->num_active > 0)
@@ -297,8 +297,8 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
     if (__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE))
         count += attend(ep);
     ep->in_poll = false;
-    if (ep->graveyard)
-        bury(ep);
+    if (ep->discarded)
+        free_discarded(ep);
     return count;
 }
 
@@ -320,14 +320,15 @@ int sp_ep_poll(struct prov_ep *base)
 
 void sp_ep_flush(struct prov_ep *ep)
 {
-    (void)ep; /* a bell is rung at most once until the sleeper is up: nothing is held back */
+    (void)
+        ep; /* nothing waits: a bell costs a system call only where the peer's endpoint is armed */
 }
 
 static bool has_something(struct sp_ep *ep)
 {
     uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
 
-    /* what is only claimed counts too: something may be ready behind it, and rang already */
+    /* also when it is only claimed: a slot behind it may be ready, whose producer rang before */
     if (s != ep->vacant)
         return true;
     for (uint32_t i = 0; i < ep->num_active; i++) {
@@ -347,7 +348,7 @@ bool sp_ep_arm(struct prov_ep *base)
         return true;
     }
     if (ep->num_active > 0)
-        sp_ep_wake_in_a_moment(ep);
+        sp_ep_wake_soon(ep);
     return false;
 }
 

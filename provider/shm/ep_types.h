@@ -15,8 +15,8 @@ struct sp_conn;
 struct sp_ep {
     /* looked at by every poll */
     const struct sp_slot *next_slot;
-    uint64_t vacant;    /* the state of next_slot when nothing is there */
-    uint32_t attention; /* atomic: something happened to a process or in the directory */
+    uint64_t vacant;    /* the state of next_slot while it is empty */
+    uint32_t attention; /* atomic: a peer died or came up, or an endpoint was closed */
     uint32_t num_active;
     struct sp_ring *ring;
     uint64_t head;
@@ -25,13 +25,13 @@ struct sp_ep {
     const struct prov_callbacks *callbacks;
     uint64_t id;
     uint32_t index;   /* in the directory */
-    uint32_t blocked; /* atomic: the timer shall wake the owner */
+    uint32_t blocked; /* atomic: the timer has to wake the owner */
     bool in_poll;
     struct sp_conn **active; /* connections that have something to do */
-    struct sp_conn **conns;  /* by the low bits of their name */
+    struct sp_conn **conns;  /* by the low bits of conn->name */
     uint32_t max_conns, num_conns, next_conn;
     uint32_t max_active, num_live; /* connections that exist, closed ones too */
-    struct sp_conn *graveyard;     /* closed during a poll */
+    struct sp_conn *discarded;     /* during a poll: freed at its end */
 };
 
 /* The contract's name is opaque; this is the same object. */

@@ -69,7 +69,7 @@ struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi)
                               .bits = scan_frames(first, hi & ~(SP_HUGE - 1), IS_HUGE, 0)};
 }
 
-/* What of a range of this size is aligned as `at` is. NULL: no addresses left. */
+/* Reserves addresses that are aligned as `at` is. NULL: none left. */
 static uint8_t *aligned(uint64_t size, uint64_t at, int prot)
 {
     uint8_t *all =
@@ -131,7 +131,7 @@ void sp_huge_close(struct sp_frames *f)
     f->window = NULL;
 }
 
-/* One instruction: a sanitizer must not look, and nothing else may be touched. */
+/* One instruction: no sanitizer's check, and no access to other memory. */
 static bool copy_as_program(void *to, const void *from)
 {
 #ifdef __x86_64__

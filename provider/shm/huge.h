@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages, so that memory that had them has them while it is remapped, and when it is given
- * back: copying small pages one by one takes several times as long as the memory itself. A frame is
- * where one may be. Uses system calls only.
+ * Huge pages: memory that has them keeps them when it is remapped and when it is given back.
+ * Copying small pages one by one would take several times as long. A frame is an aligned range of
+ * the size of a huge page. Uses system calls only.
  */
 #ifndef SP_HUGE_H
 #define SP_HUGE_H
@@ -35,17 +35,18 @@ static inline bool sp_huge_at(const struct sp_frames *f, uint64_t frame)
 
 /*
  * Makes huge pages of the memfd at the same places, and a window to them. Their content is
- * undefined. Those that cannot be had are taken from f. `asked`: this system gives them when they
- * are asked for; else small pages are collapsed, which is nobody's choice but ours.
+ * undefined. Frames that get none are removed from f. `asked`: madvise(MADV_HUGEPAGE) gives them on
+ * this system; else small pages are collapsed (MADV_COLLAPSE), which needs no setting of the
+ * system.
  */
 void sp_huge_make(struct sp_frames *f, int fd, bool asked);
 void sp_huge_close(struct sp_frames *f);
 
 /*
- * Copies the frames to the window as a program would, in half the time that the kernel takes, while
- * their writers wait; a page that goes away meanwhile is nothing to wait for. Then, when nobody can
- * make pages any more, sp_huge_keep() tells which of the copies hold: of frames that are still the
- * same huge pages, whose writers have been waiting all the time.
+ * Copies the frames to the window with plain loads and stores, in half the time that the kernel
+ * takes, while writers wait. A page may go away meanwhile. When no pages can appear any more,
+ * sp_huge_keep() keeps those copies that are valid: of frames that are still the same,
+ * write-protected huge pages.
  */
 void sp_huge_copy_early(struct sp_frames *f);
 void sp_huge_keep(struct sp_frames *f);
@@ -62,8 +63,7 @@ static inline bool sp_huge_is_copied(const struct sp_frames *f, uint64_t at)
  * there. */
 bool sp_huge_copy(const struct sp_frames *f, uint64_t frame);
 
-/* Maps these frames of this process as the huge pages that they are, so that they are seen as such.
- */
+/* Maps the memfd's huge pages at these frames with huge page-table entries, not small ones. */
 void sp_huge_map(const struct sp_frames *f);
 
 /* Untouched private memory of this size, as far from a multiple of a huge page as `at` is. Huge

@@ -4,7 +4,7 @@
  * piece where there is AVX, so ascending vector stores do, the last 16 bytes of a line on their
  * own. Elsewhere a fence stands before the last word of a line and behind it.
  *
- * "rep movsb" is faster where the lines lie in the second cache or in that of another core, as it
+ * "rep movsb" is faster where the lines lie in the level-2 cache or in that of another core, as it
  * neither fetches the lines that it overwrites nor waits for one before the next; but within one
  * its stores have no order, and one for each line takes four times as long. Wider stores and
  * prefetchw gain nothing for the sizes that take time: docs/benchmarks.md has the figures.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: pieces of the peer's memfd of one size, aligned to it, because an offset there is an
- * address. What of a window may be used, the table of regions says. */
+/* Windows: parts of the peer's memfd, all of one size and aligned to it. An offset in the memfd is
+ * an address of the peer. The peer's table of regions says which parts of a window may be used. */
 #include "map.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct window {
     struct window *newer, *older; /* by last use */
     uint64_t number;              /* times WINDOW_SIZE: its first address */
     uint8_t *at;
-    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bits: blocks that are there for good */
+    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bits: blocks that were prefaulted */
 };
 
 struct sp_map {
@@ -61,7 +61,7 @@ static void drop(struct sp_conn *conn, struct window *w)
     *at = w->next;
     leave_order(map, w);
     map->num_windows--;
-    conn->view.size = 0; /* it may lead there */
+    conn->mapping.size = 0; /* it may be of this window */
     munmap(w->at, WINDOW_SIZE);
     __atomic_sub_fetch(&conn->ep->prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     free(w);
@@ -92,7 +92,7 @@ static void grow(struct sp_map *map)
     struct window **buckets = calloc(n, sizeof(struct window *));
 
     if (!buckets)
-        return; /* longer chains, nothing else */
+        return; /* no memory: the chains only get longer */
     free(map->buckets);
     map->buckets = buckets;
     map->num_buckets = n;
@@ -103,7 +103,7 @@ static void grow(struct sp_map *map)
     }
 }
 
-/* A connection may have one window, whatever others have. */
+/* The first window of a connection is always allowed, whatever UTOFU_SHM_MAP_LIMIT says. */
 static void make_room(struct sp_conn *conn)
 {
     struct sp_prov *prov = conn->ep->prov;
@@ -150,7 +150,7 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     make_room(conn);
     w->at = map_window(conn->peer->map_fd, number);
     if (!w->at) {
-        if (!__atomic_exchange_n(&prov->told_no_map, true, __ATOMIC_RELAXED))
+        if (!__atomic_exchange_n(&prov->no_map_logged, true, __ATOMIC_RELAXED))
             ut_info(SP_LOG,
                     "cannot map %llu bytes of process %ld: %s; its memory is reached by "
                     "other ways",
@@ -186,10 +186,10 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
     return w;
 }
 
-/* The part of the region that lies in this window becomes the view, unless some access is not
- * allowed. */
-static void show(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
-                 const struct window *w)
+/* The part of the region that lies in this window becomes the connection's mapping, unless the
+ * region does not allow every access. */
+static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
+                        const struct window *w)
 {
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;
@@ -198,7 +198,7 @@ static void show(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *ru
         return;
     lo = run->lo > lo ? run->lo : lo;
     hi = run->hi < hi ? run->hi : hi;
-    conn->view =
+    conn->mapping =
         (struct prov_mapping){.key = rkey,
                               .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
                               .valid = run->word,
@@ -219,7 +219,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
     struct window *w = window_at(conn, at);
     if (!w)
         return (struct sp_piece){NULL, size};
-    show(conn, rkey, &run, w);
+    set_mapping(conn, rkey, &run, w);
     uint64_t offset = at & (WINDOW_SIZE - 1), left = WINDOW_SIZE - offset;
     if (left > run.hi - at)
         left = run.hi - at;
@@ -235,7 +235,7 @@ static bool touch(struct window *w, uint64_t block)
     return first;
 }
 
-/* Whole blocks only, each once. Reading maps several pages at a time, and for writing too. */
+/* Whole blocks only, each once. MADV_POPULATE_READ maps several pages at a time, writable too. */
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 {
     const struct sp_map *map = conn->map;

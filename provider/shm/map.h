@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other side of mapped registration: reaching a peer's remapped memory through mappings of its
- * memfd. Each connection has its own mappings, so that no lock is needed; they are made where they
- * are first used, and the one not used for longest goes when there are too many bytes of them.
+ * The origin's side of mapped registration: a peer's remapped memory, reached through mappings of
+ * its memfd. Each connection has its own mappings, so that no lock is needed; they are made when
+ * they are first used, and the least recently used one is unmapped when UTOFU_SHM_MAP_LIMIT is
+ * reached.
  */
 #ifndef SP_MAP_H
 #define SP_MAP_H
@@ -10,17 +11,17 @@
 #include "conn_types.h"
 #include "mr.h"
 
-/* Part of a transfer: its length, and where it can be reached. NULL: not by way of a mapping. */
+/* Part of a transfer: its size, and its address in this process; NULL: it is not mapped. */
 struct sp_piece {
     uint8_t *at;
     uint64_t size;
 };
 
-/* The first piece of [at, at + size), size > 0, in a region that the key was found good for. */
+/* The first piece of [at, at + size), size > 0, in a region for which the key is valid. */
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 
 /* Before a copy of at least SP_MAP_BLOCK bytes to or from a piece, which is at `at` for the peer:
- * so that it does not take a fault for each page the first time. */
+ * the first time it would take a page fault for each page. */
 enum { SP_MAP_BLOCK = 1 << 16 };
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size);
 

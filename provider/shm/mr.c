@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
- * that has looked at the table and is about to copy; a program must not do that anyway.
+ * that has read the table and is about to copy: a program must not deregister memory that is used.
  *
- * What peers may write to is remapped (remap.c) when it is registered: whole pages that no other
- * region touches yet, and given back when no region touches them any more. So a device's view of a
- * registered page never changes, and neither does what the table says of a region.
+ * Memory that peers may read and write is remapped (remap.c) when it is registered: whole pages
+ * that no other region touches yet. They are given back when no region touches them any more. So
+ * the physical page of a registered address never changes, which RDMA devices rely on, nor does a
+ * region's entry in the table.
  */
 #include "mr.h"
 
@@ -26,7 +27,7 @@
 #    define MADV_POPULATE_WRITE 23
 #endif
 
-/* Places that were given up wait in a queue so long that an old key is not soon good again. */
+/* Freed entries wait in a queue, so that an old key does not become valid again soon. */
 enum { MIN_QUEUE = 256 };
 
 static uintptr_t page_mask(void)
@@ -34,7 +35,7 @@ static uintptr_t page_mask(void)
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* EINVAL of an old kernel means that it cannot tell. */
+/* Has this kernel MADV_POPULATE_WRITE? An old one says EINVAL. */
 static bool knows_populate(void)
 {
     static int known = -1;
@@ -132,8 +133,8 @@ static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
 }
 
 /* Returns the entry's run. */
-static uint64_t hold_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr, uint64_t size,
-                           unsigned int access)
+static uint64_t ref_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr, uint64_t size,
+                          unsigned int access)
 {
     const unsigned int both = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t end = addr + size, lo = page_above(addr), hi = page_below(end);
@@ -160,7 +161,7 @@ static uint64_t hold_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr
            (hi - lo) / SP_REMAP_UNIT;
 }
 
-static void release_pages(struct sp_prov *prov, const struct sp_mr *mr)
+static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
     struct whole w;
 
@@ -194,7 +195,7 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     uint32_t index = mr->base.lkey & (SP_MAX_MRS - 1);
     uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
     struct sp_mr_entry *e = &prov->seg->table.mrs[index];
-    uint64_t run = hold_pages(prov, mr, (uintptr_t)addr, size, access);
+    uint64_t run = ref_pages(prov, mr, (uintptr_t)addr, size, access);
     __atomic_store_n(&e->base, (uintptr_t)addr, __ATOMIC_RELEASE);
     __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
     __atomic_store_n(&e->run, run, __ATOMIC_RELEASE);
@@ -214,7 +215,7 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word != 0);
     __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
                      __ATOMIC_SEQ_CST);
-    release_pages(prov, mr);
+    unref_pages(prov, mr);
     mr->next_free = NULL;
     *prov->last_free_mr = mr;
     prov->last_free_mr = &mr->next_free;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A skip list of borders. A border says how many hold the addresses from there to the next border,
- * and whether something was taken of them; two neighbours never say the same, and what lies before
- * the first is held by nobody. So one more registration adds at most two borders, and when nobody
- * holds anything and all was given back none are left.
+ * A skip list of borders. A border has the number of references to the addresses from there to the
+ * next border, and whether any of these were remapped; two neighbours always differ, and before the
+ * first there are no references. So a registration adds at most two borders, and without references
+ * none are left once all is given back.
  */
 #include "pageref.h"
 #include "util/assert.h"
@@ -120,7 +120,7 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
     return b;
 }
 
-/* Removes the border at `at` if it says what the one before says. */
+/* Removes the border at `at` if it is equal to the one before. */
 static void merge(struct sp_pagerefs *h, uint64_t at)
 {
     struct border *before[LEVELS];
@@ -158,7 +158,7 @@ bool sp_pageref(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *tak
 void sp_release(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_give_fn *give, void *arg)
 {
     if (!make_spares(h))
-        return; /* held for good: these pages stay as they are */
+        return; /* no memory: these references stay, and so do the pages */
     struct border *b = border_at(h, lo), *next;
     border_at(h, hi);
     for (; b->at < hi; b = next) {

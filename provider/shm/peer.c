@@ -77,7 +77,7 @@ void sp_peer_die(struct sp_peer *peer, enum prov_reason reason)
     sp_attention(prov);
 }
 
-void sp_peer_bury(struct sp_prov *prov)
+void sp_peer_free_dead(struct sp_prov *prov)
 {
     while (prov->dead) {
         struct sp_peer *peer = prov->dead;
@@ -86,7 +86,7 @@ void sp_peer_bury(struct sp_prov *prov)
     }
 }
 
-/* The descriptor stays open as long as a connection might ring the bell. */
+/* The socket stays open until here: a connection may still ring the bell. */
 void sp_peer_put(struct sp_peer *peer)
 {
     if (peer->is_self)

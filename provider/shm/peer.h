@@ -11,11 +11,12 @@
 struct sp_peer *sp_peer_new(struct sp_prov *prov);
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
-/* Takes it out of the table; its connections go down for this reason. It is there until the next
- * sp_peer_bury(), whoever lets go of it. */
+/* Takes it out of the table; its connections go down for this reason. It is not freed before the
+ * next sp_peer_free_dead(). */
 void sp_peer_die(struct sp_peer *peer, enum prov_reason reason);
-/* Lets go of the dead ones: when no event that was fetched before they died is left. */
-void sp_peer_bury(struct sp_prov *prov);
+/* Drops the table's reference to dead ones, once no event that epoll returned before they died is
+ * left. */
+void sp_peer_free_dead(struct sp_prov *prov);
 void sp_peer_put(struct sp_peer *peer);
 
 #endif

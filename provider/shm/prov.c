@@ -36,7 +36,8 @@ static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
 
 /*
- * Fork. A child that kept our sockets would hide our death from our peers.
+ * Fork. A child closes our sockets: as long as it had them open, peers would not see a hang-up when
+ * we die.
  */
 
 static void before_fork(void)
@@ -219,7 +220,7 @@ static void sp_close(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
 
     forget(prov);
-    sp_peer_bury(prov);
+    sp_peer_free_dead(prov);
     while (prov->peers) {
         struct sp_peer *peer = prov->peers;
         prov->peers = peer->next;
@@ -273,7 +274,7 @@ static void drain(int fd)
     uint64_t count;
 
     if (read(fd, &count, sizeof(count)) < 0)
-        return; /* somebody else's wake-up */
+        return; /* read already */
 }
 
 static void tick(struct sp_prov *prov)
@@ -312,8 +313,8 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
     return n;
 }
 
-/* What dies in a batch of events is there until its end: a later event may name it. So is what died
- * between the fetching of the events and the lock. */
+/* Peers that die are freed at the end: a later event of the batch may point to one, also to one
+ * that died between epoll_wait() and taking the lock. */
 static int sp_progress(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);
@@ -325,7 +326,7 @@ static int sp_progress(struct prov *base)
     for (int i = 0; i < n; i++)
         look_at(prov, events[i].data.ptr);
     int wait_ms = sp_retry(prov);
-    sp_peer_bury(prov);
+    sp_peer_free_dead(prov);
     unsigned int num_owners = collect_rung(prov, owners);
     pthread_mutex_unlock(&prov->lock);
     for (unsigned int i = 0; i < num_owners; i++)
@@ -362,7 +363,7 @@ const struct prov_ops shm_provider = {
     .send = sp_send,
     .atomic = sp_atomic,
     .direct = sp_direct,
-    .view = sp_view,
+    .mapping = sp_mapping,
     .fd = sp_fd,
     .progress = sp_progress,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The provider within a process: data that all modules share.
+ * The provider within a process: data that all files share.
  *
  * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock that of regions. What
  * belongs to an endpoint or connection is guarded by the owner's lock (see provider.h); the
@@ -30,32 +30,32 @@ struct sp_prov {
     struct prov_config config;
     pthread_mutex_t lock, mr_lock;
     bool use_cma, forked, listen_paused, shortage_logged;
-    uint32_t told_no_cma;
+    uint32_t no_cma_logged;
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
-    int spare_fd; /* given up for a moment to turn somebody away when there is no other */
+    int spare_fd; /* closed for a moment to refuse a peer when no other descriptor is left */
     struct sp_segment *seg;
     struct sp_peer self;
     struct sp_peer *peers; /* all but dead ones */
-    struct sp_peer *dead;  /* events of the running batch may still name them */
+    struct sp_peer *dead;  /* the current batch of epoll events may still point to them */
     uint64_t retry_ms;     /* when the next attempt to connect or to listen is due; 0: none */
     uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
-    uint32_t num_eps; /* places of the directory that were ever used */
+    uint32_t num_eps; /* entries of the directory that were ever used */
     struct {
-        uint64_t head; /* the ring goes on where the last owner stopped */
+        uint64_t head; /* of the ring: the next endpoint in this place starts there */
         uint32_t conn_generation;
     } places[SP_MAX_EPS];
     uint32_t timer_on; /* atomic */
-    uint32_t num_mrs;  /* places of the table that were ever used */
+    uint32_t num_mrs;  /* entries of the table that were ever used */
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
     uint64_t mr_serial;
     struct sp_pagerefs *pagerefs; /* NULL: nothing is remapped */
     struct sp_remap remap;
-    bool use_map, told_no_map;
+    bool use_map, no_map_logged;
     uint64_t mapped_bytes, max_mapped_bytes; /* of peers; the first is atomic */
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange: write-protect the range with userfaultfd, so that whoever writes to it waits; copy;
- * put the other mapping in its place, which is one step for everybody; wake the writers, who try
- * again and find the new pages.
+ * The exchange: write-protect the range with userfaultfd, so that threads that write to it wait;
+ * copy; replace the mapping with one call, which is atomic for the other threads; wake the writers,
+ * which repeat their store on the new pages.
  *
- * Between the first and the last of these nothing but the stack and system calls may be used: the
- * range may contain whatever else this process has, and this thread would wait for itself. Only
- * huge pages are read, while nobody is held but who writes to a page that is there.
+ * Between the first and the last of these steps only the stack and system calls may be used: the
+ * range may contain the heap or any other data, and this thread would wait for itself. Only huge
+ * pages are read, while nothing waits but threads that write to pages that are there.
  */
 #include "remap.h"
 
@@ -40,29 +40,29 @@
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
 #endif
-/* Newer than many a <linux/userfaultfd.h>. */
+/* Not in every <linux/userfaultfd.h>. */
 #define FEATURE_WP       (1ull << 0)
 #define FEATURE_WP_SHMEM (1ull << 12)
 
 #define FILE_SIZE (1ull << 56)
 #define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
 #define MAX_RANGE                                                                                  \
-    (64ull << 30) /* larger regions stay as they are: looking at them takes too long */
+    (64ull << 30) /* larger regions are not remapped: reading their page map takes too long */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     COUNT_EVERY = 256, /* how often the mappings are counted */
     STACK_BELOW = 64 << 10,
     STACK_ABOVE = 32 << 10,
-    MAX_READ = 2048, /* mappings, where one is found by reading all below it: a millisecond */
+    MAX_READ = 2048, /* mappings, where /proc/self/maps has to be read: takes a millisecond */
     PAGEMAP = 1024,  /* entries that are read at once */
     TEXT = 384,      /* bytes of a reason or a remedy */
 };
 
 /*
- * The C library's functions, so that caches of registered memory (an MPI library's) that watch them
- * learn of the exchange; but not under ThreadSanitizer, to which it would look like a write that
- * races with those of other threads.
+ * mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
+ * intercept them see the exchange; but not under ThreadSanitizer, which would report it as a write
+ * that races with those of other threads.
  */
 static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
 {
@@ -87,9 +87,9 @@ static bool move_to(void *from, uint64_t size, uint64_t to)
  */
 
 /*
- * Of the user's own accesses only: then a page that goes away under our copying is an error of the
- * system call that copies, and not a wait for ourselves. The price is that a system call of another
- * thread that writes there in that moment gets EFAULT.
+ * UFFD_USER_MODE_ONLY: where a page goes away while it is copied, the copying system call fails
+ * instead of waiting for this thread. The price: a system call of another thread that writes there
+ * in that moment gets EFAULT.
  */
 static int open_uffd(void)
 {
@@ -129,7 +129,7 @@ static int open_memory(struct sp_remap *a)
     return fd;
 }
 
-/* Does this system give memfds huge pages when they are asked for? */
+/* Does madvise(MADV_HUGEPAGE) work for memfds on this system? */
 static bool huge_pages_allowed(void)
 {
     char text[128] = "";
@@ -254,7 +254,7 @@ bool sp_remap_check_fd(int fd)
  * What may be remapped
  */
 
-/* Memory that the program locked must stay locked, and what replaces it would not be. */
+/* Memory that the program locked (mlock) must stay locked, which the memfd's pages would not be. */
 static bool has_locked_memory(void)
 {
     char buf[4096];
@@ -271,8 +271,8 @@ static bool has_locked_memory(void)
 }
 
 /*
- * Every piece may cost two more mappings, of which the kernel allows a process so many; and all
- * that lie below one are in the way of an older kernel to it.
+ * Every piece may cost two more mappings. The kernel limits them (vm.max_map_count), and on an
+ * older one finding a mapping takes longer the more there are below it.
  */
 static bool has_too_many_mappings(struct sp_remap *a)
 {
@@ -321,8 +321,8 @@ static bool is_private(const struct sp_vma *v)
     return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable;
 }
 
-/* The pages that this thread uses during an exchange are its frames below `frame`, and its caller's
- * few. The mapping of its stack may have been split there, by one that was exchanged before. */
+/* During an exchange this thread uses its stack frames below `frame` and a few of its callers. The
+ * mapping of the stack may be split there, by an earlier exchange. */
 static bool has_stack(const struct sp_vma *v, uint64_t frame)
 {
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
@@ -340,7 +340,7 @@ static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t 
     if (!sp_vma_open(maps))
         return ours ? hi - lo : 0;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there, and wait for us */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there: deadlock */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);
@@ -384,8 +384,9 @@ void sp_remap_find_run(const struct sp_remap *a, uint64_t *lo, uint64_t *hi)
  * The exchange
  */
 
-/* `missing`: also those who make pages that are not there yet; of a file they are always held back.
- * Can be asked for when the others are held already. */
+/* Makes writers wait; with `missing` also threads that touch a page that is not there yet, which in
+ * mappings of files wait always. `missing` may be added to a range that is write-protected already.
+ */
 static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool missing)
 {
     struct uffdio_register r = {.range = {lo, hi - lo},
@@ -401,8 +402,8 @@ static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, boo
     return false;
 }
 
-/* From here on pages may go away, but nobody makes any, and who writes to those that are there
- * waits. Huge pages are copied before. */
+/* From here on pages may go away, but none appear, and threads that write to existing ones wait.
+ * Huge pages are copied before. */
 static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi,
                                struct sp_frames *huge)
 {
@@ -416,7 +417,7 @@ static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t h
         return false;
     sp_huge_copy_early(huge);
     if (ioctl(a->uffd, UFFDIO_REGISTER, &r) == 0) {
-        sp_huge_keep(huge); /* before the next line makes all pages look the same */
+        sp_huge_keep(huge); /* afterwards all pages are write-protected, and look the same */
         if (hold_writers(a, lo, hi, true))
             return true;
     }
@@ -511,7 +512,7 @@ static bool remap(struct sp_remap *a, uint64_t lo, uint64_t hi)
     struct sp_frames huge = sp_huge_find(lo, hi);
     bool exchanged = false;
 
-    punch(a, lo, hi); /* what a late put of a peer left there */
+    punch(a, lo, hi); /* a late put of a peer may have left data there */
     sp_huge_make(&huge, a->fd, a->huge);
     if (hold_and_copy_huge(a, lo, hi, &huge)) {
         exchanged =

@@ -5,7 +5,7 @@
  * falls into the moment of the exchange waits for its end.
  *
  * The memfd is as large as the address space and sparse: an address is its own offset. So nothing
- * has to be allotted, and what a peer mapped of it means the same for ever.
+ * has to be allocated in it, and a peer's mapping of it never becomes wrong.
  */
 #ifndef SP_REMAP_H
 #define SP_REMAP_H
@@ -24,7 +24,7 @@ struct sp_remap {
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
     bool huge;        /* the memfd may have huge pages */
-    bool keeps_locks; /* locked memory is locked again by the owner: no need to look */
+    bool keeps_locks; /* UTOFU_SWAP_PROTECT: the core locks what is registered */
     uint32_t count, refuse_every;
     uint64_t num_remapped;
     bool too_many;
@@ -43,7 +43,7 @@ void sp_remap_open(struct sp_remap *remap, bool warn);
 bool sp_remap_refused(char *why, char *remedy, size_t size);
 void sp_remap_close(struct sp_remap *remap);
 
-/* May the next region be remapped? */
+/* May the next region be remapped? Not where there would be too many mappings. */
 bool sp_remap_wants(struct sp_remap *remap);
 /*
  * Remaps what can be of [lo, hi), or gives back what is remapped of it. Returns how much is

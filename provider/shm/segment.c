@@ -56,7 +56,7 @@ int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out)
     struct sp_segment *seg = NULL;
     int seals = fcntl(fd, F_GET_SEALS), rc = 0;
 
-    /* sealed, so that the peer cannot take the pages away under our feet */
+    /* sealed against shrinking: otherwise the peer could make our accesses end with SIGBUS */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
         st.st_size != sizeof(struct sp_segment)) {
         ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handshake between two processes, over a SOCK_SEQPACKET socket with an abstract name: it is
- * gone with the process that bound it, and its hang-up is how the other's death is known.
+ * The handshake between two processes, over a SOCK_SEQPACKET socket with an abstract name, which
+ * goes away with the process that bound it. A hang-up tells that the peer has died.
  *
  *   HELLO (key of the target, segment) ->   <- WELCOME (segment)   CONFIRM ->
  *
- * Afterwards it carries the bell. When both connect at once, the process with the smaller key says
- * YIELD to the other's HELLO and its own counts.
+ * Afterwards the socket carries wake-ups: BELL and CLOSED. When both connect at once, the process
+ * with the smaller key answers the other's HELLO with YIELD, and its own connection is used.
  *
- * Segments are named, not sent: the other one opens /proc/PID/fd/N. Descriptors that are under way
- * on sockets are limited for all processes of a user together, by RLIMIT_NOFILE, which a job of
- * some 64 processes exceeds. Only who cannot open them (a process that is not dumpable) says WANT,
+ * Segments are named, not sent: the peer opens /proc/PID/fd/N. The kernel limits the descriptors in
+ * flight on sockets of all processes of a user together to RLIMIT_NOFILE, which a job of some 64
+ * processes exceeds. A process that cannot open them (where the other is not dumpable) says WANT,
  * and gets the same datagram again with the descriptors in it.
  *
- * Whoever lacks something, descriptors or memory, says BUSY and hangs up. Then both forget the
- * attempt, and who wants the connection tries again, later and later. If that does not help for as
- * long as a peer may be silent, it gives up, and says that it was for want of resources: the other
- * one's death shows in a refused connection or a hang-up alone.
+ * A process that is short of descriptors or memory says BUSY and hangs up. Both forget the attempt,
+ * and the one that wants the connection tries again, with back-off. After UTOFU_PEER_TIMEOUT it
+ * gives up with PROV_REASON_LOCAL: only a refused connection or a hang-up means that the peer is
+ * dead.
  */
 #include "sock.h"
 
@@ -42,7 +42,7 @@
 
 enum {
     BACKLOG = 4096,
-    YIELD_MS = 10, /* the other one's own attempt should be here by then */
+    YIELD_MS = 10, /* the peer's own connection should be here by then */
     FIRST_BACKOFF_MS = 2,
     LAST_BACKOFF_MS = 500,
     TURNED_AWAY_AT_ONCE = 64,
@@ -108,8 +108,7 @@ int sp_listen(struct sp_prov *prov)
 
 enum { SEGMENT, MAPPED, NUM_FDS };
 
-/* What a datagram carried: descriptors or -1. `cut`: there were more than this process could take.
- */
+/* Descriptors that came with a datagram, or -1. `cut`: this process had no room for all of them. */
 struct carried {
     int fds[NUM_FDS];
     bool cut;
@@ -151,7 +150,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried
     ssize_t n;
 
     *carried = (struct carried){.fds = {-1, -1}};
-    do { /* a reset is reported once, before what is left to read */
+    do { /* ECONNRESET is reported once, before the datagrams that are left to read */
         msg = (struct msghdr){.msg_iov = &iov,
                               .msg_iovlen = 1,
                               .msg_control = control.buf,
@@ -191,7 +190,7 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .mapped_fd = prov->remap.fd};
 }
 
-static int greet_on(struct sp_peer *peer)
+static int send_hello(struct sp_peer *peer)
 {
     struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
 
@@ -213,9 +212,9 @@ static void say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
     (void)send_dgram(prov, fd, &d, false);
 }
 
-/* Should the socket be full, the other side has something to read, and looks at what is in shared
- * memory then: `rung`, `closings`. */
-void sp_tell(struct sp_peer *peer, enum sp_dgram_type type)
+/* Where the socket is full, the peer has something to read anyway, and then looks at `rung` and
+ * `closings` in shared memory. */
+void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
 {
     if (peer->fd >= 0)
         say(peer->prov, peer->fd, type);
@@ -225,7 +224,7 @@ void sp_tell(struct sp_peer *peer, enum sp_dgram_type type)
  * Trying again
  */
 
-/* Something that this process or this machine is short of, and may have later. */
+/* Errors of resources that may be free again later. */
 static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
@@ -240,7 +239,7 @@ static void log_shortage(struct sp_prov *prov, int error)
     prov->shortage_logged = true;
 }
 
-/* Out of the epoll set by hand: a child that was just forked may hold the socket open. */
+/* Explicitly out of the epoll set: a child that was just forked may hold the socket open. */
 static void drop_socket(struct sp_peer *peer)
 {
     if (peer->fd >= 0) {
@@ -257,7 +256,7 @@ static void look_again(struct sp_prov *prov, uint64_t at_ms)
         prov->retry_ms = at_ms;
 }
 
-static void greet_later(struct sp_peer *peer, uint64_t ms)
+static void connect_later(struct sp_peer *peer, uint64_t ms)
 {
     drop_socket(peer);
     __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
@@ -265,7 +264,7 @@ static void greet_later(struct sp_peer *peer, uint64_t ms)
     look_again(peer->prov, peer->retry_ms);
 }
 
-/* Twice as long each time, and not all at the same moment. */
+/* Exponential, with jitter. */
 static uint32_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
 {
     uint32_t ms = *backoff_ms ? *backoff_ms * 2 : FIRST_BACKOFF_MS;
@@ -284,8 +283,8 @@ static void forget_segment(struct sp_peer *peer)
     peer->map_fd = -1;
 }
 
-/* The attempt failed for want of something: here, or (error 0) there. Only who has connections that
- * wait for the peer tries again. */
+/* The attempt failed because resources are short here, or (error 0) at the peer. It is repeated
+ * only where connections wait for the peer. */
 static void fall_short(struct sp_peer *peer, int error)
 {
     struct sp_prov *prov = peer->prov;
@@ -301,7 +300,7 @@ static void fall_short(struct sp_peer *peer, int error)
     if (peer->short_since_ms == 0)
         peer->short_since_ms = now;
     if (now - peer->short_since_ms < prov->config.peer_timeout_ms) {
-        greet_later(peer, back_off(prov, &peer->backoff_ms));
+        connect_later(peer, back_off(prov, &peer->backoff_ms));
         return;
     }
     if (error != 0)
@@ -319,7 +318,7 @@ static void fall_short(struct sp_peer *peer, int error)
  * Connecting
  */
 
-static int try_to_greet(struct sp_peer *peer)
+static int try_to_connect(struct sp_peer *peer)
 {
     struct sockaddr_un sun;
     socklen_t len = socket_name(&peer->addr, &sun);
@@ -329,21 +328,21 @@ static int try_to_greet(struct sp_peer *peer)
         return -errno;
     if (!check_credentials(peer->fd, &peer->pid))
         return -ECONNREFUSED;
-    int rc = greet_on(peer);
+    int rc = send_hello(peer);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
-    /* closed already: what it said before that is there to be read */
+    /* EPIPE, ECONNRESET: it hung up, but what it sent before can still be read */
     return watch(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
 }
 
-void sp_greet(struct sp_peer *peer)
+void sp_peer_connect(struct sp_peer *peer)
 {
-    int rc = try_to_greet(peer);
+    int rc = try_to_connect(peer);
 
     if (rc == 0) {
         __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
     } else if (rc == -EAGAIN || rc == -EINTR) { /* too many are waiting to be accepted */
-        greet_later(peer, back_off(peer->prov, &peer->backoff_ms));
+        connect_later(peer, back_off(peer->prov, &peer->backoff_ms));
     } else if (is_shortage(-rc)) {
         fall_short(peer, -rc);
     } else if (rc == -ECONNREFUSED) { /* nobody listens any more */
@@ -354,7 +353,7 @@ void sp_greet(struct sp_peer *peer)
     }
 }
 
-/* There is nothing to accept another connection with: looking again at once would not help. */
+/* No descriptor is left to accept a connection with; epoll would report the listener for ever. */
 static void pause_listening(struct sp_prov *prov)
 {
     prov->listen_paused = true;
@@ -386,7 +385,7 @@ int sp_retry(struct sp_prov *prov)
             if (peer->state != SP_PEER_RETRY)
                 continue;
             if (now >= peer->retry_ms)
-                sp_greet(peer);
+                sp_peer_connect(peer);
             else
                 look_again(prov, peer->retry_ms);
         }
@@ -430,8 +429,8 @@ static void take_in(struct sp_prov *prov, int fd)
         close(fd);
 }
 
-/* No descriptor is left. Whoever asks gets to know it, by the one that is kept for this. Returns 0
- * or -errno of accepting. */
+/* No descriptor is left: accepts with the spare one, and answers BUSY. Returns 0 or -errno of
+ * accepting. */
 static int turn_away(struct sp_prov *prov)
 {
     pid_t pid;
@@ -489,7 +488,7 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
         why = n < 0 ? strerror(errno) : "another process answered";
         peer->cma = n == (ssize_t)sizeof(value) && value == d->probe;
     }
-    if (!peer->cma && __atomic_exchange_n(&prov->told_no_cma, 1, __ATOMIC_RELAXED) == 0)
+    if (!peer->cma && __atomic_exchange_n(&prov->no_cma_logged, 1, __ATOMIC_RELAXED) == 0)
         ut_info(SP_LOG,
                 "no cross-memory attach to process %ld (%s): data is copied through the "
                 "rings",
@@ -505,8 +504,8 @@ static int open_theirs(const struct sp_peer *peer, int number)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens what was named and not carried. 0; -EACCES: it has to be carried; other negative errno:
- * something is lacking here. */
+/* Opens the descriptors that the datagram names but did not carry. 0; -EACCES: it has to carry
+ * them; other negative errno: resources are short here. */
 static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     const int numbers[NUM_FDS] = {[SEGMENT] = d->seg_fd, [MAPPED] = d->mapped_fd};
@@ -525,7 +524,7 @@ static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, stru
     return carried->fds[SEGMENT] >= 0 ? 0 : -EACCES;
 }
 
-/* Takes over what can be mapped of the peer, if both sides want that. */
+/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow that. */
 static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg);
@@ -551,7 +550,7 @@ static void come_up(struct sp_peer *peer)
     sp_attention(peer->prov);
 }
 
-/* Our own attempt gives way to the socket on which the other one greeted us. */
+/* Replaces the socket of our own attempt by the one on which the peer's HELLO came. */
 static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ours};
@@ -568,7 +567,7 @@ static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
 static void break_off(struct sp_peer *peer, int rc)
 {
     if (is_shortage(-rc) || rc == -EAGAIN) {
-        sp_tell(peer, SP_DGRAM_BUSY);
+        sp_send_note(peer, SP_DGRAM_BUSY);
         fall_short(peer, -rc);
     } else {
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
@@ -581,7 +580,7 @@ static bool ask_for_fds(struct sp_peer *peer, int rc)
     if (rc != -EACCES || peer->want_sent)
         return false;
     peer->want_sent = true;
-    sp_tell(peer, SP_DGRAM_WANT);
+    sp_send_note(peer, SP_DGRAM_WANT);
     return true;
 }
 
@@ -602,7 +601,7 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     struct sp_peer *known = sp_peer_find(prov, d->key);
     if (known && known->state != SP_PEER_RETRY &&
         !(known->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
-        sp_tell(peer, SP_DGRAM_YIELD);
+        sp_send_note(peer, SP_DGRAM_YIELD);
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
         return NULL;
     }
@@ -656,7 +655,7 @@ static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram 
 static struct sp_peer *take_want(struct sp_peer *peer)
 {
     peer->send_fds = true;
-    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? greet_on(peer) : welcome(peer);
+    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? send_hello(peer) : welcome(peer);
     if (rc == 0)
         return peer;
     break_off(peer, rc);
@@ -693,7 +692,7 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, stru
         break;
     case SP_DGRAM_YIELD:
         if (peer->state == SP_PEER_HELLO_SENT) {
-            greet_later(peer, YIELD_MS);
+            connect_later(peer, YIELD_MS);
             return NULL;
         }
         break;
@@ -707,7 +706,7 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, stru
             return NULL;
         }
         break;
-    case SP_DGRAM_BELL: /* who was rung for is in the rings */
+    case SP_DGRAM_BELL: /* `rung` of the rings says for which endpoint */
     case SP_DGRAM_CLOSED:
         look_for_closings(peer);
         return peer;
@@ -746,5 +745,5 @@ void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring)
     if (peer->is_self)
         sp_kick(peer->prov);
     else
-        sp_tell(peer, SP_DGRAM_BELL);
+        sp_send_note(peer, SP_DGRAM_BELL);
 }

@@ -8,16 +8,17 @@
 #include "prov_types.h"
 
 int sp_listen(struct sp_prov *prov);
-/* Begins to connect; the state says how far it came. With prov->lock held. */
-void sp_greet(struct sp_peer *peer);
+/* Connects and sends the HELLO; peer->state says how far it came. With prov->lock held. */
+void sp_peer_connect(struct sp_peer *peer);
 /* Something to read, or a hang-up. With prov->lock held. */
 void sp_receive(struct sp_peer *peer);
 void sp_accept_all(struct sp_prov *prov);
-/* Tries again what is due; returns milliseconds until something else is, or -1. */
+/* Repeats what is due of connecting and listening; returns milliseconds until the next, or -1. */
 int sp_retry(struct sp_prov *prov);
-void sp_tell(struct sp_peer *peer, enum sp_dgram_type type);
+/* A datagram without content; lost where the socket is full. */
+void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type);
 
-/* Wakes the owner of the peer's endpoint, which said that it sleeps. */
+/* Wakes the owner of the peer's endpoint, if the endpoint is armed. */
 void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a connection as all that work on it change it: on the endpoint's list of those that
- * have something to do, and going down.
+ * What all files change of a connection's state: whether it is among the endpoint's active ones,
+ * and that it goes down.
  */
 #include "state.h"
 
@@ -10,7 +10,7 @@
 #include "util/assert.h"
 #include "wake.h"
 
-void sp_ep_wake_in_a_moment(struct sp_ep *ep)
+void sp_ep_wake_soon(struct sp_ep *ep)
 {
     __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
     sp_timer(ep->prov);
@@ -25,9 +25,9 @@ void sp_ep_activate(struct sp_conn *conn)
     UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->max_active);
     ep->active[ep->num_active++] = conn;
     conn->active_index = ep->num_active;
-    /* its owner sleeps, and the program may not call again */
+    /* its owner sleeps: no call of the program may come */
     if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
-        sp_ep_wake_in_a_moment(ep);
+        sp_ep_wake_soon(ep);
 }
 
 void sp_ep_deactivate(struct sp_conn *conn)
@@ -48,10 +48,10 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
     if (conn->state == SP_CONN_DOWN)
         return;
     UT_ASSERT(!conn->closed);
-    /* the owner that has not answered yet has no context for down(): it learns it then */
+    /* an owner that has not answered yet gave no context: sp_accept() makes down() due then */
     conn->down_due = conn->state != SP_CONN_ASKED;
     conn->state = SP_CONN_DOWN;
-    conn->view.size = 0;
+    conn->mapping.size = 0;
     conn->reason = (uint8_t)reason;
     if (conn->ctl != SP_CTL_ERROR)
         conn->ctl = SP_CTL_NONE;

@@ -7,11 +7,12 @@
 #include "ep_types.h"
 #include "provider.h"
 
-/* A peer's ring is full or an answer is due: nobody rings for that. */
-void sp_ep_wake_in_a_moment(struct sp_ep *ep);
+/* The timer wakes the owner: a peer's ring is full or a completion is due, and no peer rings the
+ * bell for these. */
+void sp_ep_wake_soon(struct sp_ep *ep);
 void sp_ep_activate(struct sp_conn *conn);
 void sp_ep_deactivate(struct sp_conn *conn);
-/* Its owner is told by the endpoint: sp_conn_tell(). */
+/* sp_conn_report() tells its owner. */
 void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason);
 
 #endif

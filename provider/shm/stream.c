@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cannot be done at once, in order: writes and reads through the rings where the peer's memory
- * cannot be reached, and a notice whose ring filled up behind its data.
+ * The queue of operations that cannot be executed at once: writes and reads through the rings where
+ * the peer's memory cannot be reached, and a notice that found the ring full behind its data.
  *
- * Origin: a queue of operations, of which the first ones are sent. Target: it copies what arrives
- * and counts it in the origin's memory (no slot, so draining a ring never needs room in another:
- * two that write to each other cannot block each other), and answers reads as there is room.
+ * The origin sends the operations of its queue in order. The target copies what arrives and counts
+ * it in the origin's memory, which takes no slot of a ring: so emptying a ring never waits for
+ * another one, and two processes that write to each other cannot deadlock. It answers reads as
+ * slots of the origin's ring become free.
  */
 #include "stream.h"
 
@@ -60,7 +61,7 @@ static struct sp_stream *stream_of(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
-    conn->view.size = 0; /* from now on what is before an operation has to be looked at */
+    conn->mapping.size = 0; /* no more stores past the queue */
     if (!conn->stream)
         ut_error(SP_LOG, "no memory for a queue of operations");
     return conn->stream;
@@ -151,7 +152,8 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
     return slot;
 }
 
-/* Most of these need the target's CPU. */
+/* `solicited`: the target's CPU is needed; else a sleeping target is woken when its ring fills up.
+ */
 static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     sp_ring_publish_fenced(conn->ring, slot, pos, conn->peer->claimer_there);
@@ -230,7 +232,8 @@ static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
     return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->reads_out > 0);
 }
 
-/* Small ones go at once or not at all, as caps promise that their source is free then. */
+/* A write whose first part finds no slot is not queued: caps promise that the source of a small one
+ * is free when this returns. */
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
 {
     struct sp_stream *s = stream_of(conn);
@@ -274,8 +277,8 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
  * Executing, as the target
  */
 
-/* An operation of the peer cannot be executed: that ends the connection on both sides, as the
- * endpoint tells both: sp_conn_settle(). */
+/* An operation of the peer cannot be executed: the connection goes down on both sides. The endpoint
+ * calls sp_conn_settle(). */
 static void fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
 {
     conn->error_seq = seq;
@@ -284,7 +287,7 @@ static void fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
 }
 
-/* Tells the origin how far we are, unless its place has been given to another connection. */
+/* Counts in the origin's memory, unless its entry belongs to another connection by now. */
 static void count_executed(struct sp_conn *conn)
 {
     uint64_t *word = &conn->ring->executed[conn->rmt_name & (SP_MAX_CONNS - 1)];
@@ -477,7 +480,7 @@ void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot)
         struct op *op = op_at(s, i);
         if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTIFY) {
             op->status = (uint8_t)slot->error.status;
-            op->kind = OP_READ; /* counted or not: it is not executed */
+            op->kind = OP_READ; /* so that is_executed() does not look at the target's count */
             op->moved = 0;
         }
     }

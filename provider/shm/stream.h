@@ -10,23 +10,25 @@
 #include "layout.h"
 #include "provider.h"
 
-/* These ask about conn->stream, which must be there. */
+/* conn->stream must exist. */
 bool sp_stream_empty(const struct sp_conn *conn);
 bool sp_stream_reads_out(const struct sp_conn *conn);
 /* May one more operation be posted: 0; -EAGAIN: earlier ones are not sent, or too many. */
 int sp_stream_reserve(struct sp_conn *conn);
-/* Remembers an operation that is executed but must be reported behind others. */
+/* Queues an operation that is executed already, to be reported behind earlier ones. */
 void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie);
-/* Remembers a notice whose data was moved but that found the ring full. */
+/* Queues the notice of a write whose data are there, where the ring was full. */
 void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer);
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *xfer);
 int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *xfer);
-/* Sends, answers and reports what it can; returns the number of callbacks. */
+/* Sends operations, answers reads, and reports what is executed, as far as possible; returns the
+ * number of callbacks. */
 int sp_stream_step(struct sp_conn *conn);
 bool sp_stream_idle(const struct sp_conn *conn);
-/* Reports everything that is outstanding. */
+/* Reports everything that is outstanding, as the connection is down. */
 int sp_stream_flush(struct sp_conn *conn);
-/* Of a connection that is up; where it goes down, sp_conn_settle() is due. So after a step. */
+/* A slot with a part of an operation. The connection is up; if it is down afterwards,
+ * sp_conn_settle() has to be called. The same holds for sp_stream_step(). */
 int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
 void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot);
 void sp_stream_free(struct sp_conn *conn);

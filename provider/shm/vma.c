@@ -65,7 +65,7 @@ static int ask(int fd, uint64_t addr, struct sp_vma *vma)
                       .vma_name_addr = (uintptr_t)name};
     int rc = ioctl(fd, QUERY, &q);
 
-    if (rc != 0 && errno == ENAMETOOLONG) { /* a file's */
+    if (rc != 0 && errno == ENAMETOOLONG) { /* a file's: not [stack] */
         q.vma_name_size = 0;
         q.vma_name_addr = 0;
         rc = ioctl(fd, QUERY, &q);

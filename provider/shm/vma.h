@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mapped where in this process: a question to the kernel for each mapping, or all that it
- * says of the process, read once. */
+/* The mappings of this process: one ioctl (PROCMAP_QUERY) for each, or all of /proc/self/maps. */
 #ifndef SP_VMA_H
 #define SP_VMA_H
 
@@ -18,7 +17,7 @@ struct sp_vma {
 /* What is asked or read. Lives on a stack: what finds mappings may not allocate. */
 struct sp_vma_maps {
     int fd;             /* -1: not open */
-    bool reads;         /* this kernel does not answer */
+    bool reads;         /* this kernel has no PROCMAP_QUERY */
     size_t line, have;  /* in buf: the next line, and the end of what was read */
     struct sp_vma last; /* of what was read */
     char buf[8192];
@@ -32,12 +31,12 @@ bool sp_vma_open(struct sp_vma_maps *maps);
 void sp_vma_close(struct sp_vma_maps *maps);
 /*
  * The mapping that contains `addr`, or the first one behind it; false: there is none. `addr` is not
- * below one that was asked for before. Where the kernel does not answer, mappings may be told of as
- * they were at an earlier call.
+ * below one that was asked for before. Where /proc/self/maps is read, the answer may be as old as
+ * an earlier call.
  */
 bool sp_vma_find(struct sp_vma_maps *maps, uint64_t addr, struct sp_vma *vma);
 
-/* Does the kernel answer for one address? If not, finding takes time for each mapping below. */
+/* Does this kernel have PROCMAP_QUERY? If not, finding takes time for each mapping below. */
 bool sp_vma_is_fast(void);
 /* Mappings of this process; -1: unknown. */
 long sp_vma_count(void);

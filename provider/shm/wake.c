@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes the background thread and the owners of endpoints look. */
+/* Wakes the background thread, and through it the owners of endpoints. */
 #include "wake.h"
 
 #include <sys/timerfd.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes the background thread and the owners of endpoints look. */
+/* Wakes the background thread, and through it the owners of endpoints. */
 #ifndef SP_WAKE_H
 #define SP_WAKE_H
 
 #include "prov_types.h"
 
-/* Something happened that every endpoint must look at. With prov->lock held. */
+/* Makes every endpoint look at its peers: one died or came up, or an endpoint was closed. With
+ * prov->lock held. */
 void sp_attention(struct sp_prov *prov);
-/* Makes the background thread look at which owners to wake. */
+/* Makes progress() run: it wakes the owners of endpoints whose ring says so (`rung`). */
 void sp_kick(struct sp_prov *prov);
-/* Makes it look in a moment. */
+/* Makes it run in a millisecond, and wake the owners of endpoints that are `blocked`. */
 void sp_timer(struct sp_prov *prov);
 
 #endif

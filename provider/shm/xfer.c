@@ -20,7 +20,7 @@
 #include "stream.h"
 #include "util/log.h"
 
-/* 0 if operations may be posted. A peer whose CONFIRM is not here yet is as good as up. */
+/* 0 if operations may be posted: also before the peer's CONFIRM is here. */
 static inline int check_conn(const struct sp_conn *conn)
 {
     uint32_t peer = __atomic_load_n(&conn->peer->state, __ATOMIC_ACQUIRE);
@@ -29,12 +29,12 @@ static inline int check_conn(const struct sp_conn *conn)
         return 0;
     return conn->state == SP_CONN_ACCEPTING ? -EAGAIN : -ENOTCONN;
 }
-_Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "looked at together");
+_Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
-/* Not the region of last time. */
-static __attribute__((noinline)) bool allows_local_too(struct sp_conn *conn,
-                                                       const struct prov_xfer *x,
-                                                       unsigned int access)
+/* Not in the region that was used last: this one is, from now on. */
+static __attribute__((noinline)) bool allows_other_local(struct sp_conn *conn,
+                                                         const struct prov_xfer *x,
+                                                         unsigned int access)
 {
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
@@ -59,8 +59,8 @@ static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
                                 unsigned int access)
 {
     return (x->flags & PROV_COPY) ||
-           prov_view_at(&conn->own, x->lkey, (uintptr_t)x->lcl, x->length) ||
-           allows_local_too(conn, x, access);
+           prov_mapped_at(&conn->own, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           allows_other_local(conn, x, access);
 }
 
 static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
@@ -75,7 +75,8 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     return 0;
 }
 
-/* The operation is executed; may that be said at once? Room to remember it was reserved. */
+/* The operation is executed: reports it at once if no earlier one is outstanding, else puts it into
+ * the queue, where sp_stream_reserve() has found room. */
 static inline int executed(struct sp_conn *conn, uint64_t cookie)
 {
     if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
@@ -91,7 +92,7 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     uint32_t claimer = conn->peer->claimer_there;
 
     if (solicited) {
-        /* against the owner that arms and then looks at the slot: one of us sees the other */
+        /* the owner arms and then looks at the slot: either it sees the slot or we see it armed */
         sp_ring_publish_fenced(ring, slot, pos, claimer);
         if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
             sp_ring_bell(conn->peer, ring);
@@ -116,7 +117,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     uint64_t pos;
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
 
-    if (__builtin_expect(!slot, 0)) { /* others were faster; the data is there already */
+    if (__builtin_expect(!slot, 0)) { /* filled up since it was looked at; the data are written */
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
     }
@@ -127,7 +128,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     return executed(conn, x->cookie);
 }
 
-/* A fault: whose memory is it? Reading tells and harms nobody. */
+/* After EFAULT: local or remote memory? Reading the source finds out, and changes nothing. */
 static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     bool ok = write ? sp_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
@@ -142,7 +143,7 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     switch (rc) {
     case -EFAULT:
         return blame(conn, x, write);
-    case -ESRCH: /* it is dying, as its socket will tell; or only its main thread has ended */
+    case -ESRCH: /* it is dying, and its socket will hang up; or only its main thread has ended */
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
         return -EXDEV;
     case -EPERM:
@@ -188,7 +189,8 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
                  : sp_cma_read(conn->peer->pid, lcl, rmt, p->size);
 }
 
-/* In the order of addresses; each piece in the way that it can be reached. */
+/* Piece by piece, in the order of addresses: what is mapped by copying, the rest by cross-memory
+ * attach. */
 static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     void *rmt = (void *)(uintptr_t)x->rmt;
@@ -207,14 +209,14 @@ static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     return 0;
 }
 
-/* May it be done here and now? What the peer still has to copy comes first. */
+/* Can it be done without the peer's CPU? A store must not overtake what waits in the queue. */
 static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return has_cma(conn) || ((!conn->stream || sp_stream_empty(conn)) &&
                              sp_map_covers(conn, x->rkey, x->rmt, x->length));
 }
 
-/* In whatever way it can be done. */
+/* By mappings other than the last one, cross-memory attach, or the rings. */
 static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
@@ -255,7 +257,7 @@ static inline void prefault(struct sp_conn *conn, uint64_t rmt, uint32_t length)
         sp_map_prefault(conn, rmt, length);
 }
 
-/* Where the peer's memory is in view. */
+/* The fast path is that of memory which the connection's mapping covers. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct sp_conn *conn = sp_conn_of(base);
@@ -263,7 +265,7 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    uint8_t *to = prov_view_at(&conn->view, x->rkey, x->rmt, x->length);
+    uint8_t *to = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!to, 0))
         return write_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, 0), 0))
@@ -282,7 +284,7 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    const uint8_t *from = prov_view_at(&conn->view, x->rkey, x->rmt, x->length);
+    const uint8_t *from = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!from, 0))
         return read_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
@@ -292,9 +294,9 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
     return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
-const struct prov_mapping *sp_view(struct prov_conn *base)
+const struct prov_mapping *sp_mapping(struct prov_conn *base)
 {
-    return &sp_conn_of(base)->view;
+    return &sp_conn_of(base)->mapping;
 }
 
 int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
@@ -342,7 +344,7 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
 
     if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))
         return NULL;
-    void *at = prov_view_at(&conn->view, rkey, rmt, length);
+    void *at = prov_mapped_at(&conn->mapping, rkey, rmt, length);
     if (__builtin_expect(at != NULL, 1))
         return at;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, rkey, rmt, length, all))

@@ -34,8 +34,8 @@ UT_INLINE bool ut_word_find(const struct ut_stag_table *stags, const struct ut_l
         !link->mapping)
         return false;
     *local = (void *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
-    *remote = prov_view_at(link->mapping, link->hot_rkey,
-                           ut_stadd_range_at(&link->hot, r->rmt_stadd), UT_WORD);
+    *remote = prov_mapped_at(link->mapping, link->hot_rkey,
+                             ut_stadd_range_at(&link->hot, r->rmt_stadd), UT_WORD);
     return *remote && prov_is_word(get ? *local : *remote, UT_WORD);
 }
 

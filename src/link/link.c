@@ -479,7 +479,7 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 static void connection_up(struct ut_link *link, const void *hello, size_t size)
 {
     link->state = UT_LINK_UP;
-    link->mapping = link->ops->view ? link->ops->view(link->conn) : NULL;
+    link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
     if (link == link->vcq->last_link)
         remember(link->vcq, link, link->vcq->last_id);
     link->serial++;

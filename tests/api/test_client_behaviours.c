@@ -442,7 +442,7 @@ static void cqs_by_list(void *arg)
     check_cq(list[local_rank()], 7);
 }
 
-Test(client, c9_cqs_are_dealt_as_configured)
+Test(client, c9_cqs_are_allocated_as_configured)
 {
     run_env(4, "UTOFU_CQ_MAP=stride:3", cqs_by_stride);
     run_env(4, "UTOFU_CQ_MAP=0/2/5/8", cqs_by_list);

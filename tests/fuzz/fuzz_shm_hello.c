@@ -29,7 +29,7 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
     (void)ctx, (void)cookie, (void)status;
 }
 
-static void on_streak(void *ctx, uint64_t cookie)
+static void on_unsignalled(void *ctx, uint64_t cookie)
 {
     (void)ctx, (void)cookie;
 }
@@ -105,8 +105,8 @@ static void make_segment(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const struct prov_callbacks callbacks = {on_done,    on_streak, on_message, on_notify,
-                                                    on_request, on_up,     on_down};
+    static const struct prov_callbacks callbacks = {
+        on_done, on_unsignalled, on_message, on_notify, on_request, on_up, on_down};
     const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 50};
     const struct prov_ep_attr attr = {.id = 1, .callbacks = &callbacks, .depth = 64};
     struct sockaddr_un un;

@@ -26,7 +26,7 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
     (void)ctx, (void)cookie, (void)status;
 }
 
-static void on_streak(void *ctx, uint64_t cookie)
+static void on_unsignalled(void *ctx, uint64_t cookie)
 {
     (void)ctx, (void)cookie;
 }
@@ -97,8 +97,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void open_all(void)
 {
-    static const struct prov_callbacks callbacks = {on_done,    on_streak, on_message, on_notify,
-                                                    on_request, on_up,     on_down};
+    static const struct prov_callbacks callbacks = {
+        on_done, on_unsignalled, on_message, on_notify, on_request, on_up, on_down};
     const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 100000};
     const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
 
