@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handshakes through librdmacm, driven by progress(): nothing here blocks the owner. Queue pairs
- * are not librdmacm's, so that the request can be repeated with the same one and its timers are
- * ours.
+ * are made by us, not by rdma_create_qp(), so that a request can be repeated with the same queue
+ * pair and with our own timers.
  *
  *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
  *            or BACKOFF -> QUEUED, or OVER
@@ -32,10 +32,10 @@ enum {
     BACKOFF_FIRST_MS = 20,
     BACKOFF_MOST_MS = 500,
     ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
-    LEAST_ATTEMPTS = 3,        /* this process may have been the one that stood still */
-    BUSY_TIMEOUTS = 8,         /* peer timeouts that a busy peer is given: it is alive */
-    REFUSALS_AT_ONCE = 256,    /* requests of anybody that are answered one after the other, */
-    REFUSALS_PER_MS = 2,       /* and how many later on */
+    LEAST_ATTEMPTS = 3,        /* also when the time is over: this process may have been stopped */
+    BUSY_TIMEOUTS = 8,         /* peer timeouts for a peer that is alive and does not answer */
+    REFUSALS_AT_ONCE = 256,    /* requests without our key that are answered in a burst, */
+    REFUSALS_PER_MS = 2,       /* and the rate after that */
     QUIET_MS = 10,
 };
 
@@ -47,7 +47,7 @@ struct hello_rep {
 };
 static const uint8_t rep_magic[4] = {'u', 'T', 'f', 'A'};
 
-/* A copy of an event: the original is given back at once, so that ids can be destroyed. */
+/* A copy of an event: the original is acknowledged at once, so that ids can be destroyed. */
 struct event {
     struct rdma_cm_event raw;
     struct vp_id *id; /* NULL: a request to a listener */
@@ -119,9 +119,9 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     return 0;
 }
 
-/*** the steps; each runs in progress(), with the connection busy and the lock free ***/
+/*** the steps; each runs in progress(), with the connection busy and prov->lock not held ***/
 
-/* The connection waits for the peer or a time. */
+/* The connection waits for the peer, or for hs_deadline. */
 static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -157,7 +157,8 @@ static unsigned int first_timeout(const struct vp_prov *prov)
     return prov->config.peer_timeout_ms / 4;
 }
 
-/* Storms: as many handshakes in flight as get through well within the time of an attempt. */
+/* Against storms of requests: limits the handshakes in flight to as many as succeed well within the
+ * time of an attempt. */
 static void adapt_window_locked(struct vp_prov *prov, uint64_t started)
 {
     uint64_t took = ut_clock_ms() - started;
@@ -186,13 +187,13 @@ static void is_up(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* What silence means. */
+/* No answer came: why? */
 static enum prov_reason silence(const struct vp_conn *conn)
 {
     return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_PEER_DEAD;
 }
 
-/* Tries again later, if the peer's time is not over. */
+/* Tries again later, unless the peer has been silent for too long. */
 static void retry(struct vp_conn *conn, bool silent)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -203,8 +204,8 @@ static void retry(struct vp_conn *conn, bool silent)
     if (conn->id.cm)
         rdma_destroy_id(conn->id.cm);
     conn->id.cm = NULL;
-    /* our goodbye to the peer may get lost, and then it takes requests of this queue pair for
-     * stale ones */
+    /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
+     * stale */
     vp_conn_drop_qp(conn);
     if (backoff > BACKOFF_MOST_MS)
         backoff = BACKOFF_MOST_MS;
@@ -227,7 +228,7 @@ static void retry(struct vp_conn *conn, bool silent)
     if (prov->window > VP_FIRST_WINDOW)
         prov->window--;
     pthread_mutex_unlock(&prov->lock);
-    /* not all at the same time again */
+    /* jitter */
     set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
 }
 
@@ -287,8 +288,8 @@ static void step_route(struct vp_conn *conn)
         retry(conn, true);
 }
 
-/* The first attempt gets a quarter of the peer's time, later ones three eighths: a lost packet is
- * worth another attempt, a slow peer more time. */
+/* The first attempt gets a quarter of the peer timeout, later ones three eighths: where a packet
+ * was lost, another attempt helps; where the peer is slow, more time. */
 static void step_request(struct vp_conn *conn)
 {
     unsigned int timeout = conn->ep->prov->config.peer_timeout_ms;
@@ -395,7 +396,7 @@ static void not_busy(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Those whose peer waits always go, and first; the others as the window allows. */
+/* Answers to peers are always sent, and first; own requests as the window allows. */
 static struct vp_conn *next_queued(struct vp_prov *prov)
 {
     struct vp_conn *conn = NULL;
@@ -435,7 +436,7 @@ static void timed_out(struct vp_conn *conn)
 
     if (conn->phase == VP_ACCEPTED) {
         ut_info(VP_CAT, "an accepted connection was never confirmed");
-        over(conn, PROV_REASON_BROKEN); /* its origin may have given up and gone on living */
+        over(conn, PROV_REASON_BROKEN); /* its origin may have given up, and be alive */
         return;
     }
     if (conn->phase != VP_BACKOFF) {
@@ -485,8 +486,8 @@ void vp_cm_timers(struct vp_prov *prov, uint64_t now)
 
 /*** events ***/
 
-/* The origin may have asked before: what came of that leads nowhere. False: this is an earlier
- * request, which a later one overtook. */
+/* An earlier request of the same origin is obsolete: gives up its connection. False: this is the
+ * earlier one, which the later one overtook. */
 static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
@@ -540,10 +541,10 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
 }
 
 /*
- * Probes and strangers, who may be anybody, are answered at a limited rate. What comes beyond it is
- * left in the channel for a moment: the kernel keeps as many requests as the listener's backlog,
- * and refuses the others without this process, which is a sign of life all the same. So a flood
- * costs this process little, and delays its own handshakes by less than a second.
+ * Probes, and requests without our key, may come from anybody and are answered at a limited rate.
+ * Those beyond it stay in the event channel for a moment: the kernel queues as many requests as the
+ * listener's backlog and refuses the others by itself, which also tells a probe that this process
+ * lives. So a flood costs this process little, and delays its own handshakes by less than a second.
  */
 static void count_refusal(struct vp_prov *prov)
 {
@@ -560,7 +561,9 @@ static void count_refusal(struct vp_prov *prov)
     prov->refusals_left = 0;
     prov->quiet_until = now + QUIET_MS;
     epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
-    ut_info(VP_CAT, "more requests from strangers than are answered: quiet for %d ms", QUIET_MS);
+    ut_info(VP_CAT,
+            "more requests without the key of the process than are answered: quiet for %d ms",
+            QUIET_MS);
 }
 
 void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
@@ -613,7 +616,7 @@ static void lost(struct vp_conn *conn, unsigned int event)
 static void handle_rejected(struct vp_conn *conn, const struct event *event)
 {
     if (!conn->active || conn->phase == VP_UP) {
-        lost(conn, VP_EV_DISCONNECTED); /* the other side gave up half-way */
+        lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
         return;
     }
     enum vp_refusal refusal = vp_cm_refusal(&event->raw);
@@ -692,8 +695,8 @@ static void copy_event(const struct rdma_cm_event *from, struct event *to)
     to->raw.param.conn.private_data_len = (uint8_t)(size < 255 ? size : 255);
 }
 
-/* Takes one event off the channel and gives it back at once. Its connection, if it has one, is
- * busy then, so that it stays: under the lock it was not abandoned yet. */
+/* Takes one event off the channel and acknowledges it at once. Its connection, if it has one, is
+ * marked busy under the lock, unless it was abandoned: so it is not destroyed meanwhile. */
 static bool next_event(struct vp_prov *prov, struct event *event, struct vp_conn **conn)
 {
     struct rdma_cm_event *raw;

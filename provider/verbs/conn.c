@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a connection from the end of its handshake to its own end: up, failing, draining,
- * closed. All under the endpoint's lock. A connection that goes away drains to its last completion
- * first; then progress() destroys it.
+ * A connection after its handshake: up, failing, draining, closed. All under the endpoint's lock. A
+ * connection that is closed or fails first waits for its last completion; then progress() destroys
+ * it.
  */
 #include "conn.h"
 
@@ -56,7 +56,7 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* Passes over requests of an unsignalled batch; returns the cookie of the last. */
+/* Skips requests of an unsignalled batch, which end together; returns the cookie of the last. */
 static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
@@ -130,7 +130,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         vp_conn_know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, false); /* tells how far the others got */
+            vp_conn_drain_marker(conn, false); /* its completion comes behind all others */
         stop_posting(conn);
     }
     if (conn->life != VP_FAILING) {
@@ -154,7 +154,7 @@ static enum prov_status status_of(const struct ibv_wc *wc)
         return PROV_LCL_ACCESS;
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        return PROV_PEER; /* unless the peer turns out to be alive */
+        return PROV_PEER; /* changed if the probe finds the peer alive */
     case IBV_WC_WR_FLUSH_ERR:
         return PROV_FLUSHED;
     default:
@@ -168,13 +168,13 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
     enum prov_status status = status_of(wc);
 
-    /* Soft-RoCE says so too where the link below it was switched off */
+    /* Soft-RoCE reports this also when the network device below it was switched off */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
     if (vp_conn_note_error(conn, seq, status))
         vp_retire(conn, conn->err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)
-        return; /* the usual drain */
+        return; /* as all requests of a queue pair that fails */
     if (status == PROV_FAILED)
         ut_error(VP_CAT, "a request failed: %s (vendor code 0x%x), on %s",
                  ibv_wc_status_str(wc->status), wc->vendor_err, conn->ep->port->name);
@@ -192,7 +192,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
         vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
-/* The peer closes its side in order: nothing new, but what is on its way may still arrive. */
+/* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
 void vp_conn_bye(struct vp_conn *conn)
 {
     if (conn->life != VP_ALIVE)
@@ -210,7 +210,7 @@ void vp_conn_bye(struct vp_conn *conn)
     vp_ep_wake_later(conn->ep, conn->life_deadline);
 }
 
-/* Reports what is left of the requests, and the end. */
+/* Reports the requests that are left, and calls down(). */
 static void finish(struct vp_conn *conn)
 {
     enum prov_status first = PROV_FLUSHED;
@@ -237,7 +237,7 @@ static bool is_drained(const struct vp_conn *conn)
     return conn->completed_to == conn->posted_to || conn->tail == conn->posted_to || conn->stuck;
 }
 
-/* To progress(), which destroys it: nothing here knows it any more. */
+/* Hands it to progress(), which destroys it. */
 static void hand_over(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -266,13 +266,14 @@ static void end_stall(struct vp_conn *conn)
     vp_conn_break(conn, VP_REASON_ASK);
 }
 
-/* What time and completions have made due. May call back; false: the connection is gone. */
+/* The next step of a connection that closes, fails or is stalled. May call back; false: the
+ * connection is gone. */
 static bool tend_one(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->life_deadline;
 
     switch ((enum vp_life)conn->life) {
-    case VP_ALIVE: /* closed, our goodbye is out; or stalled */
+    case VP_ALIVE: /* closed, and the goodbye is posted; or stalled */
     case VP_LEAVING:
         if (conn->stalled) {
             end_stall(conn);
@@ -301,10 +302,10 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
 }
 
 /*
- * A queue pair whose oldest request was there at the last look already, longer ago than the device
- * may take for all its repetitions, is broken and made anew. Soft-RoCE forgets on links that lose
- * packets to repeat what was lost; no other device is known to. Requests that are not signalled
- * look the same, until one behind them reports.
+ * A queue pair has stalled if its oldest request is the same as at the last look, which was longer
+ * ago than the device's retransmissions may take. It is broken and made anew. Soft-RoCE sometimes
+ * stops retransmitting on links that lose packets; no other device is known to. Unsignalled
+ * requests look the same until a signalled one behind them completes.
  */
 void vp_look_for_stalls(struct vp_ep *ep)
 {
@@ -358,7 +359,7 @@ void vp_conn_close(struct prov_conn *base)
             vp_ep_wake_later(conn->ep, conn->life_deadline);
         }
     }
-    /* inside ep_poll() somebody further up may still hold it */
+    /* inside ep_poll() a caller up the stack may still use it */
     if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
         vp_conn_tend(conn);
 }
@@ -380,7 +381,7 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
     if (events & VP_EV_UP)
         vp_conn_up(conn);
     if (events & VP_EV_OVER && !conn->closed) {
-        if (events & VP_EV_REQUEST) { /* over before the core heard of it */
+        if (events & VP_EV_REQUEST) { /* it failed before request() was called */
             conn->closed = true;
             vp_conn_tend(conn);
         } else if (conn->active || conn->answered) {

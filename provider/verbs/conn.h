@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a connection from the end of its handshake to its own end: conn.c says how. */
+/* A connection after its handshake, until it is closed: conn.c says how. */
 #ifndef VP_CONN_H
 #define VP_CONN_H
 
@@ -11,7 +11,7 @@
 enum { VP_REASON_ASK = -1 }; /* vp_conn_break(): the probe decides */
 
 void vp_conn_up(struct vp_conn *conn);
-/* Takes an established connection down; `reason` or VP_REASON_ASK. */
+/* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
 void vp_conn_bye(struct vp_conn *conn);
@@ -19,7 +19,7 @@ void vp_conn_bye(struct vp_conn *conn);
 void vp_conn_handle(struct vp_conn *conn, unsigned int events);
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
-/* Goes on with those that close, drain or wait. */
+/* Goes on with connections that close, drain or have stalled (ep->tending). */
 void vp_tend_all(struct vp_ep *ep);
 void vp_look_for_stalls(struct vp_ep *ep);
 void vp_conn_close(struct prov_conn *conn);

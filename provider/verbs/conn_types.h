@@ -43,8 +43,8 @@ enum vp_phase {
     VP_CONNECTING, /* (active) request sent */
     VP_CONFIRMING, /* (active) answered; data may come before we know that it is up */
     VP_BACKOFF,    /* (active) tries again at its deadline */
-    VP_REQUESTED,  /* (passive) the core has not answered */
-    VP_ACCEPTING,  /* (passive) the core said yes; progress() has to do it */
+    VP_REQUESTED,  /* (passive) the core has not answered yet */
+    VP_ACCEPTING,  /* (passive) the core accepted; progress() has to answer */
     VP_ACCEPTED,   /* (passive) reply sent */
     VP_UP,         /* from here on `life` counts */
     VP_OVER,       /* the handshake failed */
@@ -106,14 +106,14 @@ struct vp_conn {
     bool closed;      /* conn_close() was called: no callbacks */
     bool in_table;    /* in ep->table */
     bool has_credit;  /* one completion-queue entry is kept for the last request */
-    bool last_posted; /* that last request is out */
+    bool last_posted; /* that last request is posted */
 
     /* failing */
     bool has_error; /* a request failed: err_seq, err_wc */
     bool reason_known;
-    bool stuck;         /* the device never reported all: completions may still come */
-    bool probing;       /* the probe will tell the reason */
-    bool stalled;       /* the device does not go on with it */
+    bool stuck;         /* the device did not complete all in time: completions may still come */
+    bool probing;       /* the probe decides the reason */
+    bool stalled;       /* no progress: the device does not retransmit */
     uint8_t reason;     /* enum prov_reason */
     uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
     uint32_t err_seq;

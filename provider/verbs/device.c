@@ -29,7 +29,7 @@ enum { MAX_GIDS = 1024, MAX_CANDIDATES = 64, LISTEN_BACKLOG = 1024 };
 /* An address that a port might listen on. */
 struct candidate {
     union vp_sockaddr addr;
-    int rank; /* higher is better */
+    int rank; /* higher is preferred */
     int gid_index;
 };
 
@@ -104,7 +104,7 @@ static bool is_wanted(const char *device, unsigned int port)
     return !any;
 }
 
-/* Tells each name of UTOFU_VERBS_DEVICES that was not taken: a misspelt one costs bandwidth. */
+/* Logs each name of UTOFU_VERBS_DEVICES that is not used: a misspelt one costs bandwidth. */
 static void check_wanted(const struct vp_prov *prov, const char *there)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
@@ -184,7 +184,7 @@ static int gid_candidates(const struct vp_device *dev, unsigned int port, struct
     return count;
 }
 
-/* InfiniBand: any address of this host may belong to the port (IPoIB); binding tells. */
+/* InfiniBand: any address of this host may be the port's (IPoIB); rdma_bind_addr() finds out. */
 static int ip_candidates(struct candidate *out)
 {
     struct ifaddrs *all;
@@ -266,7 +266,8 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     return qp;
 }
 
-/* No query tells how much a device takes inline, or whether it has ibv_wr_start(): try. */
+/* Found by making a queue pair: no query says how much data a device takes inline, or whether it
+ * has ibv_wr_start(). */
 static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
 {
     struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
@@ -314,7 +315,7 @@ static void device_close(struct vp_device *dev)
     memset(dev, 0, sizeof(*dev));
 }
 
-/* Opens what a device in use needs: once one of its ports turned out to be usable. */
+/* Opens what a device in use needs, once one of its ports is usable. */
 static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
 {
     const char *name = ibv_get_device_name(dev->context->device);
@@ -478,7 +479,7 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
     free(table);
 }
 
-/* Says what was looked for and what is there; an error if the user asked for something. */
+/* Logs what was looked for and what there is; as an error if the user asked for a device. */
 static int nothing_found(struct ibv_device **list)
 {
     const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;

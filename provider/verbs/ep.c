@@ -19,7 +19,7 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    QUIET_AFTER = 7, /* peer timeouts: two looks for stalls and what comes of them */
+    QUIET_AFTER = 7, /* peer timeouts: enough for two looks for stalls and their consequences */
     CLOSE_MS = 1000, /* ep_close() waits this long for goodbyes to arrive */
 };
 
@@ -71,7 +71,7 @@ static void close_conns(struct vp_ep *ep)
     for (struct vp_list *l = ep->conns.next, *next; l != &ep->conns; l = next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         next = l->next;
-        pthread_mutex_unlock(&prov->lock); /* the list is ours: nobody else takes from it */
+        pthread_mutex_unlock(&prov->lock); /* only the owner removes from this list */
         vp_conn_close((struct prov_conn *)conn);
         pthread_mutex_lock(&prov->lock);
     }
@@ -80,7 +80,7 @@ static void close_conns(struct vp_ep *ep)
         if (ut_clock_ms() >= deadline) {
             for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next)
                 vp_conn_break(vp_container_of(l, struct vp_conn, tend_link), PROV_REASON_CLOSED);
-            deadline = UINT64_MAX; /* draining has its own limit */
+            deadline = UINT64_MAX; /* draining has its own deadline */
         }
         vp_poll_quietly(ep);
         sched_yield();
@@ -113,9 +113,9 @@ void vp_ep_close(struct prov_ep *base)
     ep_free(ep);
 }
 
-/* Soft-RoCE raises no event for a failed or flushed request. While something is outstanding the
- * owner is woken now and then; once nothing was posted for some peer timeouts, all has ended one
- * way or other. Connections that drain are looked at sooner: it takes microseconds. */
+/* Soft-RoCE raises no event for a failed or flushed request. So while something is outstanding the
+ * owner is woken now and then; once nothing was posted for QUIET_AFTER peer timeouts, everything
+ * has ended. Connections that drain are polled sooner: it takes microseconds. */
 static void arm_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
@@ -150,7 +150,7 @@ bool vp_ep_arm(struct prov_ep *base)
     if (ibv_req_notify_cq(ep->recv_cq, 1) || ibv_req_notify_cq(ep->send_cq, 1))
         ut_debug(VP_CAT, "arming %s: %s", ep->port->name, strerror(errno));
     arm_tick(ep);
-    /* what came before the arming raises no event any more */
+    /* completions that came before the arming raise no event */
     int n = ibv_poll_cq(ep->send_cq, VP_POLL_BATCH / 2, ep->stash);
     ep->stash_send = n > 0 ? n : 0;
     n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH / 2, ep->stash + ep->stash_send);
@@ -159,7 +159,7 @@ bool vp_ep_arm(struct prov_ep *base)
     return ep->stash_send || ep->stash_recv || __atomic_load_n(&ep->pending, __ATOMIC_ACQUIRE);
 }
 
-/* A hint: an armed completion queue raises one event at the most. */
+/* Nothing to do: an armed completion queue raises one event at the most. */
 void vp_ep_disarm(struct prov_ep *base)
 {
     (void)base;

@@ -45,7 +45,7 @@ struct vp_ep {
     uint32_t reports;     /* the sum over the connections */
     uint32_t empty_polls; /* polls with nothing to be reported, see vp_ep_poll() */
     uint32_t only_sends;  /* polls in a row, see sends_suffice() and vp_ep_poll() */
-    bool aside;           /* a batch is open, something is stashed, or somebody to be tended */
+    bool aside; /* a batch is open, completions are stashed, or ep->tending is not empty */
     uint32_t max_inline;
     uint32_t max_msg; /* of the port */
     uint32_t sq_depth;

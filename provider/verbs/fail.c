@@ -8,7 +8,7 @@
 #include "util/clock.h"
 #include "wake.h"
 
-/* The device owes every completion after an error at once; this is for devices that died. */
+/* After an error a device completes all requests at once; the limits are for dead devices. */
 enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200 };
 
 void vp_conn_tend(struct vp_conn *conn)
@@ -24,7 +24,7 @@ void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
     conn->reason_known = true;
 }
 
-/* What happens to a part happens to its transfer. */
+/* The status of a part is that of its transfer. */
 bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory registration. The core counts regions; here each call is one ibv_reg_mr(). */
+/* Memory registration. The core counts the users of a region; here each call is one ibv_reg_mr().
+ */
 #include "mr.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ struct vp_mr {
     struct ibv_mr *mr;
 };
 
-/* Relaxed ordering is never asked for: it would break writes that follow each other. */
+/* Never IBV_ACCESS_RELAXED_ORDERING: writes that follow each other have to arrive in order. */
 static int access_flags(const struct vp_device *dev, unsigned int access)
 {
     int flags = 0;

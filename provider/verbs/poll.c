@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Polling an endpoint: local completions, then what arrived, then connection events. A peer's
- * answer never overtakes the completion that it answers: where reports are outstanding, the send
- * queue is drained between finding something received and handing it over.
+ * Polling an endpoint: local completions, then receives, then connection events. A peer's answer
+ * must not be delivered before the completion of the request that it answers: where signalled
+ * requests are outstanding, the send queue is polled between finding a receive and delivering it.
  */
 #include "poll.h"
 
@@ -19,7 +19,7 @@
 
 enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
-/* The same as vp_retire(), for the usual one: the oldest of the connection, and the core's. */
+/* As vp_retire(), for the usual request: the oldest of the connection, and posted by the core. */
 static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
@@ -38,7 +38,7 @@ static inline void handle_send(const struct ibv_wc *wc)
     uint32_t seq = conn->tail + ((op->slot - conn->tail) & conn->sq_mask);
 
     if (__builtin_expect(conn->tail == conn->head, 0))
-        return; /* of a device that we had given up */
+        return; /* late: of a connection whose device did not complete in time */
     if (conn->reports > 0) {
         conn->reports--;
         conn->ep->reports--;
@@ -77,8 +77,8 @@ static void __attribute__((noinline)) refill(struct vp_ep *ep)
     ep->to_post = 0;
 }
 
-/* Posting several costs little more than posting one. Buffers are kept until there are some of
- * them, but never more than a part of what there is. */
+/* Posting several receives costs little more than posting one: buffers are collected, up to a part
+ * of the queue's depth. */
 static inline void refill_in_time(struct vp_ep *ep)
 {
     if (ep->to_post >= REFILL_AT || ep->to_post * REFILL_PART >= ep->srq_depth)
@@ -99,7 +99,7 @@ static inline void give_back(struct vp_ep *ep, uint64_t index)
     refill_in_time(ep);
 }
 
-/* A receive of a connection that is not in the table: it overtook the event that it is up. */
+/* A receive of a connection that is not in the table: it overtook RDMA_CM_EVENT_ESTABLISHED. */
 static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_prov *prov = ep->prov;
@@ -173,7 +173,7 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     }
 }
 
-/* What arrived, and before it what was completed by then. */
+/* Delivers receives, and before them the completions that were there by then. */
 static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
@@ -188,8 +188,8 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
     } while (n == VP_POLL_BATCH && --rounds);
 }
 
-/* The caller waits for a completion more often than for anything else that could be there when
- * there is one. So one that is there is enough for a poll, unless that was so the last few times.
+/* Mostly the caller waits for a completion. So a poll that finds one does not look at the receive
+ * queue, unless that was so the last few times.
  */
 static inline bool sends_suffice(struct vp_ep *ep)
 {
@@ -197,7 +197,7 @@ static inline bool sends_suffice(struct vp_ep *ep)
     return ep->made && ++ep->only_sends < SENDS_IN_A_ROW && vp_list_empty(&ep->tending);
 }
 
-/* What ep_arm() found. */
+/* Completions that ep_arm() found. */
 static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
 {
     struct ibv_wc stash[VP_POLL_BATCH];
@@ -240,7 +240,7 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     while (!vp_list_empty(&ep->events))
         vp_list_append(&todo, ep->events.next);
     pthread_mutex_unlock(&ep->prov->lock);
-    /* what was completed or received before an event was raised comes before the event */
+    /* completions and receives from before the event are delivered before it */
     poll_sends(ep);
     poll_both(ep, ep->srq_depth);
     while ((conn = take_events(ep, &todo, &events)))
@@ -291,20 +291,20 @@ static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struc
     return finish_poll(ep);
 }
 
-/* Where no report is due, or is there yet. */
+/* No signalled request is outstanding, or none has completed yet. */
 static int __attribute__((noinline, hot)) poll_arrivals(struct vp_ep *ep)
 {
     ep->polling = true;
     ep->made = 0;
     poll_both(ep, RECV_ROUNDS);
     ep->only_sends = 0;
-    if (__builtin_expect(ep->aside, 0)) /* now */
+    if (__builtin_expect(ep->aside, 0)) /* since the callbacks above */
         return finish_poll(ep);
     ep->polling = false;
     return ep->made;
 }
 
-/* The usual completion: the one that was waited for, of the oldest request of its connection. */
+/* The usual completion: without error, of the oldest request and the only signalled one. */
 static inline bool is_usual(const struct ibv_wc *wc)
 {
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc->wr_id;
@@ -314,7 +314,7 @@ static inline bool is_usual(const struct ibv_wc *wc)
             conn->closed) == 0;
 }
 
-/* Short where one report is due and there, or something arrived, and nothing else is known of. */
+/* The fast path: one completion that is due, or one receive, and nothing else to do. */
 __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
@@ -322,7 +322,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 
     if ((ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
         return poll_all(ep, NULL);
-    /* only errors come then: nothing that an arrival could be the answer to, and soon enough so */
+    /* without signalled requests only errors complete: the send queue is polled now and then */
     if (ep->reports == 0 && ++ep->empty_polls % LOOK_EVERY != 0)
         return poll_arrivals(ep);
     if (ep->reports != 1 || ep->only_sends >= SENDS_IN_A_ROW)

@@ -23,7 +23,7 @@ enum { SOLICIT_EVERY = 64 };
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
-    qpx->wr_flags = wr->send_flags; /* IBV_SEND_INLINE too: rxe wants to be told */
+    qpx->wr_flags = wr->send_flags; /* with IBV_SEND_INLINE, which rxe needs here too */
     switch (wr->opcode) {
     case IBV_WR_RDMA_WRITE:
         ibv_wr_rdma_write(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
@@ -120,8 +120,7 @@ void vp_ep_flush(struct prov_ep *ep)
     vp_flush(vp_ep(ep));
 }
 
-/* Keeps a request for later: it outlives the caller's variables, and inline data is promised to be
- * copied now. */
+/* Copies a request into the open batch, with its inline data: the caller may overwrite both. */
 static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
 {
     struct vp_chained *link = &ep->chain[ep->batch_length++];
@@ -175,7 +174,7 @@ ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32
     return (uintptr_t)op;
 }
 
-/* Is the request in the place taken last to be reported soon, or is it time for a report? */
+/* Must the request in the place taken last be signalled: `soon`, or as none was for so long? */
 ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
     if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
@@ -200,13 +199,14 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
 
 static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 {
-    if (!conn->postable) /* accepted ones may be tried before they are up */
+    if (!conn->postable) /* the core may post right after accept() */
         return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
-    vp_flush(conn->ep); /* what would make room may not be on its way yet */
+    vp_flush(conn->ep); /* requests of the open batch would never complete otherwise */
     return -EAGAIN;
 }
 
-/* Is there room for a request that leaves `sq` places and `cq` entries to others? */
+/* Is there room for a request, with fewer than sq_limit in the send queue, and cq_reserve entries
+ * of the completion queue left for others? */
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
     if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
@@ -214,8 +214,8 @@ static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t c
     return 0;
 }
 
-/* Something that takes a receive at the peer: every now and then one wakes a sleeping peer, whose
- * receives would run out otherwise. */
+/* The request takes a receive at the peer. Now and then one is solicited, and wakes a sleeping
+ * peer, whose receives would run out otherwise. */
 static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
 {
     if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= SOLICIT_EVERY) {
@@ -278,8 +278,7 @@ static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
     return 0;
 }
 
-/* By way of a work request: in a batch, in parts, without data, or where the device has no other.
- */
+/* With a struct ibv_send_wr: in a batch, in parts, without data, or without ibv_wr_start(). */
 static int __attribute__((noinline))
 write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
@@ -337,10 +336,10 @@ read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 }
 
 /*
- * The usual write or read goes straight into the device's queue: there is plenty of room; it is
- * neither empty nor longer than a message, not fenced, in no batch; and the device has more than
- * work requests. Little is kept over the calls of the device's library: what is needed again is
- * looked up again.
+ * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue. There
+ * is plenty of room; it is neither empty nor longer than a message, not fenced, and in no batch;
+ * and the device has ibv_wr_start(). Few values are kept in registers over the calls into the
+ * device's library: they are loaded again.
  */
 ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
                                  const struct prov_xfer *xfer)
@@ -352,7 +351,7 @@ ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep 
                             1);
 }
 
-/* Up to the call that says what and where from. */
+/* Up to the call that gives the operation and its remote address. */
 ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfer,
                                unsigned int send_flags, bool soon)
 {
@@ -370,7 +369,7 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
         ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
 }
 
-/* The device reads the source later. */
+/* Not inline: the device reads the source later. */
 static int __attribute__((noinline)) write_from(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     if (__builtin_expect(xfer->flags & PROV_COPY, 0))
@@ -437,7 +436,8 @@ send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned in
     return PROV_SRC_FREE;
 }
 
-/* Messages may take what writes leave: answers to a peer must not wait for the program's puts. */
+/* Messages may use the entries that writes leave free (room_app): answers to a peer must not wait
+ * for the program's puts. */
 int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
@@ -470,7 +470,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
     if (__builtin_expect(rc, 0))
         return rc;
     if (atomic->rmt & 7)
-        return -EACCES; /* the device would refuse the whole batch */
+        return -EACCES; /* misaligned: the device would refuse the whole batch */
     if ((uintptr_t)atomic->result & 7)
         return -EPERM;
     struct ibv_sge sge = {.addr = (uintptr_t)atomic->result, .length = 8, .lkey = atomic->lkey};

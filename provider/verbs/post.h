@@ -22,7 +22,7 @@ int vp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
 int vp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void vp_ep_flush(struct prov_ep *ep);
 void vp_flush(struct vp_ep *ep);
-/* An empty write whose completion tells of those before it. */
+/* A signalled empty write: its completion covers the unsignalled requests before it. */
 void vp_post_report(struct vp_conn *conn);
 /* The last request of a connection: a goodbye to the peer, or an empty write. */
 void vp_conn_drain_marker(struct vp_conn *conn, bool bye);

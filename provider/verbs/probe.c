@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a peer dead, or did only the connection break? Its listener knows: a request that is refused
- * by a living process, or found stale by a kernel that still serves it, is a sign of life; nobody
- * listening, or silence to several requests (a packet can be lost), is not. Only progress() touches
- * a probe once it is in prov->probes.
+ * Is a peer dead, or did only the connection break? A connection request to its listener tells: it
+ * is alive if the process rejects the request, or its kernel calls it stale; it is dead if nobody
+ * listens, or if several requests get no answer (a packet may be lost). Only progress() touches a
+ * probe once it is in prov->probes.
  */
 #include "probe.h"
 
@@ -17,7 +17,7 @@
 #include "util/log.h"
 #include "wake.h"
 
-enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* the latter: of a peer timeout, for each */
+enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
 
 static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
 {
@@ -64,7 +64,7 @@ void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
     }
 }
 
-/* What the probe needs of its connection, or false if nobody wants to know any more. */
+/* Copies what the probe needs of its connection; false: the connection needs no answer any more. */
 static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_port **port,
                   union vp_sockaddr *peer, uint32_t *qp_num)
 {
@@ -172,7 +172,7 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
             probe->id.cm = NULL;
             start(prov, probe, now);
         } else {
-            report(prov, probe, false); /* silence */
+            report(prov, probe, false); /* no answer */
         }
     }
 }

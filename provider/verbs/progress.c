@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The background side: one epoll over the connection channel, each device's completion channel and
- * asynchronous events, and a descriptor for kicks from the owners' threads. Decides whom to wake.
+ * asynchronous events, and an eventfd for kicks from the owners' threads. Decides which owners to
+ * wake.
  */
 #include "progress.h"
 
@@ -56,8 +57,8 @@ static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, 
 }
 
 /*
- * A port that went down may come back, as where a cable is plugged in again: its queue pairs repeat
- * what was lost meanwhile. It is given as long as a silent peer.
+ * A port that went down may come back, as when a cable is plugged in again: its queue pairs
+ * retransmit what was lost meanwhile. It gets as long as a silent peer: UTOFU_PEER_TIMEOUT.
  */
 static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
 {
@@ -155,7 +156,7 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
         uint64_t end = port->down_since + prov->config.peer_timeout_ms;
         if (!port->down_since || port->lost)
             continue;
-        if (now >= end && !vp_port_is_down(port)) { /* nobody said so */
+        if (now >= end && !vp_port_is_down(port)) { /* up again without an event */
             port_went(prov, port->dev, port->num, true);
             continue;
         }
@@ -171,8 +172,8 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
     }
 }
 
-/* Wakes whose time has come, and says when the next one's is (0: none). While anything is
- * outstanding somebody comes by here often enough for a look at what stalls. */
+/* Wakes the owners whose wake_at has come; returns the next one (0: none). While anything is
+ * outstanding this runs often enough to look for stalls. */
 static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
 {
     uint64_t next = 0;

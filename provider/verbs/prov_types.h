@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The provider, its devices and their ports: data that all modules share.
+ * The provider, its devices and their ports: data that all files share.
  *
  * Who may touch what
  *   The fast path (posting, completions, receives) runs under the endpoint's lock, which its owner

@@ -29,12 +29,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Of the time after which a silent peer is dead, the device's retries take the first three
- * quarters: the rest is for asking whether its process lives. */
+/* The device's retransmissions take three quarters of the peer timeout; the rest is for probing
+ * whether the peer's process lives. */
 enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 31 };
 
-/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. A retry count of 7 would be for
- * ever on Soft-RoCE; the longer the single wait, the more a busy receiver is forgiven. */
+/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. Soft-RoCE repeats for ever with a
+ * retry count of 7. The longer the single wait, the longer a receiver may be busy. */
 static uint8_t ack_timeout(unsigned int peer_timeout_ms)
 {
     uint64_t budget_ns = (uint64_t)peer_timeout_ms * 750000 / (RETRY_COUNT + 1);
@@ -61,7 +61,7 @@ static void read_tuning(struct vp_prov *prov)
         prov->window = prov->tuning.max_connecting;
 }
 
-/* Children must not lose pages to us, or we to them: before anything is registered. */
+/* Registered pages must stay this process's when it forks: before anything is registered. */
 static void survive_fork(void)
 {
     if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
@@ -72,9 +72,9 @@ static void survive_fork(void)
 }
 
 /*
- * A forked child has our descriptors. It can do nothing with them, but while it lives the kernel
- * would not notice this process's death, and its peers neither. So the child lets go of the
- * connections; the numbers stay taken, lest one of its own files is mistaken for ours.
+ * A forked child inherits our descriptors. As long as it has them open, the kernel does not clean
+ * up after this process's death, and peers do not notice it. So the child replaces them by
+ * /dev/null; their numbers stay in use, so that no file of the child gets one of them.
  */
 static struct vp_prov *opened; /* of this process */
 

@@ -75,12 +75,12 @@ int vp_conn_create_qp(struct vp_conn *conn)
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
     conn->direct_max = conn->qpx ? ep->max_msg : 0;
     pthread_mutex_lock(&ep->prov->lock);
-    conn->qp = qp; /* from here on receives can be told to be this connection's */
+    conn->qp = qp; /* from here on receives are found to be this connection's */
     pthread_mutex_unlock(&ep->prov->lock);
     return 0;
 }
 
-/* librdmacm would leave 655 ms between retries of a receiver that was not ready. */
+/* RNR timer: librdmacm's would be 655 ms between retries. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection and its queue pair: made, set up, taken away. */
+/* A connection and its queue pair: made, set up, destroyed. */
 #ifndef VP_QP_H
 #define VP_QP_H
 
@@ -15,7 +15,7 @@ int vp_conn_create_qp(struct vp_conn *conn);
 int vp_conn_ready_qp(struct vp_conn *conn);
 void vp_conn_drop_qp(struct vp_conn *conn);
 void vp_conn_qp_to_error(struct vp_conn *conn);
-/* It has no queue pair any more, or nothing can name it. */
+/* It has no queue pair any more, or no completion or event can name it. */
 void vp_conn_free(struct vp_conn *conn);
 
 #endif

@@ -18,7 +18,7 @@ enum {
     CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
 };
 
-/* Buffers for receives and for outgoing messages, whole pages so that a fork cannot tear them. */
+/* Buffers for receives and for outgoing messages: whole pages, as ibv_fork_init() needs them. */
 static int slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -159,7 +159,7 @@ void vp_queues_close(struct vp_ep *ep)
     free(ep->chain);
 }
 
-/* Twice as many entries for what is posted. A device that cannot is not asked again. */
+/* Doubles the entries for requests. A device that cannot resize is not asked again. */
 static void grow_cq(struct vp_ep *ep)
 {
     uint32_t size = at_most(ep->cq_size * 2, ep->port->dev->attr.max_cqe);
@@ -178,7 +178,7 @@ static void grow_cq(struct vp_ep *ep)
 
 bool vp_ep_take_credit(struct vp_ep *ep)
 {
-    bool is_low = ep->room <= ep->room_app / 2; /* messages may use up all */
+    bool is_low = ep->room <= ep->room_app / 2; /* messages may have used them */
 
     if (ep->cq_wanted && (is_low || ep->cq_size - ep->credits <= ep->cq_wanted))
         grow_cq(ep);

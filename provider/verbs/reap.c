@@ -37,7 +37,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_append(&prov->reaping, &conn->hs_link);
 }
 
-/* When nobody else knows it any more. */
+/* It is in no list, and no step runs. */
 static void destroy(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -54,7 +54,7 @@ static void destroy(struct vp_conn *conn)
         vp_list_append(&ep->stuck, &conn->ep_link);
     else
         vp_conn_free(conn);
-    pthread_cond_broadcast(&prov->changed); /* the endpoint's queues may go now */
+    pthread_cond_broadcast(&prov->changed); /* ep_close() may destroy the queues now */
     pthread_mutex_unlock(&prov->lock);
 }
 

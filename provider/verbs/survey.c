@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the RDMA ports of this machine are, and which of them are in use: for people. */
+/* What the RDMA ports of this machine are, and which of them are in use: for utofu-info. */
 #include "survey.h"
 
 #include <arpa/inet.h>

@@ -24,7 +24,7 @@ void vp_deadline_locked(struct vp_prov *prov, uint64_t deadline);
 void vp_wake_locked(struct vp_ep *ep);
 /* The same when it is time; takes prov->lock. */
 void vp_ep_wake_later(struct vp_ep *ep, uint64_t when);
-/* VP_EV_*: what the connection's owner has to be told. */
+/* VP_EV_*: the connection's owner handles it in its next poll. */
 void vp_post_event_locked(struct vp_conn *conn, unsigned int event);
 
 #endif
