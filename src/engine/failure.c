@@ -53,7 +53,8 @@ static struct ut_why explain(struct ut_link *link, const struct ut_slot *slot, i
 
     if (!link)
         return (struct ut_why){.cause = UT_CAUSE_NO_MEMORY};
-    if (rc == UTOFU_ERR_MRQ_PEER)
+    if (rc == UTOFU_ERR_MRQ_PEER || (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP &&
+                                     link->why.cause == UT_CAUSE_SHORTAGE))
         return link->why;
     if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
         return ut_stag_why(link->vcq->stags, d->lcl_stadd, length, to_local);
@@ -294,6 +295,9 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
         break;
     case UT_CAUSE_DEVICE:
         add(t, "this side's device, port or connection failed; see the log and utofu-info --check");
+        break;
+    case UT_CAUSE_SHORTAGE:
+        add(t, "this process lacked memory or descriptors to connect for too long; see the log");
         break;
     case UT_CAUSE_NO_MEMORY:
         add(t, "this process has no memory left for its connection");

@@ -283,6 +283,22 @@ static void refuse_address(struct ut_link *link, uint32_t rank)
     give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_PEER);
 }
 
+/* This process lacks something: later it may have it. It says nothing of the peer. */
+static void end_for_shortage(struct ut_link *link, int rc, uint64_t now)
+{
+    if (now < link->deadline_ms) {
+        retry_later(link, UT_LINK_SEEKING, now);
+        return;
+    }
+    ut_error("link",
+             "this process has not been able to connect to VCQ %016llx in time "
+             "(UTOFU_JOB_TIMEOUT): %s%s; what was meant for it fails, what is started later tries "
+             "again",
+             (unsigned long long)link->peer, strerror(-rc), ut_descriptor_advice(-rc));
+    set_cause(link, UT_CAUSE_SHORTAGE, 0);
+    give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+}
+
 static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
 {
     struct ut_hello hello;
@@ -290,14 +306,12 @@ static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_
         endpoint_of(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
 
     if (!e) {
+        set_cause(link, UT_CAUSE_DEVICE, 0);
         give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
         return;
     }
     if (!can_receive(link)) {
-        if (now < link->deadline_ms)
-            retry_later(link, UT_LINK_SEEKING, now);
-        else
-            give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
+        end_for_shortage(link, -ENOMEM, now);
         return;
     }
     use_endpoint(link, e);
@@ -361,6 +375,8 @@ static void seek(struct ut_link *link, uint64_t now)
     } else if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
         warn_wait(link, &peer, rc, now);
         retry_later(link, UT_LINK_SEEKING, now);
+    } else if (ut_peers_is_shortage(rc)) {
+        end_for_shortage(link, rc, now);
     } else {
         set_cause(link,
                   rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
@@ -610,6 +626,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
         return;
     case PROV_REASON_LOCAL:
+        set_cause(link, UT_CAUSE_DEVICE, 0);
         give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
         return;
     case PROV_REASON_REJECTED:

@@ -321,10 +321,11 @@ struct search_errors {
     int bad;     /* the record of a rank cannot be used */
 };
 
-/* Does the search end with this result of try_known()? Else an error is noted. */
+/* Does the search end with this result of try_known()? Else an error is noted. What is lacking here
+ * ends it too: others would be asked in vain, and it must not be taken for their answer. */
 static bool is_settled(int rc, struct search_errors *errors)
 {
-    if (rc == 0 || rc == -EHOSTUNREACH)
+    if (rc == 0 || rc == -EHOSTUNREACH || ut_peers_is_shortage(rc))
         return true;
     if (rc == -EBUSY || (is_open(rc) && errors->pending == 0))
         errors->pending = rc == -EBUSY ? rc : -EAGAIN;
@@ -412,8 +413,6 @@ static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
         if (rc == 0)
             rc = try_known(k, w, peer);
         if (is_settled(rc, &errors))
-            return rc;
-        if (!k)
             return rc;
         pace = &k->others;
         if (pace->next_ms == 0 && errors.pending == -EAGAIN)

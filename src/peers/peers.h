@@ -8,6 +8,7 @@
 #ifndef UT_PEERS_PEERS_H
 #define UT_PEERS_PEERS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,13 @@ void ut_peers_open(const struct ut_process *process);
 
 enum { UT_NO_RANK = UINT32_MAX };
 
+/* Is this error one of the process that asks, which lacks memory or descriptors for the moment? It
+ * says nothing of the peer. */
+static inline bool ut_peers_is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS;
+}
+
 /* A process that owns VCQs, found by coordinates and CQ. */
 struct ut_peer {
     uint32_t rank;
@@ -31,8 +39,9 @@ struct ut_peer {
 };
 /* 0; -EAGAIN: not published yet; -EBUSY: the launcher cannot be asked now, as the program is in
  * MPI, which uses its socket; -ENOENT: no process of the job owns it; -EHOSTUNREACH: no provider
- * reaches it; another: a record cannot be read or used (the last two after an error line). Does not
- * wait. With -EAGAIN and -EBUSY, peer->rank is the probable owner, or UT_NO_RANK. */
+ * reaches it; ut_peers_is_shortage(): this process lacks something to find out; another: a record
+ * cannot be read or used (after an error line, as -EHOSTUNREACH). Does not wait. With -EAGAIN and
+ * -EBUSY, peer->rank is the probable owner, or UT_NO_RANK. */
 int ut_peers_find_owner(const struct ut_coords *coords, uint16_t cq, struct ut_peer *peer);
 /* The same for a barrier gate: by coordinates and local rank. */
 int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,

@@ -28,6 +28,7 @@ enum ut_cause {
 
     /* this side */
     UT_CAUSE_DEVICE, /* its device, port or connection manager refused; logged */
+    UT_CAUSE_SHORTAGE, /* it lacked memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one call of malloc() or open() that fails at a bad moment may do: nothing, or an error code.
- * Linked with --wrap=calloc and --wrap=open, which fail a chosen call of one process.
+ * Linked with --wrap=calloc and --wrap=open, which fail a chosen call of one process, and with
+ * --wrap=ut_job_lookup, where all that a look-up lacks comes out.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,7 +30,7 @@ static struct world {
     utofu_vcq_id_t ids[2];
 } * world;
 
-static int rank, barriers, calloc_failures, open_failures;
+static int rank, barriers, calloc_failures, open_failures, lookup_failures;
 
 #define CHECK(cond)                                                                                \
     do {                                                                                           \
@@ -73,6 +75,17 @@ static bool is_to_fail(const char *path)
     }
 WRAP(open)
 WRAP(open64)
+
+int __real_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms);
+int __wrap_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms);
+int __wrap_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms)
+{
+    static const int errors[] = {ENOMEM, EMFILE, ENFILE, ENOBUFS};
+
+    if (who != 1 || lookup_failures == 0)
+        return __real_ut_job_lookup(who, record, size, wait_ms);
+    return -errors[--lookup_failures % 4];
+}
 
 static void barrier(utofu_vcq_hdl_t vcq)
 {
@@ -149,6 +162,45 @@ static void no_notice_is_lost_by_who_asks(void)
     notices_arrive(1);
 }
 
+static void look_up_is_repeated(void)
+{
+    if (rank == 0)
+        lookup_failures = 8;
+    notices_arrive(0);
+    CHECK(lookup_failures == 0);
+}
+
+/* Another process that could be asked has published nothing: that is not the answer either. */
+static void lasting_shortage_is_no_death(void)
+{
+    char why[1024];
+    struct utofu_mrq_notice notice;
+    utofu_stadd_t stadd;
+    int rc;
+
+    setenv("UTOFU_SIZE", "3", 1);
+    setenv("UTOFU_LOCAL_SIZE", "3", 1);
+    if (rank == 0)
+        setenv("UTOFU_JOB_TIMEOUT", "3", 1);
+    utofu_vcq_hdl_t vcq = meet();
+    if (rank == 0) {
+        lookup_failures = INT_MAX;
+        CHECK(utofu_query_stadd(world->ids[1], STAG, &stadd) == UTOFU_SUCCESS);
+        CHECK(utofu_put_piggyback8(vcq, world->ids[1], 1, stadd, 8, 0,
+                                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
+        while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+            sched_yield();
+        utofu_get_last_error(why);
+        CHECK(rc == UTOFU_ERR_MRQ_OTHER && strstr(why, "lacked memory or descriptors"));
+        lookup_failures = 0;
+        put_all(vcq, 1);
+    } else {
+        take_all(vcq);
+    }
+    barrier(vcq);
+    CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
+}
+
 static void unreadable_boot_id_is_an_error(void)
 {
     utofu_vcq_hdl_t vcq;
@@ -182,19 +234,26 @@ static void be_process(void (*body)(void), const char *root)
 static int run(const char *name, void (*body)(void))
 {
     int failed = 0, status;
+    pid_t pids[2];
     char root[64];
 
     memset(world, 0, sizeof(*world));
     snprintf(root, sizeof(root), "unix:@shortage-%ld-%s", (long)getpid(), name);
     fflush(NULL);
     for (rank = 0; rank < 2; rank++) {
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0)
+        pids[rank] = fork();
+        CHECK(pids[rank] >= 0);
+        if (pids[rank] == 0)
             be_process(body, root);
     }
-    for (int left = 2; left > 0; left--)
-        failed |= wait(&status) < 0 || status != 0;
+    for (int left = 2; left > 0; left--) {
+        pid_t ended = wait(&status);
+        if (ended >= 0 && status == 0)
+            continue;
+        failed = 1;
+        if (left == 2) /* the other one would wait for it */
+            kill(pids[ended == pids[0]], SIGKILL);
+    }
     printf("%s %s\n", failed ? "FAIL" : "ok  ", name);
     return failed;
 }
@@ -205,5 +264,6 @@ int main(void)
     CHECK(world != MAP_FAILED);
 #define RUN(body) run(#body, body)
     return RUN(no_notice_is_lost_by_who_is_asked) | RUN(no_notice_is_lost_by_who_asks) |
+           RUN(look_up_is_repeated) | RUN(lasting_shortage_is_no_death) |
            RUN(unreadable_boot_id_is_an_error);
 }
