@@ -51,6 +51,11 @@ static void make_newest(struct sp_map *map, struct window *w)
     map->newest = w;
 }
 
+static void give_back(struct sp_prov *prov)
+{
+    __atomic_sub_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
+}
+
 static void drop(struct sp_conn *conn, struct window *w)
 {
     struct sp_map *map = conn->map;
@@ -63,7 +68,7 @@ static void drop(struct sp_conn *conn, struct window *w)
     map->num_windows--;
     conn->mapping.size = 0; /* it may be of this window */
     munmap(w->at, WINDOW_SIZE);
-    __atomic_sub_fetch(&conn->ep->prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
+    give_back(conn->ep->prov);
     free(w);
 }
 
@@ -103,15 +108,36 @@ static void grow(struct sp_map *map)
     }
 }
 
-/* The first window of a connection is always allowed, whatever UTOFU_SHM_MAP_LIMIT says. */
+/* Whose window goes: of this connection, or else of the one on this endpoint that has most of them.
+ * Those of other endpoints are behind other locks. */
+static struct sp_conn *loser(struct sp_conn *conn)
+{
+    const struct sp_ep *ep = conn->ep;
+    struct sp_conn *most = conn;
+
+    if (conn->map->num_windows > 0)
+        return conn;
+    for (uint32_t i = 0; i < ep->max_conns; i++) {
+        struct sp_conn *other = ep->conns[i];
+        if (other && other->map && other->map->num_windows > most->map->num_windows)
+            most = other;
+    }
+    return most;
+}
+
+/* Counts one window more, and drops others as long as there are too many. An endpoint may have one,
+ * whatever others have. */
 static void make_room(struct sp_conn *conn)
 {
     struct sp_prov *prov = conn->ep->prov;
 
-    while (conn->map->oldest &&
-           __atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) + WINDOW_SIZE >
-               prov->max_mapped_bytes)
-        drop(conn, conn->map->oldest);
+    __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) > prov->max_mapped_bytes) {
+        struct sp_conn *victim = loser(conn);
+        if (victim->map->num_windows == 0)
+            break;
+        drop(victim, victim->map->oldest);
+    }
 }
 
 /* Addresses for a window, aligned so that huge pages of the memfd are huge pages here. */
@@ -155,10 +181,10 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
                     "cannot map %llu bytes of process %ld: %s; its memory is reached by "
                     "other ways",
                     WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
+        give_back(prov);
         free(w);
         return NULL;
     }
-    __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     w->number = number;
     if (map->num_windows++ >= 2 * map->num_buckets)
         grow(map);

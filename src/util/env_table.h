@@ -69,7 +69,8 @@ X(SHM_MAP, "UTOFU_SHM_MAP", BOOL, 1, 0, 1, NULL,
   "0 keeps the shm provider from turning registered memory into memory that peers map; copies are "
   "then made by the kernel")
 X(SHM_MAP_LIMIT, "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
-  "MiB of addresses that a process uses at most for mapped memory of its peers")
+  "MiB of addresses that a process uses at most for mapped memory of its peers, in windows of 256 "
+  "MiB; each VCQ may have one window, also where that is more")
 X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
   "for tests: every n-th region is not mapped; 0 refuses none")
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",

@@ -111,6 +111,24 @@ size_t pages_num_mappings(void)
     return n;
 }
 
+/* In its owner the offset of such memory is its address. */
+size_t pages_of_peers(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[512];
+    size_t n = 0;
+
+    CHECK(f != NULL);
+    while (fgets(line, sizeof(line), f)) {
+        unsigned long a, b, offset;
+        if (sscanf(line, "%lx-%lx %*s %lx", &a, &b, &offset) == 3 &&
+            strstr(line, "memfd:utofu-mapped") && offset != a)
+            n += b - a;
+    }
+    fclose(f);
+    return n;
+}
+
 const int pages_cross_memory_attach[] = {SYS_process_vm_readv, SYS_process_vm_writev, -1};
 const int pages_userfaultfd[] = {SYS_userfaultfd, -1};
 

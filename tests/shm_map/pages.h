@@ -16,6 +16,8 @@ int pages_num_descriptors(void);
 /* KiB that "/proc/self/status" gives for a name like "RssShmem:". */
 size_t pages_status_kib(const char *name);
 size_t pages_num_mappings(void);
+/* Bytes of peers' memory that this process has mapped. */
+size_t pages_of_peers(void);
 /* KiB that "/proc/self/smaps" gives for a name like "AnonHugePages:" in mappings that touch
  * [at, at + size). */
 size_t pages_smaps_kib(const void *at, size_t size, const char *name);

@@ -351,6 +351,50 @@ Test(map_process, region_of_many_mappings)
     ut_run(&(struct ut_run_opts){.n = 1}, motley, &without_queries);
 }
 
+/* To all others in turn: connections of one VCQ share what may be mapped, and each further VCQ may
+ * have one window. */
+static void limit_of_many(void *arg)
+{
+    struct ut_end ends[3];
+    struct ut_peer theirs[3][3];
+    struct utofu_mrq_notice notice;
+    int vcqs = *(const int *)arg;
+    uint64_t value;
+
+    for (int v = 0; v < vcqs; v++) {
+        ut_end_open(&ends[v], (utofu_tni_id_t)v, 0, PAGE);
+        ut_end_gather(&ends[v], theirs[v]);
+    }
+    for (uint64_t i = 0; i < 20 * 3; i++) {
+        for (int v = 0; v < vcqs; v++) {
+            const struct ut_peer *to = &theirs[v][i % 3];
+            memcpy(ends[v].mem + 8 * ut_rank, &i, sizeof(i));
+            CHECK_OK(utofu_put(ends[v].vcq, to->id, ends[v].stadd + 8 * (uint64_t)ut_rank,
+                               to->stadd + 8 * (uint64_t)(8 + ut_rank), 8, 0, UT_LCL, NULL));
+            CHECK_OK(ut_await_mrq(ends[v].vcq, &notice));
+            CHECK_OK(utofu_get(ends[v].vcq, to->id, ends[v].stadd + 8 * (uint64_t)ut_rank,
+                               to->stadd + 8 * (uint64_t)(8 + ut_rank), 8, 0, UT_LCL, NULL));
+            CHECK_OK(ut_await_mrq(ends[v].vcq, &notice));
+            memcpy(&value, ends[v].mem + 8 * ut_rank, sizeof(value));
+            CHECK_EQ(value, i);
+        }
+        if (i >= 2 && pages_can_be_mapped()) /* both others had their turn */
+            CHECK_EQ(pages_of_peers(), (size_t)vcqs << 28);
+    }
+    ut_barrier();
+    for (int v = 0; v < vcqs; v++)
+        ut_end_close(&ends[v]);
+}
+
+Test(map_process, connections_share_the_limit)
+{
+    const struct ut_run_opts opts = {.n = 3, .env = {"UTOFU_SHM_MAP_LIMIT=256"}};
+    int vcqs[] = {1, 3};
+
+    ut_run(&opts, limit_of_many, &vcqs[0]);
+    ut_run(&opts, limit_of_many, &vcqs[1]);
+}
+
 /* More of a peer's memory than may be mapped at once: 256 MiB are one window. Where an adapter pins
  * what is registered, it is all there, so it is less. */
 static void windows(void *arg)
@@ -385,6 +429,7 @@ static void windows(void *arg)
         CHECK_OK(ut_await_mrq(end.vcq, &notice));
         for (size_t k = 0; k < length; k++)
             CHECK_EQ(end.mem[k], (uint8_t)i);
+        CHECK(pages_of_peers() <= ut_env_number("UTOFU_SHM_MAP_LIMIT", 1 << 20) << 20);
     }
     CHECK(pinned || pages_status_kib("VmRSS:") < 200 << 10);
     ut_barrier();
