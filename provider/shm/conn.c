@@ -198,18 +198,27 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
     }
 }
 
+static void drop_control(struct sp_conn *conn)
+{
+    conn->ctl = SP_CTL_NONE;
+    if (conn->closed)
+        discard(conn);
+}
+
 void sp_conn_send_control(struct sp_conn *conn)
 {
     uint32_t claimer = conn->peer->claimer_there;
     uint64_t pos;
 
     if (peer_is_gone(conn)) {
-        conn->ctl = SP_CTL_NONE;
-        if (conn->closed)
-            discard(conn);
-        return; /* otherwise attention takes it down */
+        drop_control(conn); /* attention takes it down */
+        return;
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
+    if (!slot && sp_conn_is_cut_off(conn)) {
+        drop_control(conn);
+        return;
+    }
     if (slot) {
         fill_control(conn, slot);
         sp_ring_publish_fenced(conn->ring, slot, pos, claimer);
@@ -389,7 +398,8 @@ static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
     return peer;
 }
 
-/* Sends control for a connection that does not exist on this side. False: the ring is full. */
+/* Sends control for a connection that does not exist on this side. False: the ring is full. Where
+ * it is damaged nothing can be sent. */
 static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
                            enum sp_ctl ctl)
 {
@@ -406,7 +416,7 @@ static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rm
     }
     if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
         sp_ring_bell(peer, ring);
-    return slot != NULL;
+    return slot || sp_ring_is_damaged(ring);
 }
 
 /* No memory for the connection that a peer asks for: sends REJECT, so that it asks again later. -1:

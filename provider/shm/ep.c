@@ -264,6 +264,18 @@ static int take_slots(struct sp_ep *ep, uint64_t until)
     return count;
 }
 
+/* Is it of no use to wait for what was claimed? */
+static bool ring_is_damaged(const struct sp_ep *ep)
+{
+    if (__builtin_expect(!sp_ring_is_damaged(ep->ring), 1))
+        return false;
+    ut_error(SP_LOG,
+             "the ring of endpoint %#llx was overwritten, by a process of this job that writes "
+             "outside its memory; no more messages can be received there",
+             (unsigned long long)ep->id);
+    return true;
+}
+
 /* Messages that were sent before a death or a closing are delivered before down() is called. */
 static int attend(struct sp_ep *ep)
 {
@@ -273,7 +285,7 @@ static int attend(struct sp_ep *ep)
     __atomic_exchange_n(&ep->attention, 0, __ATOMIC_SEQ_CST);
     tail = sp_ring_end(ep->ring);
     count += take_slots(ep, tail);
-    if (ep->head < tail) { /* a slot is claimed and not published yet */
+    if (ep->head < tail && !ring_is_damaged(ep)) { /* a slot is claimed and not published yet */
         __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
         return count;
     }

@@ -8,6 +8,9 @@
  * watches that line, and would take it away from the producer. So a producer that is killed leaves
  * at most a slot that says who claimed it, which the consumer skips once it knows of the death.
  * Slots are published by a store with release and freed for the next lap the same way.
+ *
+ * All processes that are connected can write there, by mistake or on purpose, so no loop lasts
+ * longer for what they write: it ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() tells.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -17,6 +20,10 @@
 #include "layout.h"
 
 enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2 };
+
+/* The tail is never more than one slot behind, so that only other producers make a round more
+ * necessary. */
+enum { SP_RING_TRIES = 4 * SP_SLOTS };
 
 #define SP_LAP_SHIFT     28
 #define SP_CLAIMER_SHIFT 4
@@ -48,10 +55,10 @@ static inline void sp_ring_help(struct sp_ring *ring, uint64_t tail)
                                 __ATOMIC_RELAXED);
 }
 
-/* A slot of one's own and its position, or NULL: the ring is full. */
+/* A slot of one's own and its position, or NULL: the ring is full, or damaged. */
 static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claimer, uint64_t *pos)
 {
-    for (;;) {
+    for (int i = 0; i < SP_RING_TRIES; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
         uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
@@ -73,6 +80,21 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
             sp_ring_help(ring, tail);
         }
     }
+    return NULL;
+}
+
+/* Does it hold what no producer and no consumer writes? Where the tail is, the slot was claimed in
+ * the last lap at the earliest, and is free for the next one at the latest: whoever claims it then
+ * has seen the tail there. */
+static inline bool sp_ring_is_damaged(struct sp_ring *ring)
+{
+    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+    uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
+
+    if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
+        return false; /* it moves; damage is still there the next time */
+    return s > sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE) ||
+           (tail >= SP_SLOTS && s < sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
 }
 
 static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
@@ -93,10 +115,12 @@ static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *
 /* The first position that is not claimed: where the tail ought to be. */
 static inline uint64_t sp_ring_end(struct sp_ring *ring)
 {
-    for (;;) {
+    for (int i = 0;; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
         if (__atomic_load_n(&slot->state, __ATOMIC_SEQ_CST) <= sp_state(tail, 0, SP_PHASE_FREE))
+            return tail;
+        if (i == SP_RING_TRIES)
             return tail;
         sp_ring_help(ring, tail);
     }

@@ -7,7 +7,11 @@
 
 #include "conn_types.h"
 #include "ep_types.h"
+#include "peer_types.h"
+#include "prov_types.h"
+#include "ring.h"
 #include "util/assert.h"
+#include "util/log.h"
 #include "wake.h"
 
 void sp_ep_wake_soon(struct sp_ep *ep)
@@ -57,4 +61,18 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
         conn->ctl = SP_CTL_NONE;
     if (conn->down_due)
         sp_ep_activate(conn);
+}
+
+bool sp_conn_is_cut_off(struct sp_conn *conn)
+{
+    if (__builtin_expect(!sp_ring_is_damaged(conn->ring), 1))
+        return false;
+    if (conn->closed || conn->state == SP_CONN_DOWN)
+        return true;
+    ut_error(SP_LOG,
+             "process %ld: the ring of its endpoint %#llx was overwritten, by a process of this "
+             "job that writes outside its memory; the endpoint cannot be reached any more",
+             (long)conn->peer->pid, (unsigned long long)conn->rmt_id);
+    sp_conn_go_down(conn, PROV_REASON_PEER_DEAD);
+    return true;
 }

@@ -3,6 +3,8 @@
 #ifndef SP_STATE_H
 #define SP_STATE_H
 
+#include <stdbool.h>
+
 #include "conn_types.h"
 #include "ep_types.h"
 #include "provider.h"
@@ -14,5 +16,8 @@ void sp_ep_activate(struct sp_conn *conn);
 void sp_ep_deactivate(struct sp_conn *conn);
 /* sp_conn_report() tells its owner. */
 void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason);
+/* No slot could be claimed in the peer's ring. True: never again, it is damaged; the connection
+ * goes down if it has not yet. */
+bool sp_conn_is_cut_off(struct sp_conn *conn);
 
 #endif

@@ -146,7 +146,7 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
     if (slot) {
         slot->conn = conn->rmt_name;
         slot->flags = 0;
-    } else if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
+    } else if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
         sp_ring_bell(conn->peer, conn->ring);
     }
     return slot;

@@ -17,6 +17,7 @@
 #include "prov_types.h"
 #include "ring.h"
 #include "sock.h"
+#include "state.h"
 #include "stream.h"
 #include "util/log.h"
 
@@ -107,7 +108,7 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 /* The owner may be asleep with a full ring. */
 static int ring_full(struct sp_conn *conn)
 {
-    if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+    if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
         sp_ring_bell(conn->peer, conn->ring);
     return -EAGAIN;
 }

@@ -78,6 +78,56 @@ static void busy_means_more_than_half(void)
     CHECK(sp_ring_is_busy(ring, pos + SP_SLOTS / 2));
 }
 
+static void clear(uint64_t tail)
+{
+    ring->tail = tail;
+    for (uint64_t pos = tail; pos < tail + SP_SLOTS; pos++)
+        sp_ring_slot(ring, pos)->state = sp_state(pos, 0, SP_PHASE_FREE);
+}
+
+/* Whatever a ring may look like while it is used. */
+static void used_ring_is_not_damaged(void)
+{
+    enum { START = 3 * SP_SLOTS + 5 };
+
+    clear(START);
+    CHECK(!sp_ring_is_damaged(ring));
+    for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
+        put(SP_CLAIMER_MAX, pos);
+        CHECK(!sp_ring_is_damaged(ring));
+    }
+    sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* by who is killed */
+    CHECK(!sp_ring_is_damaged(ring));
+    for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
+        sp_ring_free(sp_ring_slot(ring, pos), pos);
+        CHECK(!sp_ring_is_damaged(ring));
+    }
+    /* claimed, and consumed, before the tail was moved */
+    uint64_t tail = ring->tail;
+    sp_ring_slot(ring, tail)->state = sp_state(tail, 3, SP_PHASE_CLAIMED);
+    CHECK(!sp_ring_is_damaged(ring));
+    sp_ring_free(sp_ring_slot(ring, tail), tail);
+    CHECK(!sp_ring_is_damaged(ring));
+}
+
+/* Nobody is kept by it. */
+static void overwritten_ring_is_damaged(void)
+{
+    uint64_t pos;
+
+    clear(7 * SP_SLOTS);
+    for (int i = 0; i < SP_SLOTS; i++)
+        ring->slots[i].state = UINT64_MAX;
+    CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
+    CHECK(sp_ring_end(ring) <= 7 * SP_SLOTS + 2 * SP_RING_TRIES);
+    clear(7 * SP_SLOTS);
+    ring->tail = 1ull << 40;
+    CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
+    clear(7 * SP_SLOTS);
+    ring->tail = 9 * SP_SLOTS; /* its slots were free two laps ago */
+    CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
+}
+
 int main(void)
 {
     ring = aligned_alloc(4096, sizeof(*ring));
@@ -86,6 +136,8 @@ int main(void)
     fills_and_empties_over_many_laps();
     claim_without_tail_is_stepped_over();
     busy_means_more_than_half();
+    used_ring_is_not_damaged();
+    overwritten_ring_is_damaged();
     free(ring);
     return 0;
 }

@@ -3,6 +3,8 @@
  * What only the shm provider promises: faults told apart, keys of the process, nothing of another
  * host, few descriptors, sleep that is sleep.
  */
+#include "../../provider/shm/layout.h"
+
 #include "peers.h"
 
 #include <dirent.h>
@@ -15,14 +17,11 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "../../provider/shm/layout.h"
-
 enum { RW = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
 
-static struct link *pair_up(struct end *end)
+static struct link *pair_up_as(struct end *end, uint64_t other)
 {
     struct link *link = NULL;
-    uint64_t other = (uint64_t)!rank + 1;
 
     barrier();
     if (rank == 0)
@@ -31,6 +30,11 @@ static struct link *pair_up(struct end *end)
         pump_until((link = link_find(end, other)) && link->up);
     barrier();
     return link;
+}
+
+static struct link *pair_up(struct end *end)
+{
+    return pair_up_as(end, (uint64_t)!rank + 1);
 }
 
 static bool uses_cma(void)
@@ -353,6 +357,61 @@ static void too_many_endpoints_are_an_error(void)
         ops->ep_close(eps[i]);
 }
 
+/* What a process writes into the ring of a peer by mistake, or on purpose. */
+static void overwrite(struct sp_ring *ring, int how)
+{
+    if (how == 0)
+        memset(ring->slots, 0xff, sizeof(ring->slots));
+    else
+        __atomic_store_n(&ring->tail, 1ull << 40, __ATOMIC_SEQ_CST);
+}
+
+/* Who sends there learns it, whether by a message, a notice or data in the ring. */
+static void overwritten_ring_ends_the_connection(void)
+{
+    struct memory m = memory_new(64 << 10, RW);
+
+    memory_publish(&m, 0);
+    for (int how = 0; how < 6; how++) {
+        uint64_t first = (uint64_t)how * 2 + 1, value = 1;
+        struct end *end = end_open(first + (uint64_t)rank);
+        struct link *link = pair_up_as(end, first + (uint64_t)!rank);
+        struct prov_xfer x = {.lcl = m.bytes,
+                              .lkey = m.mr->lkey,
+                              .rmt = memory_of(!rank, 0).addr,
+                              .rkey = memory_of(!rank, 0).rkey,
+                              .length = how < 4 ? 8 : 32 << 10,
+                              .flags = PROV_NOTIFY | PROV_SIGNAL};
+        if (rank == 1)
+            overwrite(((struct sp_ep *)end->ep)->ring, how % 2);
+        barrier_without_polling();
+        while (rank == 0 && !link->down) {
+            if (how < 2)
+                post_send(link, &value, 8, PROV_SIGNAL);
+            else
+                post_xfer(link, true, &x);
+            pump();
+        }
+        CHECK(rank == 1 || link->reason == PROV_REASON_PEER_DEAD);
+        barrier_without_polling();
+    }
+}
+
+/* Its owner hears of deaths all the same. */
+static void owner_of_an_overwritten_ring_hears_of_a_death(void)
+{
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct link *link = pair_up(end);
+
+    if (rank == 0) {
+        overwrite(((struct sp_conn *)link->conn)->ring, 1);
+        mark_gone(0);
+        raise(SIGKILL);
+    }
+    pump_until(link->down);
+    CHECK(link->reason == PROV_REASON_PEER_DEAD);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -365,6 +424,9 @@ int main(int argc, char **argv)
         TEST(arming_finds_what_is_there, 2),
         TEST(busy_ring_wakes_the_sleeper, 2),
         TEST(full_ring_wakes_the_sleeper, 2),
+        TEST(overwritten_ring_ends_the_connection, 2),
+        {"owner_of_an_overwritten_ring_hears_of_a_death", 2,
+         owner_of_an_overwritten_ring_hears_of_a_death, 1},
         TEST(keys_of_regions_do_not_come_again_soon, 1),
         TEST(endpoints_come_and_go, 2),
         TEST(too_many_endpoints_are_an_error, 1),
