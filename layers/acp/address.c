@@ -13,7 +13,7 @@
 
 enum { COLOR_BITS = 3, SMALL_TAG_BITS = 16, LARGE_TAG_BITS = 6 };
 
-unsigned int al_address_rank_shift;
+unsigned int al_address_rank_shift, al_address_offset_bits;
 static unsigned int rank_bits, rest_bits;
 static uint32_t num_procs;
 
@@ -24,6 +24,7 @@ void al_address_setup(uint32_t procs)
         rank_bits++;
     rest_bits = 64 - rank_bits - COLOR_BITS - 1;
     al_address_rank_shift = 64 - rank_bits;
+    al_address_offset_bits = rest_bits - SMALL_TAG_BITS;
     num_procs = procs;
 }
 

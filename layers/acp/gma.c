@@ -56,22 +56,34 @@ static acp_handle_t issue(const struct al_task *what, uint64_t size, acp_handle_
 {
     acp_handle_t handle = ACP_HANDLE_NULL;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     if (is_running(function) && is_good(what->dst, "dst", function) &&
         is_good(what->src, "src", function) &&
         is_aligned(what->dst, what->width, "dst", function) &&
         is_aligned(what->src, what->width, "src", function) &&
         is_inside(what->dst, size, "dst", function) && is_inside(what->src, size, "src", function))
         handle = al_queue_issue(what, order, function);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return handle;
 }
 
-acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
+static __attribute__((noinline)) acp_handle_t copy(acp_ga_t dst, acp_ga_t src, size_t size,
+                                                   acp_handle_t order)
 {
     const struct al_task what = {.kind = AL_COPY, .dst = dst, .src = src, .size = size};
 
     return issue(&what, size, order, "acp_copy");
+}
+
+acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
+{
+    acp_handle_t handle = ACP_HANDLE_NULL;
+
+    al_lock();
+    if (__builtin_expect(al_queue_starts_at_once(order), 1))
+        handle = al_direct_copy(dst, src, size);
+    al_unlock();
+    return handle != ACP_HANDLE_NULL ? handle : copy(dst, src, size, order);
 }
 
 static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_ga_t src,

@@ -2,13 +2,12 @@
 /*
  * What the modules of the ACP basic layer share. docs/acp.md describes the design.
  *
- * The lock: everything below acp_*() runs with al.lock held, in a call of the program or in the
+ * The lock: everything below acp_*() runs with al_lock() held, in a call of the program or in the
  * layer's own thread. Functions named acp_* take it, al_* functions expect it unless they say so.
  */
 #ifndef AL_LAYER_H
 #define AL_LAYER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +15,8 @@
 #include <utofu.h>
 
 #include "acp.h"
+
+#pragma GCC visibility push(hidden)
 
 enum {
     AL_MAX_COLORS = 8,    /* three bits of a GA */
@@ -40,7 +41,7 @@ struct al_op;
  * start.c: this process in its job.
  */
 extern struct al {
-    pthread_mutex_t lock;
+    uint32_t lock;
     bool running; /* between acp_init() and acp_finalize() */
     bool leaving; /* peers may be gone without being missed */
     bool dying;   /* nothing goes on but the message that the job ends */
@@ -49,6 +50,28 @@ extern struct al {
     uint32_t num_fingers;
     size_t starter_size[AL_STARTERS];
 } al;
+
+/*
+ * lock.c: who waits for it spins, and then yields. Mostly nobody does, so that it costs one atomic
+ * exchange.
+ */
+void al_lock_wait(void) __attribute__((cold));
+
+static inline bool al_trylock(void)
+{
+    return __atomic_exchange_n(&al.lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+static inline void al_lock(void)
+{
+    if (__builtin_expect(!al_trylock(), 0))
+        al_lock_wait();
+}
+
+static inline void al_unlock(void)
+{
+    __atomic_store_n(&al.lock, 0, __ATOMIC_RELEASE);
+}
 
 /*
  * log.c: one line each on standard error.
@@ -92,7 +115,7 @@ bool al_address_split(acp_ga_t ga, struct al_place *place); /* false: no GA of t
 uint64_t al_address_room(bool large);                       /* greatest offset */
 
 /* Of a GA that al_address_split() accepts. */
-extern unsigned int al_address_rank_shift;
+extern unsigned int al_address_rank_shift, al_address_offset_bits; /* of class 0 */
 static inline uint32_t al_rank_of(acp_ga_t ga)
 {
     return (uint32_t)(ga >> al_address_rank_shift);
@@ -149,7 +172,9 @@ bool al_op_get(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
                size_t size);
 bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, const struct al_task *task, utofu_stadd_t rmt);
 bool al_op_add(struct al_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
-bool al_net_poll(void);     /* true: something has happened */
+bool al_net_poll(void); /* true: something has happened */
+/* What utofu_poll_mrq() has found. */
+void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice);
 uint32_t al_net_busy(void); /* communications in flight */
 
 /*
@@ -202,10 +227,15 @@ utofu_stadd_t al_peer_control(const struct al_peer *peer, size_t offset);
 /*
  * remote.c: where registered memory of others lies.
  */
+struct al_extent {   /* of the region that a GA is in */
+    uint64_t before; /* bytes of it that are before the GA */
+    uint64_t size;
+};
 struct al_target {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
     uint32_t rank;
+    struct al_extent extent;
 };
 void al_remote_setup(void);
 enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target);
@@ -219,6 +249,7 @@ void al_memory_close(void);
 /* The address of size bytes from ga on, which is one of this process; NULL: they are not all in one
  * region. stadd may be NULL. */
 void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd);
+struct al_extent al_memory_extent(acp_ga_t ga); /* of one that was found */
 
 struct al_published {    /* a row of the table, as peers read it */
     utofu_stadd_t stadd; /* 0: no region */
@@ -255,10 +286,16 @@ struct al_task {
 };
 _Static_assert(sizeof(struct al_task) == 64, "4,096 of them are 256 KiB");
 
+extern struct al_handles {
+    uint64_t issued;   /* the last that was given out */
+    uint64_t complete; /* up to here all are; read without the lock */
+} al_handles;
+
 bool al_queue_setup(void);
 void al_queue_close(void);
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function);
-void al_queue_ended(struct al_task *task); /* one of the queue */
+bool al_queue_starts_at_once(acp_handle_t order); /* if it were issued now */
+void al_queue_ended(struct al_task *task);        /* one of the queue */
 bool al_queue_start_waiting(void);
 struct al_task *al_queue_slot(uint32_t slot);
 uint32_t al_queue_slot_of(const struct al_task *task);
@@ -274,6 +311,19 @@ bool al_task_step_later_ones(void);
 void al_task_end(struct al_task *task); /* complete, or failed */
 __attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
                                                         ...);
+
+/* The op of a copy whose data is on the way as a whole. */
+struct al_op *al_task_op(struct al_task *task, uint32_t rank, uint32_t color);
+
+/*
+ * direct.c: the common copy.
+ */
+/* ACP_HANDLE_NULL: it is none of these. Its order is fulfilled, and the queue has room. */
+acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size);
+void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
+                     acp_ga_t remote_ga, const struct al_target *target);
+void al_direct_forget(acp_ga_t ga); /* a region of another process */
+void al_direct_forget_all(void);
 
 /*
  * command.c: copies that another process is to execute.
@@ -313,5 +363,7 @@ bool al_sync_wait(uint64_t limit_ns); /* 0: as long as it takes; false: it took 
 void al_watch_setup(void);
 void al_watch_poll(void);
 void al_watch_tell(uint32_t rank); /* tells the others that this rank ends the job */
+
+#pragma GCC visibility pop
 
 #endif

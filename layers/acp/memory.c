@@ -286,6 +286,15 @@ void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
     return row->addr + place.offset;
 }
 
+struct al_extent al_memory_extent(acp_ga_t ga)
+{
+    struct al_place place;
+
+    al_address_split(ga, &place);
+    return (struct al_extent){.before = place.offset - row_of(place.tag)->skew,
+                              .size = published(place.tag)->size - row_of(place.tag)->skew};
+}
+
 /* Fills a row, which peers may read at any time. */
 static void publish(uint32_t tag, char *addr, size_t size, uint32_t color, utofu_stadd_t stadd)
 {
@@ -354,9 +363,9 @@ acp_atkey_t acp_register_memory(void *addr, size_t size, int color)
 {
     acp_atkey_t key;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     key = register_memory(addr, size, color);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return key;
 }
 
@@ -406,6 +415,7 @@ static int unregister(acp_atkey_t key)
         return 0;
     utofu_dereg_mem(al_port(row->color)->vcq, published(tag)->stadd + row->skew, 0);
     __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    al_direct_forget_all();
     remove_sorted(tag);
     give_tag(tag);
     return 0;
@@ -415,9 +425,9 @@ int acp_unregister_memory(acp_atkey_t key)
 {
     int rc;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     rc = unregister(key);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return rc;
 }
 
@@ -426,7 +436,7 @@ acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
     acp_ga_t ga = ACP_GA_NULL;
     uint32_t tag;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     tag = tag_of_key(key, "acp_query_ga");
     if (tag != NOBODY) {
         const char *begin = begin_of(tag);
@@ -440,7 +450,7 @@ acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
                    (unsigned long long)published(tag)->size - row_of(tag)->skew,
                    (const void *)begin);
     }
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return ga;
 }
 
@@ -448,10 +458,10 @@ void *acp_query_address(acp_ga_t ga)
 {
     void *addr = NULL;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     if (al.running && ga != ACP_GA_NULL)
         addr = al_memory_find(ga, 0, NULL);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return addr;
 }
 
@@ -459,14 +469,14 @@ static acp_ga_t starter_ga(int rank, uint32_t which, const char *function)
 {
     acp_ga_t ga = ACP_GA_NULL;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     if (!al.running)
         al_log("%s: before acp_init", function);
     else if (rank < 0 || (uint32_t)rank >= al.procs)
         al_log("%s: rank %d: there are 0 to %u", function, rank, al.procs - 1);
     else
         ga = al_address_make((uint32_t)rank, 0, AL_STAG_STARTER + which, 0);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return ga;
 }
 

@@ -269,6 +269,16 @@ static bool poll_tcq(struct al_port *port)
     return true;
 }
 
+void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice)
+{
+    if (rc <= UTOFU_ERR_INVALID_ARG)
+        al_fatal("the MRQ cannot be polled: %s", al_utofu_error());
+    if (notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT)
+        end_op(&port->ops[notice->edata], rc, notice->rmt_value);
+    else if (!al.dying)
+        al_command_arrived(notice->rmt_stadd);
+}
+
 static bool poll_mrq(struct al_port *port)
 {
     struct utofu_mrq_notice notice;
@@ -276,14 +286,7 @@ static bool poll_mrq(struct al_port *port)
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
-    if (rc <= UTOFU_ERR_INVALID_ARG)
-        al_fatal("the MRQ cannot be polled: %s", al_utofu_error());
-    if (al.dying && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
-        return true;
-    if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
-        al_command_arrived(notice.rmt_stadd);
-    else
-        end_op(&port->ops[notice.edata], rc, notice.rmt_value);
+    al_net_take(port, rc, &notice);
     return true;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "layer.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
@@ -48,10 +49,10 @@ void al_progress_pause(uint32_t *idle)
 {
     bool spin = ++*idle < SPINS && al_net_busy() > 0;
 
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     if (!spin)
         nap(*idle, WORK_NAP_NS);
-    pthread_mutex_lock(&al.lock);
+    al_lock();
 }
 
 /* One that waits in acp_complete() or the like polls by itself. */
@@ -63,10 +64,10 @@ static void *run(void *unused)
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
         bool pending = true;
 
-        if (pthread_mutex_trylock(&al.lock) == 0) {
+        if (al_trylock()) {
             idle = al_progress() ? 0 : idle + 1;
             pending = !al_queue_idle();
-            pthread_mutex_unlock(&al.lock);
+            al_unlock();
         } else {
             idle++;
         }

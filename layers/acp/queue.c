@@ -9,13 +9,17 @@
 #include <sys/mman.h>
 
 static struct al_task *queue;
-static uint64_t issued;                        /* the last handle given out */
-static uint64_t complete;                      /* up to here all are complete */
 static struct al_task *waiting, *last_waiting; /* by order */
+struct al_handles al_handles;
 
 static struct al_task *slot_of(uint64_t handle)
 {
     return &queue[handle % AL_QUEUE];
+}
+
+static void set_complete(uint64_t handle)
+{
+    __atomic_store_n(&al_handles.complete, handle, __ATOMIC_RELEASE);
 }
 
 bool al_queue_setup(void)
@@ -27,7 +31,8 @@ bool al_queue_setup(void)
         al_log("acp_init: no memory for a queue of %zu bytes", AL_QUEUE * sizeof(*queue));
         return false;
     }
-    issued = complete = al_option_first_handle() - 1;
+    al_handles.issued = al_option_first_handle() - 1;
+    set_complete(al_handles.issued);
     waiting = NULL;
     return true;
 }
@@ -37,6 +42,7 @@ void al_queue_close(void)
     if (queue != NULL)
         munmap(queue, AL_QUEUE * sizeof(*queue));
     queue = NULL;
+    set_complete(0);
 }
 
 struct al_task *al_queue_slot(uint32_t slot)
@@ -51,14 +57,17 @@ uint32_t al_queue_slot_of(const struct al_task *task)
 
 bool al_queue_idle(void)
 {
-    return complete == issued;
+    return al_handles.complete == al_handles.issued;
 }
 
 void al_queue_ended(struct al_task *task)
 {
+    uint64_t complete = al_handles.complete;
+
     task->state = AL_ENDED;
-    while (complete < issued && slot_of(complete + 1)->state == AL_ENDED)
+    while (complete < al_handles.issued && slot_of(complete + 1)->state == AL_ENDED)
         slot_of(++complete)->state = AL_FREE;
+    set_complete(complete);
 }
 
 /* Behind those with the same order; mostly that is the end of the list. */
@@ -81,7 +90,7 @@ bool al_queue_start_waiting(void)
 {
     bool any = false;
 
-    while (waiting != NULL && waiting->order <= complete) {
+    while (waiting != NULL && waiting->order <= al_handles.complete) {
         struct al_task *task = waiting;
 
         waiting = task->next;
@@ -98,7 +107,7 @@ static void wait_for_room(void)
 {
     uint32_t idle = 0;
 
-    while (issued - complete == AL_QUEUE)
+    while (al_handles.issued - al_handles.complete == AL_QUEUE)
         if (al_progress())
             idle = 0;
         else
@@ -109,10 +118,18 @@ static void wait_for_room(void)
 static bool resolve_order(uint64_t order, uint64_t *after)
 {
     if (order == ACP_HANDLE_ALL || order == ACP_HANDLE_CONT)
-        *after = issued;
+        *after = al_handles.issued;
     else
         *after = order;
-    return *after <= issued;
+    return *after <= al_handles.issued;
+}
+
+bool al_queue_starts_at_once(acp_handle_t order)
+{
+    uint64_t after;
+
+    return resolve_order((uint64_t)order, &after) && after <= al_handles.complete &&
+           al_handles.issued - al_handles.complete < AL_QUEUE;
 }
 
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function)
@@ -123,14 +140,14 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
     wait_for_room();
     if (!resolve_order((uint64_t)order, &after)) {
         al_log("%s: order %lld was never issued: the last handle is %llu", function,
-               (long long)order, (unsigned long long)issued);
+               (long long)order, (unsigned long long)al_handles.issued);
         return ACP_HANDLE_NULL;
     }
-    handle = ++issued;
+    handle = ++al_handles.issued;
     task = slot_of(handle);
     *task = *what;
     task->order = after;
-    if (after > complete) {
+    if (after > al_handles.complete) {
         wait_in_order(task);
     } else {
         task->state = AL_RUNS;
@@ -143,48 +160,58 @@ static void complete_upto(uint64_t handle)
 {
     uint32_t idle = 0;
 
-    while (al.running && complete < handle)
+    while (al.running && al_handles.complete < handle)
         if (al_progress())
             idle = 0;
-        else if (complete < handle)
+        else if (al_handles.complete < handle)
             al_progress_pause(&idle);
 }
 
 void al_queue_complete_all(void)
 {
-    complete_upto(issued);
+    complete_upto(al_handles.issued);
 }
 
 /* The last handle up to which a call asks: none for one that was never issued. */
 static uint64_t asked(acp_handle_t handle)
 {
     if ((uint64_t)handle == ACP_HANDLE_ALL || (uint64_t)handle == ACP_HANDLE_CONT)
-        return issued;
-    return (uint64_t)handle <= issued ? (uint64_t)handle : 0;
+        return al_handles.issued;
+    return (uint64_t)handle <= al_handles.issued ? (uint64_t)handle : 0;
+}
+
+/* ALL and CONT are greater than any handle. */
+static bool is_complete(acp_handle_t handle)
+{
+    return (uint64_t)handle <= __atomic_load_n(&al_handles.complete, __ATOMIC_ACQUIRE);
 }
 
 void acp_complete(acp_handle_t handle)
 {
-    pthread_mutex_lock(&al.lock);
+    if (__builtin_expect(is_complete(handle), 1))
+        return;
+    al_lock();
     if (al.running)
         complete_upto(asked(handle));
     else
         al_log("acp_complete: before acp_init");
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
 }
 
 int acp_inquire(acp_handle_t handle)
 {
     int pending = 0;
 
-    pthread_mutex_lock(&al.lock);
+    if (is_complete(handle))
+        return 0;
+    al_lock();
     if (al.running) {
-        if (complete < asked(handle))
+        if (al_handles.complete < asked(handle))
             al_progress();
-        pending = complete < asked(handle);
+        pending = al_handles.complete < asked(handle);
     } else {
         al_log("acp_inquire: before acp_init");
     }
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return pending;
 }

@@ -36,6 +36,7 @@ void al_remote_forget(acp_ga_t ga)
     struct al_place place;
     struct row *row;
 
+    al_direct_forget(ga);
     if (!al_address_split(ga, &place))
         return;
     row = row_of(place.rank, place.tag);
@@ -101,6 +102,7 @@ static enum al_found registered(acp_ga_t ga, const struct al_place *place,
     if (row->what.stadd == 0 || row->what.color != place->color)
         return no_region(row, ga, task);
     target->stadd = row->what.stadd + place->offset;
+    target->extent = (struct al_extent){.before = place->offset, .size = row->what.size};
     return AL_FOUND;
 }
 
@@ -120,5 +122,7 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
         return registered(ga, &place, peer, task, target);
     utofu_query_stadd(peer->id, place.tag, &target->stadd);
     target->stadd += place.offset;
+    target->extent = (struct al_extent){.before = place.offset,
+                                        .size = al.starter_size[place.tag - AL_STAG_STARTER]};
     return AL_FOUND;
 }

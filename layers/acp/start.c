@@ -15,7 +15,7 @@ _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
                    (512 - 64) * 1024,
                "at most 512 KiB");
 
-struct al al = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct al al;
 
 /* Of ACP's upper layers, where the program has them. */
 __attribute__((weak)) void iacp_init_cl(void);
@@ -49,6 +49,7 @@ static void close_all(void)
     al_net_close();
     al_queue_close();
     al_peers_close();
+    al_direct_forget_all();
 }
 
 static const char *why(enum al_verdict verdict)
@@ -93,9 +94,9 @@ static bool start(uint32_t rank, const char *function)
     }
     al_watch_setup();
     al.running = true;
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     al_sync_wait(0);
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     if (al_progress_start_thread())
         return true;
     al.running = false;
@@ -151,20 +152,20 @@ static void stop(void)
 {
     uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 4) + 2) * 1000000000ull;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     al_queue_complete_all();
     al_sync_wait(0);
     al.leaving = true;
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     al_progress_stop_thread();
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     drain();
     if (!al_sync_wait(limit))
         al_log("acp_finalize: a process has ended meanwhile");
     drain();
     al.running = false;
     close_all();
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
 }
 
 int acp_finalize(void)
@@ -215,7 +216,7 @@ void acp_abort(const char *msg)
     call(iacp_abort_dl);
     fflush(NULL);
     if (al.running)
-        pthread_mutex_lock(&al.lock);
+        al_lock();
     al_fatal("acp_abort: %s", msg == NULL ? "(no message)" : msg);
 }
 

@@ -60,13 +60,13 @@ int acp_sync(void)
 {
     int rc = -1;
 
-    pthread_mutex_lock(&al.lock);
+    al_lock();
     if (al.running) {
         al_queue_complete_all();
         rc = al_sync_wait(0) ? 0 : -1;
     } else {
         al_log("acp_sync: before acp_init");
     }
-    pthread_mutex_unlock(&al.lock);
+    al_unlock();
     return rc;
 }

@@ -155,11 +155,16 @@ static void copied(struct al_op *op, int rc, uint64_t old_value)
     settle(task);
 }
 
+struct al_op *al_task_op(struct al_task *task, uint32_t rank, uint32_t color)
+{
+    return al_op_take(color, task, rank, copied);
+}
+
 static bool start_piece(struct al_task *task, const struct al_target *target, bool put,
                         utofu_stadd_t mine)
 {
     uint32_t color = al_color_of(put ? task->src : task->dst);
-    struct al_op *op = al_op_take(color, task, target->rank, copied);
+    struct al_op *op = al_task_op(task, target->rank, color);
     uint64_t left = task->size - task->value, at = task->value;
     size_t size = left <= MAX_PIECE ? left : PIECE;
     bool started;
@@ -187,6 +192,14 @@ static void start_pieces(struct al_task *task, const struct al_target *target, b
     settle(task);
 }
 
+/* The next copy between the two regions need not look for them. */
+static void learn(acp_ga_t own, utofu_stadd_t mine, acp_ga_t remote, const struct al_target *target)
+{
+    const struct al_extent extent = al_memory_extent(own);
+
+    al_direct_learn(own, &extent, mine, remote, target);
+}
+
 static void copy_remote(struct al_task *task, bool put)
 {
     acp_ga_t own = put ? task->src : task->dst;
@@ -197,8 +210,10 @@ static void copy_remote(struct al_task *task, bool put)
         al_task_fail(task,
                      "GA 0x%llx: %llu bytes from there are not inside a region of this process",
                      (unsigned long long)own, (unsigned long long)task->size);
-    else if (al_remote_find(remote_of(task), task, &target) == AL_FOUND)
+    else if (al_remote_find(remote_of(task), task, &target) == AL_FOUND) {
+        learn(own, mine, remote_of(task), &target);
         start_pieces(task, &target, put, mine);
+    }
 }
 
 static void copy_here(struct al_task *task)
