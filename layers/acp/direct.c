@@ -87,7 +87,7 @@ static struct al_op *make_ordinary(struct al_task *task, acp_ga_t dst, acp_ga_t 
 static void poll_once(uint8_t index, acp_ga_t dst, acp_ga_t src, uint64_t size)
 {
     struct utofu_mrq_notice notice;
-    struct al_task *task = al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE));
+    struct al_task *task;
     int rc = utofu_poll_mrq(own.port->vcq, 0, &notice);
 
     if (__builtin_expect(rc == UTOFU_SUCCESS && notice.edata == index &&
@@ -96,9 +96,10 @@ static void poll_once(uint8_t index, acp_ga_t dst, acp_ga_t src, uint64_t size)
         if (__builtin_expect(al_handles.complete + 1 == al_handles.issued, 1))
             __atomic_store_n(&al_handles.complete, al_handles.issued, __ATOMIC_RELEASE);
         else
-            task->state = AL_ENDED;
+            al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE))->state = AL_ENDED;
         return;
     }
+    task = al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE));
     make_ordinary(task, dst, src, size);
     if (rc != UTOFU_ERR_NOT_FOUND)
         al_net_take(own.port, rc, &notice);
