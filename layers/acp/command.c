@@ -251,9 +251,11 @@ bool al_command_serve(void)
         command = *next;
         __atomic_store_n(&al_control->head, ++head, __ATOMIC_RELEASE);
         any = true;
-        if (command.rank < al.procs)
+        if (command.rank < al.procs) {
             execute(servant, &command);
-        else
+            al_net_poll(); /* so that its report is sent before anything else is done */
+        } else {
             al_log("a command of rank %u, which does not exist, is left out", command.rank);
+        }
     }
 }

@@ -24,6 +24,7 @@ enum {
     AL_QUEUE = 4096,      /* GMAs of this process that are not complete */
     AL_OPS = 256,         /* uTofu communications in flight of a port: EDATA is their number */
     AL_BOUNCE = 64,       /* bytes of registered memory of each of these */
+    AL_POLLS = 4,         /* just behind a start, while they find something */
     AL_RING = 128,        /* commands for this process, from all others together */
     AL_SERVANTS = 64,     /* commands that this process executes at a time */
     AL_COMP_WORK = 7,     /* component id of the VCQs of the layer */

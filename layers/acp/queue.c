@@ -152,6 +152,8 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
     } else {
         task->state = AL_RUNS;
         al_task_step(task);
+        for (int polls = 0; polls < AL_POLLS && al_net_poll(); polls++)
+            ; /* on one host what was started has ended */
     }
     return (acp_handle_t)handle;
 }
