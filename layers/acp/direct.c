@@ -27,8 +27,18 @@ static struct remote {
     utofu_vcq_id_t id;
 } remotes[REMOTES];
 
+/* The puts that were issued last, one behind the other, are on their way to one region on one VCQ.
+ * One more with ACP_HANDLE_CONT need not wait for them, where nothing else is pending: uTofu's
+ * strong order has the same effect. */
+static struct {
+    uint64_t first, last; /* handles; 0: none */
+    acp_ga_t region;
+    const struct al_port *port;
+} run;
+
 void al_direct_forget_all(void)
 {
+    run.last = 0;
     own.range.size = 0;
     for (int i = 0; i < REMOTES; i++)
         remotes[i].range.size = 0;
@@ -51,6 +61,7 @@ void al_direct_forget(acp_ga_t ga)
 {
     struct remote *remote = remote_at(ga);
 
+    run.last = 0;
     if (is_within(&remote->range, ga, 0))
         remote->range.size = 0;
 }
@@ -70,21 +81,36 @@ void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_
 }
 
 /* It is not complete: it gets what an ordinary one has. The op is the next that is free. */
-static struct al_op *make_ordinary(struct al_task *task, acp_ga_t dst, acp_ga_t src, uint64_t size)
+static struct al_op *make_ordinary(struct al_task *task, const struct al_task *what)
 {
-    *task = (struct al_task){.kind = AL_COPY,
-                             .state = AL_RUNS,
-                             .dst = dst,
-                             .src = src,
-                             .size = size,
-                             .value = size,
-                             .in_flight = 1};
-    return al_task_op(task, al_rank_of(al_rank_of(src) == al.rank ? dst : src),
-                      al_color_of(al_rank_of(src) == al.rank ? src : dst));
+    bool put = al_rank_of(what->src) == al.rank;
+
+    *task = *what;
+    task->state = AL_RUNS;
+    task->value = what->size;
+    task->in_flight = 1;
+    return al_task_op(task, al_rank_of(put ? what->dst : what->src),
+                      al_color_of(put ? what->src : what->dst));
+}
+
+static bool continues_run(uint64_t handle, acp_ga_t region)
+{
+    return run.last != 0 && run.last + 1 == handle && run.region == region &&
+           run.port == own.port && al_handles.complete + 1 >= run.first;
+}
+
+static void note_run(uint64_t handle, bool put, acp_ga_t region)
+{
+    if (!put)
+        run.last = 0;
+    else if (continues_run(handle, region))
+        run.last = handle;
+    else
+        run = (typeof(run)){.first = handle, .last = handle, .region = region, .port = own.port};
 }
 
 /* What one poll finds just behind the post. */
-static void poll_once(uint8_t index, acp_ga_t dst, acp_ga_t src, uint64_t size)
+static void poll_once(uint8_t index, const struct al_task *what)
 {
     struct utofu_mrq_notice notice;
     struct al_task *task;
@@ -100,13 +126,18 @@ static void poll_once(uint8_t index, acp_ga_t dst, acp_ga_t src, uint64_t size)
         return;
     }
     task = al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE));
-    make_ordinary(task, dst, src, size);
+    make_ordinary(task, what);
+    note_run(al_handles.issued, al_rank_of(what->src) == al.rank,
+             remote_at(what->dst)->range.begin);
     if (rc != UTOFU_ERR_NOT_FOUND)
         al_net_take(own.port, rc, &notice);
 }
 
-acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size)
+/* `behind`: with strong order. */
+static acp_handle_t start(acp_ga_t dst, acp_ga_t src, uint64_t size, bool behind)
 {
+    const struct al_task what = {
+        .kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
     bool put = al_rank_of(src) == al.rank;
     acp_ga_t own_ga = put ? src : dst, remote_ga = put ? dst : src;
     const struct remote *remote = remote_at(remote_ga);
@@ -121,10 +152,25 @@ acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size)
     index = port->free_ops[port->num_free - 1];
     rc = (put ? utofu_put : utofu_get)(port->vcq, remote->id, own_ga + own.range.shift,
                                        remote_ga + remote->range.shift, size, index,
-                                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, &port->ops[index]);
+                                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
+                                           (behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0),
+                                       &port->ops[index]);
     if (rc != UTOFU_SUCCESS)
         return ACP_HANDLE_NULL; /* task.c tries it again, and says what is wrong */
     handle = ++al_handles.issued;
-    poll_once(index, dst, src, size);
+    poll_once(index, &what);
     return (acp_handle_t)handle;
+}
+
+acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size)
+{
+    return start(dst, src, size, false);
+}
+
+acp_handle_t al_direct_copy_behind(acp_ga_t dst, acp_ga_t src, uint64_t size)
+{
+    if (al_rank_of(src) == al.rank &&
+        continues_run(al_handles.issued + 1, remote_at(dst)->range.begin))
+        return start(dst, src, size, true);
+    return ACP_HANDLE_NULL;
 }

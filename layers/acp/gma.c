@@ -82,6 +82,8 @@ acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t orde
     al_lock();
     if (__builtin_expect(al_queue_starts_at_once(order), 1))
         handle = al_direct_copy(dst, src, size);
+    else if ((uint64_t)order == ACP_HANDLE_CONT && al_queue_has_room())
+        handle = al_direct_copy_behind(dst, src, size);
     al_unlock();
     return handle != ACP_HANDLE_NULL ? handle : copy(dst, src, size, order);
 }

@@ -86,6 +86,14 @@ static void wait_in_order(struct al_task *task)
         last_waiting = task;
 }
 
+void al_queue_wait_for_all(struct al_task *task)
+{
+    uint64_t first = al_handles.complete + 1;
+
+    task->order = al_handles.complete + (al_queue_slot_of(task) - first) % AL_QUEUE;
+    wait_in_order(task);
+}
+
 bool al_queue_start_waiting(void)
 {
     bool any = false;
@@ -124,12 +132,17 @@ static bool resolve_order(uint64_t order, uint64_t *after)
     return *after <= al_handles.issued;
 }
 
+bool al_queue_has_room(void)
+{
+    return al_handles.issued - al_handles.complete < AL_QUEUE;
+}
+
 bool al_queue_starts_at_once(acp_handle_t order)
 {
     uint64_t after;
 
     return resolve_order((uint64_t)order, &after) && after <= al_handles.complete &&
-           al_handles.issued - al_handles.complete < AL_QUEUE;
+           al_queue_has_room();
 }
 
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function)

@@ -133,7 +133,10 @@ static void settle(struct al_task *task)
     if (task->stage == AGAIN) {
         task->stage = BEGINS;
         task->value = 0;
-        al_task_step(task);
+        if (task->behind)
+            al_queue_wait_for_all(task); /* now there is nothing to be behind of */
+        else
+            al_task_step(task);
     } else if (task->failed || task->value == task->size) {
         al_task_end(task);
     } else {
