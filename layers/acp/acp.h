@@ -145,7 +145,9 @@ acp_ga_t acp_query_starter_ga(int rank);
  *
  * Makes the memory reachable by GAs. It stays registered, and must stay mapped, until it has been
  * unregistered as often as it was registered. Memory that lies inside a region that is registered
- * with the same color may get the key of that region, which counts its registrations.
+ * with the same color, begins where it ends, or crosses its end may become part of that region: it
+ * gets the key of the region, which counts its registrations, and all of the region stays
+ * registered until the last of them is ended.
  *
  * @param addr  [in] The start of the memory; any alignment.
  * @param size  [in] Its size in bytes; 1 or more.
@@ -226,8 +228,9 @@ int acp_colors(void);
  * @param size  [in] The size in bytes; any. 0 copies nothing.
  * @param order [in] When it starts. ACP_HANDLE_NULL: at once. A handle: when that GMA and all
  * issued before it are complete. ACP_HANDLE_ALL: when all that were issued before are.
- * ACP_HANDLE_CONT: behind the GMA issued before; here as ACP_HANDLE_ALL. It starts by itself,
- * whatever the program does meanwhile.
+ * ACP_HANDLE_CONT: behind the GMA issued before; as ACP_HANDLE_ALL, but puts of this process to one
+ * region may be on their way together, in order. It starts by itself, whatever the program does
+ * meanwhile.
  * @return not 0: The handle.
  * @return ACP_HANDLE_NULL: A GA is none of the job, or outside memory of this process or starter
  *     memory; or order was never issued. Nothing is copied.

@@ -89,6 +89,8 @@ static struct al_op *make_ordinary(struct al_task *task, const struct al_task *w
     task->state = AL_RUNS;
     task->value = what->size;
     task->in_flight = 1;
+    al_task_uses(task, remote_at(put ? what->dst : what->src)->range.begin +
+                           remote_at(put ? what->dst : what->src)->range.shift);
     return al_task_op(task, al_rank_of(put ? what->dst : what->src),
                       al_color_of(put ? what->src : what->dst));
 }

@@ -177,6 +177,7 @@ bool al_net_poll(void); /* true: something has happened */
 /* What utofu_poll_mrq() has found. */
 void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice);
 uint32_t al_net_busy(void); /* communications in flight */
+bool al_net_quiet(void);    /* none, if need be after some polls */
 
 /*
  * control.c: the memory that peers write to and read of this process, on color 0.
@@ -258,6 +259,7 @@ struct al_published {    /* a row of the table, as peers read it */
     uint64_t color;
 };
 enum { AL_CHUNK = 1024 };
+#define AL_STADD_CHANGES UINT64_MAX /* in a row: it is to be read again */
 
 /*
  * queue.c: GMAs, their handles and their order.
@@ -282,9 +284,10 @@ struct al_task {
     uint8_t stage; /* task.c, command.c */
     bool retried;  /* a row of the table was read again */
     bool failed;
-    bool command; /* of another process */
-    bool queued;  /* in the list of those that are to be stepped */
-    bool behind;  /* a put that uTofu's strong order keeps behind those before */
+    bool command;  /* of another process */
+    bool queued;   /* in the list of those that are to be stepped */
+    bool behind;   /* a put that uTofu's strong order keeps behind those before */
+    uint32_t used; /* of the row that was used last: al_task_uses() */
 };
 _Static_assert(sizeof(struct al_task) == 64, "4,096 of them are 256 KiB");
 
@@ -316,6 +319,7 @@ void al_task_end(struct al_task *task); /* complete, or failed */
 __attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
                                                         ...);
 
+void al_task_uses(struct al_task *task, utofu_stadd_t region);
 /* The op of a copy whose data is on the way as a whole. */
 struct al_op *al_task_op(struct al_task *task, uint32_t rank, uint32_t color);
 

@@ -17,15 +17,18 @@ enum {
     FIRST_TAG = AL_STAG_STARTER + AL_STARTERS,
     TAGS = AL_SMALL_TAGS + AL_LARGE_TAGS,
     CHUNKS = (TAGS + AL_CHUNK - 1) / AL_CHUNK,
-    NOBODY = TAGS, /* ends a list of free tags */
+    NOBODY = TAGS,         /* ends a list of free tags */
+    MOST_MERGED = 1 << 20, /* bytes: all of it is registered anew each time that it grows */
 };
 
 /* Offsets count from the multiple of 8 before the region: a GA is aligned as its address is. */
 struct row {
     char *addr;     /* that multiple of 8; NULL: free */
     uint32_t count; /* registrations. Free: the next free tag. */
-    uint16_t color;
-    uint16_t skew; /* from addr to the region */
+    uint8_t color;
+    bool merged;  /* of several registrations, one behind or across the end of the other */
+    bool thinned; /* merged, and some were ended since uTofu has it */
+    uint8_t skew; /* from addr to the region */
 };
 _Static_assert(sizeof(struct row) + sizeof(struct al_published) + sizeof(uint32_t) <= 64,
                "memory for each registration");
@@ -299,14 +302,110 @@ struct al_extent al_memory_extent(acp_ga_t ga)
 static void publish(uint32_t tag, char *addr, size_t size, uint32_t color, utofu_stadd_t stadd)
 {
     struct al_published *p = published(tag);
-    uint16_t skew = (uint16_t)((uintptr_t)addr % 8);
+    uint8_t skew = (uint8_t)((uintptr_t)addr % 8);
 
     *row_of(tag) =
-        (struct row){.addr = addr - skew, .count = 1, .color = (uint16_t)color, .skew = skew};
+        (struct row){.addr = addr - skew, .count = 1, .color = (uint8_t)color, .skew = skew};
     p->size = size + skew;
     p->color = color;
     __atomic_store_n(&p->stadd, stadd - skew, __ATOMIC_RELEASE);
     insert_sorted(tag);
+}
+
+/* The region of the color that ends where the memory begins, or within it. */
+static uint32_t find_before(const char *addr, size_t size, uint32_t color)
+{
+    for (uint32_t i = sorted_until(addr), looked_at = 0; i > 0 && looked_at < 8; looked_at++) {
+        uint32_t tag = sorted[--i];
+        const char *end = row_of(tag)->addr + published(tag)->size;
+
+        if (row_of(tag)->color == color && end >= addr && end < addr + size)
+            return tag;
+    }
+    return NOBODY;
+}
+
+static bool give_to_utofu(uint32_t tag, size_t size)
+{
+    struct al_published *p = published(tag);
+    struct row *row = row_of(tag);
+    utofu_stadd_t stadd;
+
+    if (utofu_reg_mem(al_port(row->color)->vcq, begin_of(tag), size, 0, &stadd) != UTOFU_SUCCESS)
+        return false;
+    __atomic_store_n(&p->stadd, stadd - row->skew, __ATOMIC_RELEASE);
+    p->size = size + row->skew;
+    return true;
+}
+
+static void take_from_utofu(uint32_t tag, utofu_stadd_t stadd)
+{
+    utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0);
+    al_direct_forget_all();
+}
+
+/* Gives the region of a tag to uTofu anew, up to another end. Its GAs stay what they are; peers
+ * that have read its row before are refused, and read it again. Not while communications of this
+ * process use it. */
+static bool grow(uint32_t tag, const char *end)
+{
+    utofu_stadd_t before = published(tag)->stadd;
+
+    if (!al_net_quiet() || !give_to_utofu(tag, (size_t)(end - begin_of(tag))))
+        return false;
+    take_from_utofu(tag, before);
+    row_of(tag)->merged = true;
+    return true;
+}
+
+/* Of a merged region a part was unregistered, and there may be other memory at its address, which
+ * uTofu does not know: so it is told, when no communication of this process is under way. */
+static void renew(uint32_t tag)
+{
+    utofu_stadd_t before = published(tag)->stadd;
+    size_t size = published(tag)->size - row_of(tag)->skew;
+
+    row_of(tag)->thinned = false;
+    __atomic_store_n(&published(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
+    take_from_utofu(tag, before);
+    if (give_to_utofu(tag, size))
+        return;
+    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
+           "any more, though it was registered %u times more often than unregistered",
+           (unsigned long long)al_address_make(al.rank, row_of(tag)->color, tag, 0), size,
+           (void *)begin_of(tag), row_of(tag)->count);
+}
+
+/* The region that the memory is in, or continues. */
+static uint32_t find_near(const char *addr, size_t size, uint32_t color)
+{
+    uint32_t tag = find_around(addr, size, color);
+
+    return tag != NOBODY ? tag : find_before(addr, size, color);
+}
+
+/* The memory becomes part of a region that it is in, or that it continues. */
+static uint32_t merge(const char *addr, size_t size, uint32_t color)
+{
+    uint32_t tag, idle = 0;
+    size_t whole;
+
+    while ((tag = find_near(addr, size, color)) != NOBODY && row_of(tag)->thinned) {
+        if (al_net_quiet())
+            renew(tag);
+        else
+            al_progress_pause(&idle);
+    }
+    if (tag == NOBODY)
+        return NOBODY;
+    whole = (size_t)(addr + size - row_of(tag)->addr);
+    if (published(tag)->stadd != 0 && whole <= published(tag)->size)
+        return tag;
+    return whole <= MOST_MERGED && whole <= al_address_room(false) - 7 &&
+                   published(tag)->stadd != 0 && grow(tag, addr + size)
+               ? tag
+               : NOBODY;
 }
 
 static acp_atkey_t key_of(uint32_t tag)
@@ -350,7 +449,7 @@ static acp_atkey_t register_memory(char *addr, size_t size, int color)
         al_log("acp_register_memory: %zu bytes at %p: with %u processes a region has 1 to %llu",
                size, (void *)addr, al.procs, (unsigned long long)al_address_room(true) - 7);
     } else {
-        tag = find_around(addr, size, (uint32_t)color);
+        tag = merge(addr, size, (uint32_t)color);
         if (tag == NOBODY)
             return register_new(addr, size, (uint32_t)color);
         row_of(tag)->count++;
@@ -411,11 +510,12 @@ static int unregister(acp_atkey_t key)
                (unsigned long long)key);
         return -1;
     }
+    row->thinned = row->merged;
     if (--row->count > 0)
         return 0;
-    utofu_dereg_mem(al_port(row->color)->vcq, published(tag)->stadd + row->skew, 0);
+    if (published(tag)->stadd != 0)
+        take_from_utofu(tag, published(tag)->stadd);
     __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
-    al_direct_forget_all();
     remove_sorted(tag);
     give_tag(tag);
     return 0;

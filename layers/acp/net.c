@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TCQ_PERIOD = 32 }; /* notices */
+enum { TCQ_PERIOD = 32 /* notices */, QUIET_POLLS = 256 };
 
 static struct al_port *ports[AL_MAX_COLORS];
 static uint32_t num_colors, num_busy;
@@ -307,6 +307,13 @@ static bool poll_port(struct al_port *port)
     if (!any || ++port->polls % TCQ_PERIOD == 0)
         any |= empty_tcq(port);
     return any;
+}
+
+bool al_net_quiet(void)
+{
+    for (int polls = 0; polls < QUIET_POLLS && num_busy > 0; polls++)
+        al_net_poll();
+    return num_busy == 0;
 }
 
 bool al_net_poll(void)

@@ -99,6 +99,11 @@ static enum al_found registered(acp_ga_t ga, const struct al_place *place,
         read_row(place, peer, task);
         return AL_LATER;
     }
+    if (row->what.stadd == AL_STADD_CHANGES) {
+        row->rank_plus_1 = 0;
+        al_task_later(task);
+        return AL_LATER;
+    }
     if (row->what.stadd == 0 || row->what.color != place->color)
         return no_region(row, ga, task);
     target->stadd = row->what.stadd + place->offset;

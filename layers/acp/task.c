@@ -111,6 +111,17 @@ static bool try_again(struct al_task *task, int rc, acp_ga_t remote)
     return true;
 }
 
+/* A region of a peer that has been registered anew since is another one: it may be in vain again.
+ */
+void al_task_uses(struct al_task *task, utofu_stadd_t region)
+{
+    uint32_t used = (uint32_t)(region ^ region >> 32);
+
+    if (used != task->used)
+        task->retried = false;
+    task->used = used;
+}
+
 static bool is_mine(acp_ga_t ga)
 {
     return al_rank_of(ga) == al.rank;
@@ -215,6 +226,7 @@ static void copy_remote(struct al_task *task, bool put)
                      (unsigned long long)own, (unsigned long long)task->size);
     else if (al_remote_find(remote_of(task), task, &target) == AL_FOUND) {
         learn(own, mine, remote_of(task), &target);
+        al_task_uses(task, target.stadd - target.extent.before);
         start_pieces(task, &target, put, mine);
     }
 }
@@ -288,6 +300,7 @@ static void give_value(struct al_task *task)
     }
     if (al_remote_find(task->dst, task, &target) != AL_FOUND)
         return;
+    al_task_uses(task, target.stadd - target.extent.before);
     op = al_op_take(0, task, target.rank, returned);
     if (op == NULL) {
         al_task_later(task);
@@ -322,6 +335,7 @@ static bool find_word(struct al_task *task, struct al_target *target)
     if (!is_mine(task->src))
         return al_remote_find(task->src, task, target) == AL_FOUND;
     target->rank = al.rank;
+    target->extent = (struct al_extent){0};
     target->id = al_port(al_color_of(task->src))->id;
     if (al_memory_find(task->src, task->width, &target->stadd) != NULL)
         return true;
@@ -336,6 +350,7 @@ static void change_word(struct al_task *task)
 
     if (!find_word(task, &target))
         return;
+    al_task_uses(task, target.stadd - target.extent.before);
     op = al_op_take(0, task, target.rank, changed);
     if (op == NULL) {
         al_task_later(task);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that is registered behind or across the end of a region becomes part of it: the same key,
+ * counted, with GAs that go on; and peers that know the region do not notice. What is not next to a
+ * region, or has another color, does not. Two processes; they do the same in turn.
+ */
+#include "check.h"
+
+#include <sys/mman.h>
+
+enum { PAGE = 4096, PIECE = 72, TRIES = 200 };
+
+static int me, other;
+static char *memory;   /* 4 MiB, of this process */
+static uint64_t *mine; /* starter memory */
+
+static acp_ga_t starter(int rank, size_t offset)
+{
+    return acp_query_starter_ga(rank) + offset;
+}
+
+/* The GA of the process whose turn it is is known to both. */
+static acp_ga_t tell(bool my_turn, acp_ga_t ga)
+{
+    if (my_turn) {
+        mine[0] = ga;
+        acp_complete(acp_copy(starter(other, 0), starter(me, 0), 8, 0));
+    }
+    acp_sync();
+    ga = mine[0];
+    acp_sync();
+    return ga;
+}
+
+/* Not where a communication of the layer's own is under way just then: so mostly, not always. */
+static void merged_where_adjacent(size_t behind, int color, bool expected)
+{
+    int merged = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        char *at = memory + i * 1024 + i % 8;
+        acp_atkey_t first = acp_register_memory(at, PIECE, 0), second;
+        acp_ga_t before = acp_query_ga(first, at + 5);
+
+        second = acp_register_memory(at + behind, PIECE, color);
+        CHECK(first != ACP_ATKEY_NULL && second != ACP_ATKEY_NULL);
+        CHECK(acp_query_address(acp_query_ga(second, at + behind + 1)) == at + behind + 1);
+        CHECK(acp_query_ga(first, at + 5) == before && acp_query_address(before) == at + 5);
+        if (first == second) {
+            merged++;
+            CHECK(acp_query_ga(first, at + behind) == before + behind - 5);
+            CHECK(acp_query_address(before + behind) == at + behind + 5);
+        }
+        CHECK(acp_unregister_memory(second) == 0);
+        CHECK(acp_query_address(before) == at + 5);
+        CHECK(acp_unregister_memory(first) == 0);
+        CHECK(acp_query_address(before) == NULL);
+    }
+    CHECK(expected ? merged > 0 : merged == 0);
+}
+
+static void not_beyond_a_mebibyte(void)
+{
+    acp_atkey_t first = acp_register_memory(memory, 1 << 20, 0);
+    acp_atkey_t second = acp_register_memory(memory + (1 << 20), 64, 0);
+
+    CHECK(first != second);
+    CHECK(acp_unregister_memory(first) == 0 && acp_unregister_memory(second) == 0);
+}
+
+/* The other process puts to the region and gets it back, all the time, while it grows. */
+static void peers_do_not_notice(bool my_turn)
+{
+    acp_atkey_t key = ACP_ATKEY_NULL;
+    acp_ga_t ga = ACP_GA_NULL;
+    int registered = 1;
+
+    memset(memory, 0, 1 << 20);
+    if (my_turn) {
+        key = acp_register_memory(memory, 512, 0);
+        ga = acp_query_ga(key, memory);
+    }
+    ga = tell(my_turn, ga);
+    mine[100] = 0;
+    acp_sync();
+    if (my_turn) {
+        while (__atomic_load_n(&mine[100], __ATOMIC_ACQUIRE) == 0 && registered < 1000) {
+            char *end = memory + 512 + 8 * (registered - 1);
+            acp_atkey_t next = acp_register_memory(end, 8, 0);
+
+            CHECK(next != ACP_ATKEY_NULL);
+            if (next == key)
+                registered++;
+            else
+                CHECK(acp_unregister_memory(next) == 0);
+            if (registered % 8 == 0) { /* a part goes, and the next one makes it all new */
+                CHECK(acp_unregister_memory(key) == 0);
+                CHECK(acp_register_memory(memory, 512, 0) == key);
+            }
+        }
+        CHECK(registered > 1);
+    } else {
+        for (uint64_t i = 1; i <= 300; i++) {
+            mine[10] = i;
+            mine[11] = 0;
+            acp_complete(acp_copy(ga + 8 * (i % 60), starter(me, 80), 8, 0));
+            acp_complete(acp_copy(starter(me, 88), ga + 8 * (i % 60), 8, 0));
+            CHECK(mine[11] == i);
+            acp_complete(acp_add8(starter(me, 88), ga + 504, 1, 0));
+            CHECK(mine[11] == i - 1);
+        }
+        acp_complete(acp_copy(starter(other, 800), starter(me, 80), 8, 0));
+    }
+    acp_sync();
+    while (my_turn && registered-- > 0)
+        CHECK(acp_unregister_memory(key) == 0);
+    acp_sync();
+}
+
+/* Two pages in one region; the second is unregistered, and other memory comes in its place. */
+static void memory_is_replaced(bool my_turn)
+{
+    acp_atkey_t key = ACP_ATKEY_NULL, second = ACP_ATKEY_NULL, third = ACP_ATKEY_NULL;
+    acp_ga_t ga = ACP_GA_NULL;
+    volatile uint64_t *word = (volatile uint64_t *)(memory + PAGE);
+
+    for (int i = 0; my_turn && i < TRIES && (key == ACP_ATKEY_NULL || second != key); i++) {
+        if (key != ACP_ATKEY_NULL)
+            CHECK(acp_unregister_memory(key) == 0 && acp_unregister_memory(second) == 0);
+        key = acp_register_memory(memory, PAGE, 0);
+        second = acp_register_memory(memory + PAGE, PAGE, 0);
+        ga = acp_query_ga(second, memory + PAGE);
+    }
+    CHECK(key == second);
+    ga = tell(my_turn, ga);
+    mine[10] = 77;
+    if (!my_turn)
+        acp_complete(acp_copy(ga, starter(me, 80), 8, 0));
+    acp_sync();
+    if (my_turn) {
+        CHECK(*word == 77);
+        CHECK(acp_unregister_memory(second) == 0);
+        CHECK(munmap(memory + PAGE, PAGE) == 0);
+        CHECK(mmap(memory + PAGE, PAGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory + PAGE);
+        third = acp_register_memory(memory + PAGE, PAGE, 0);
+        ga = acp_query_ga(third, memory + PAGE);
+        CHECK(*word == 0);
+    }
+    ga = tell(my_turn, ga);
+    mine[10] = 88;
+    if (!my_turn)
+        acp_complete(acp_copy(ga, starter(me, 80), 8, 0));
+    acp_sync();
+    if (my_turn) {
+        CHECK(*word == 88);
+        CHECK(acp_unregister_memory(third) == 0);
+        CHECK(acp_unregister_memory(key) == 0);
+    }
+    acp_sync();
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(acp_init(&argc, &argv) == 0);
+    me = acp_rank();
+    other = 1 - me;
+    CHECK(acp_procs() == 2);
+    mine = own_starter();
+    memory = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    merged_where_adjacent(PIECE, 0, true);
+    merged_where_adjacent(PIECE - 30, 0, true);
+    merged_where_adjacent(PIECE + 1, 0, false);
+    if (acp_colors() > 1)
+        merged_where_adjacent(PIECE, 1, false);
+    not_beyond_a_mebibyte();
+    for (int turn = 0; turn < 2; turn++) {
+        acp_sync();
+        peers_do_not_notice(turn == me);
+        memory_is_replaced(turn == me);
+    }
+    CHECK(acp_finalize() == 0);
+    return 0;
+}
