@@ -24,6 +24,11 @@ void al_command_setup(void)
     num_away = 0;
 }
 
+void al_command_use(struct al_use *use)
+{
+    use->fixed += sizeof(servants);
+}
+
 /*
  * The process that issued the copy.
  */

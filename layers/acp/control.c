@@ -15,6 +15,11 @@ static size_t whole_size(void)
     return (sizeof(*al_control) + 4095) / 4096 * 4096;
 }
 
+void al_control_use(struct al_use *use)
+{
+    use->fixed += whole_size();
+}
+
 bool al_control_setup(void)
 {
     void *memory =

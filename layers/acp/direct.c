@@ -44,6 +44,11 @@ void al_direct_forget_all(void)
         remotes[i].range.size = 0;
 }
 
+void al_direct_use(struct al_use *use)
+{
+    use->fixed += sizeof(own) + sizeof(remotes) + sizeof(run);
+}
+
 /* By rank, color and tag; a region of class 1 has several places. */
 static struct remote *remote_at(acp_ga_t ga)
 {

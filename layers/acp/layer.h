@@ -100,6 +100,24 @@ bool al_option_procs(uint32_t *procs); /* --acp-nprocs was given */
 uint64_t al_option_first_handle(void);
 
 /*
+ * Memory that the layer takes, besides uTofu's and the starter memory. Each module adds its own.
+ */
+struct al_use {
+    size_t fixed;        /* whatever is done */
+    size_t region_bytes; /* on top, for the regions that are registered */
+    size_t peer_bytes;   /* on top, for the processes that are used */
+    uint32_t regions, peers;
+};
+void al_net_use(struct al_use *use);
+void al_control_use(struct al_use *use);
+void al_peers_use(struct al_use *use);
+void al_remote_use(struct al_use *use);
+void al_memory_use(struct al_use *use);
+void al_queue_use(struct al_use *use);
+void al_direct_use(struct al_use *use);
+void al_command_use(struct al_use *use);
+
+/*
  * address.c: GAs. From the top: rank, color, class, tag, offset. The bits of the rank follow from
  * the number of processes; regions of class 1 are larger and fewer.
  */

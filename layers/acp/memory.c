@@ -64,6 +64,19 @@ static struct al_published *published(uint32_t tag)
     return &chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
 }
 
+/* The first rows are there from the start. */
+void al_memory_use(struct al_use *use)
+{
+    const size_t chunk = published_size + AL_CHUNK * sizeof(struct row);
+    uint32_t num_chunks = 0;
+
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        num_chunks += chunks[i].rows != NULL;
+    use->fixed += sizeof(chunks) + chunk;
+    use->region_bytes = (num_chunks - 1) * chunk + room_sorted * sizeof(*sorted);
+    use->regions = num_sorted;
+}
+
 /* Makes the chunk of a tag. */
 static bool make_chunk(uint32_t tag)
 {

@@ -41,6 +41,13 @@ bool al_net_setup(void)
     return find_tnis() && al_port_open(0);
 }
 
+void al_net_use(struct al_use *use)
+{
+    for (uint32_t i = 0; i < AL_MAX_COLORS; i++)
+        if (ports[i] != NULL)
+            use->fixed += sizeof(*ports[i]) + AL_OPS * AL_BOUNCE;
+}
+
 uint32_t al_net_colors(void)
 {
     return num_colors;

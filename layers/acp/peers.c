@@ -9,8 +9,12 @@
 
 #include <stdlib.h>
 
-static struct al_peer *table; /* open addressing, at most half full */
+enum { FIRST_SIZE = 16 };
+
+/* Open addressing; 3/4 full at most, and so 3/8 at least when it has grown: 64 bytes a process. */
+static struct al_peer *table;
 static uint32_t size, used;
+_Static_assert(sizeof(struct al_peer) * 8 / 3 <= 64, "memory for each process in use");
 
 void al_peers_setup(void)
 {
@@ -22,6 +26,15 @@ void al_peers_close(void)
 {
     free(table);
     al_peers_setup();
+}
+
+void al_peers_use(struct al_use *use)
+{
+    if (size > FIRST_SIZE)
+        use->peer_bytes = size * sizeof(*table);
+    else
+        use->fixed += size * sizeof(*table);
+    use->peers = used;
 }
 
 static struct al_peer *look_up(uint32_t rank)
@@ -38,7 +51,7 @@ static void grow(void)
     struct al_peer *old = table;
     uint32_t old_size = size;
 
-    size = size == 0 ? 16 : 2 * size;
+    size = size == 0 ? FIRST_SIZE : 2 * size;
     table = calloc(size, sizeof(*table));
     if (table == NULL)
         al_fatal("no memory for the addresses of %u processes", size / 2);
@@ -52,7 +65,7 @@ static struct al_peer *keep(uint32_t rank, utofu_vcq_id_t id)
 {
     struct al_peer *peer;
 
-    if (2 * used >= size)
+    if (4 * (used + 1) > 3 * size)
         grow();
     peer = look_up(rank);
     if (peer->rank_plus_1 == 0) {

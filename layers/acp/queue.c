@@ -45,6 +45,11 @@ void al_queue_close(void)
     set_complete(0);
 }
 
+void al_queue_use(struct al_use *use)
+{
+    use->fixed += AL_QUEUE * sizeof(*queue);
+}
+
 struct al_task *al_queue_slot(uint32_t slot)
 {
     return &queue[slot % AL_QUEUE];

@@ -21,6 +21,11 @@ void al_remote_setup(void)
     memset(cache, 0, sizeof(cache));
 }
 
+void al_remote_use(struct al_use *use)
+{
+    use->fixed += sizeof(cache);
+}
+
 static struct row *row_of(uint32_t rank, uint32_t tag)
 {
     return &cache[(rank * 2654435761u + tag * 40503u) >> 4 & (ROWS - 1)];

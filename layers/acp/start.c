@@ -168,6 +168,23 @@ static void stop(void)
     al_unlock();
 }
 
+/* For the tests and the table in docs/acp.md. */
+static void tell_memory(void)
+{
+    struct al_use use = {.fixed = sizeof(al)};
+
+    al_net_use(&use);
+    al_control_use(&use);
+    al_peers_use(&use);
+    al_remote_use(&use);
+    al_memory_use(&use);
+    al_queue_use(&use);
+    al_direct_use(&use);
+    al_command_use(&use);
+    al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", use.fixed,
+           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.procs);
+}
+
 int acp_finalize(void)
 {
     if (!al.running) {
@@ -176,6 +193,8 @@ int acp_finalize(void)
     }
     call(iacp_finalize_cl);
     call(iacp_finalize_dl);
+    if (getenv("ACP_MEMORY") != NULL)
+        tell_memory();
     stop();
     return 0;
 }
