@@ -3,13 +3,15 @@
  * The queue: chains that go on while the program computes, more GMAs than it has entries, handles
  * beyond 32 bits (ACP_FIRST_HANDLE), and that orders are what keeps conflicting GMAs apart.
  *
- *     acp_queue FIRST-HANDLE
+ *     acp_queue FIRST-HANDLE [GMAS]
+ *
+ * 6,000 unless set: more than the queue has entries.
  */
 #include "check.h"
 
 #include <time.h>
 
-static int me, n;
+static int me, n, gmas = 6000;
 
 static acp_ga_t ga(int rank, size_t offset)
 {
@@ -65,7 +67,7 @@ static void more_than_the_queue(void)
 
     mine[400] = 77 + (uint64_t)me;
     acp_sync();
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; i < gmas; i++) {
         last = acp_copy(ga(me + 2, 3208), ga(me + 1, 3200), 8, 0);
         if (i == 0)
             first = last;
@@ -85,17 +87,19 @@ static void waiting_ones_fill_it(void)
 
     mine[500] = 0;
     mine[501] = 1;
-    for (int i = 0; i < 5000; i++)
+    for (int i = 0; i < gmas; i++)
         last = acp_add8(ga(me, 4800 + 16), ga(me, 4000), 1, (acp_handle_t)ACP_HANDLE_ALL);
     acp_complete(last);
-    CHECK(mine[500] == 5000 && mine[602] == 4999);
+    CHECK(mine[500] == (uint64_t)gmas && mine[602] == (uint64_t)gmas - 1);
     acp_sync();
 }
 
 int main(int argc, char **argv)
 {
     CHECK(acp_init(&argc, &argv) == 0);
-    CHECK(argc == 2);
+    CHECK(argc == 2 || argc == 3);
+    if (argc == 3)
+        gmas = atoi(argv[2]);
     me = acp_rank();
     n = acp_procs();
     handles_rise_from(atoll(argv[1]));
