@@ -3,6 +3,8 @@
  * What only the shm provider promises: faults told apart, keys of the process, nothing of another
  * host, few descriptors, sleep that is sleep.
  */
+#include "../../provider/shm/conn_types.h"
+#include "../../provider/shm/ep_types.h"
 #include "../../provider/shm/layout.h"
 
 #include "peers.h"
