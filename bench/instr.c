@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "circuit.h"
+#include "butterfly.h"
 #include "measure.h"
 #include "party.h"
 
@@ -72,25 +72,13 @@ static void notice(void)
     }
 }
 
-static utofu_vbg_id_t wire(void)
-{
-    static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
-    struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
-    utofu_vbg_id_t mine[CIRCUIT_MAX_GATES] = {0};
-    size_t n = circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank);
-
-    party_check(utofu_alloc_vbg(0, n, 0, mine), "utofu_alloc_vbg");
-    party_gather(mine, sizeof(mine), gates, false);
-    circuit_wire(CIRCUIT_BUTTERFLY, 2, (int)party.rank, gates[0], settings);
-    party_check(utofu_set_vbg(settings, n), "utofu_set_vbg");
-    party_barrier();
-    return gates[party.rank][0];
-}
-
 static void barriers(long number)
 {
-    utofu_vbg_id_t start = wire();
+    static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
     int rc;
+
+    bench_set_butterfly(gates);
+    utofu_vbg_id_t start = gates[party.rank][0];
 
     for (long i = 0; i < number; i++) {
         if (party.rank == 0)

@@ -8,20 +8,17 @@
  * finds nothing.
  */
 #include <sched.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "forked.h"
 #include "utofu.h"
 
-enum { MAX_PROCESSES = 4096, STAG = 7 };
+enum { MAX_PROCESSES = 4096, STAG = 7, LOOK_US = 20000 };
 
 static struct world {
     uint32_t here, done;
@@ -29,15 +26,7 @@ static struct world {
     double create[MAX_PROCESSES], puts[MAX_PROCESSES];
 } * world;
 
-static int size, rank, neighbours;
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "rank %d: failed: %s\n", rank, #cond);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+static int neighbours;
 
 static double seconds(void)
 {
@@ -45,21 +34,6 @@ static double seconds(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void await_all(uint32_t *count)
-{
-    __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < (uint32_t)size)
-        usleep(20000);
-}
-
-static void set_number(const char *name, int value)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%d", value);
-    setenv(name, text, 1);
 }
 
 static void put_to_neighbours(utofu_vcq_hdl_t vcq)
@@ -84,7 +58,7 @@ static void put_to_neighbours(utofu_vcq_hdl_t vcq)
     }
 }
 
-static int be_process(const char *root)
+static int be_process(void)
 {
     static uint64_t words[MAX_PROCESSES] __attribute__((aligned(4096)));
     utofu_vcq_hdl_t vcq;
@@ -92,22 +66,17 @@ static int be_process(const char *root)
     int failed = 0;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setenv("UTOFU_ROOT", root, 1);
-    set_number("UTOFU_RANK", rank);
-    set_number("UTOFU_SIZE", size);
-    set_number("UTOFU_LOCAL_RANK", rank);
-    set_number("UTOFU_LOCAL_SIZE", size);
     memset(words, 0xff, sizeof(words));
     double start = seconds();
     CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
     CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
     CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
     world->create[rank] = seconds() - start;
-    await_all(&world->here);
+    await_all(&world->here, LOOK_US);
     start = seconds();
     put_to_neighbours(vcq);
     world->puts[rank] = seconds() - start;
-    await_all(&world->done);
+    await_all(&world->done, LOOK_US);
     for (int i = 1; i <= neighbours; i++) {
         int from = (rank - i + size) % size;
         failed += __atomic_load_n(&words[from], __ATOMIC_RELAXED) != (uint64_t)from;
@@ -127,8 +96,6 @@ static double most(const double *of)
 int main(int argc, char **argv)
 {
     struct rusage use;
-    char root[64];
-    int failed = 0, status;
 
     size = argc > 1 ? atoi(argv[1]) : 0;
     neighbours = argc > 2 ? atoi(argv[2]) : size - 1;
@@ -137,20 +104,8 @@ int main(int argc, char **argv)
                 MAX_PROCESSES);
         return 2;
     }
-    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(world != MAP_FAILED);
-    snprintf(root, sizeof(root), "unix:@utofu-scale-%ld", (long)getpid());
-    fflush(NULL);
-    for (rank = 0; rank < size; rank++) {
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0)
-            exit(be_process(root));
-    }
-    /* one that ended early would be waited for by the others: they end with this process */
-    for (int left = size; left > 0 && !failed; left--)
-        failed = wait(&status) < 0 || status != 0;
-    if (failed)
+    world = shared_memory(sizeof(*world));
+    if (run_processes("utofu-scale", be_process))
         return 1;
     getrusage(RUSAGE_CHILDREN, &use);
     printf(

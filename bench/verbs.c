@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "butterfly.h"
 #include "circuit.h"
 #include "measure.h"
 #include "party.h"
@@ -463,19 +464,6 @@ static void our_barriers(int count)
     }
 }
 
-static void wire(void)
-{
-    struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
-    utofu_vbg_id_t mine[CIRCUIT_MAX_GATES] = {0};
-    size_t n = circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank);
-
-    party_check(utofu_alloc_vbg(0, n, 0, mine), "utofu_alloc_vbg");
-    party_gather(mine, sizeof(mine), gates, false);
-    circuit_wire(CIRCUIT_BUTTERFLY, 2, (int)party.rank, gates[0], settings);
-    party_check(utofu_set_vbg(settings, n), "utofu_set_vbg");
-    party_barrier();
-}
-
 /*** both ***/
 
 struct row {
@@ -555,7 +543,7 @@ int main(int argc, char **argv)
     party_gather(&mine, sizeof(mine), cards, false);
     peer_card = &cards[1 - party.rank];
     raw_connect();
-    wire();
+    bench_set_butterfly(gates);
     if (party.rank == 0)
         printf("%-46s %9s %9s\n", "medians; one way unless it is an answer", "ours", "bare");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

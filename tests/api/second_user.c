@@ -3,59 +3,42 @@
  * second_user [PROCESSES [DESCRIPTORS]]
  *
  * All processes of a job on one host put to all others at once, as an ordinary user with few
- * descriptors: 48 of them with 192 each. What the system counts per user (descriptors that are
- * under way on sockets) is not counted for its administrator, so this has to be started as root;
- * the job runs as a user that has nothing else to do. `second_user 128 1024` is a full node. Exit
- * status 77: not root.
+ * descriptors: 48 of them with 192 each. What the kernel limits per user (descriptors in
+ * flight on sockets) is not limited for root. So this has to be started as root, and the job runs
+ * as a user without other processes. `second_user 128 1024` is a full node. Exit status 77: not
+ * root.
  */
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../bench/forked.h"
 #include "utofu.h"
 
-enum { MAX_PROCESSES = 512, USER = 54322, STAG = 7, SKIPPED = 77, DEADLINE_S = 240 };
+enum {
+    MAX_PROCESSES = 512,
+    USER = 54322,
+    STAG = 7,
+    SKIPPED = 77,
+    DEADLINE_S = 240,
+    LOOK_US = 1000
+};
 
 static struct world {
     uint32_t here, done;
     utofu_vcq_id_t ids[MAX_PROCESSES];
 } * world;
 
-static int size, rank;
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "rank %d: failed: %s\n", rank, #cond);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static void await_all(uint32_t *count)
-{
-    __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < (uint32_t)size)
-        usleep(1000);
-}
-
-static void set_number(const char *name, int value)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%d", value);
-    setenv(name, text, 1);
-}
+static rlim_t descriptors;
 
 /* Another user without exec() is not dumpable at first, other than a program that was started. */
-static void become_ordinary(rlim_t descriptors)
+static void become_ordinary(void)
 {
     struct rlimit limit = {descriptors, descriptors};
 
@@ -88,29 +71,24 @@ static int put_to_all(utofu_vcq_hdl_t vcq)
     return failed;
 }
 
-static int be_process(const char *root, rlim_t descriptors)
+static int be_process(void)
 {
     static uint64_t words[MAX_PROCESSES] __attribute__((aligned(4096)));
     utofu_vcq_hdl_t vcq;
     utofu_stadd_t stadd;
 
-    become_ordinary(descriptors);
+    become_ordinary();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* which a change of user undoes */
     alarm(DEADLINE_S);
-    setenv("UTOFU_ROOT", root, 1);
     setenv("UTOFU_JOB_TIMEOUT", "600", 1);
     setenv("UTOFU_PEER_TIMEOUT", "60", 1);
-    set_number("UTOFU_RANK", rank);
-    set_number("UTOFU_SIZE", size);
-    set_number("UTOFU_LOCAL_RANK", rank);
-    set_number("UTOFU_LOCAL_SIZE", size);
     memset(words, 0xff, sizeof(words));
     CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
     CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
     CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
-    await_all(&world->here);
+    await_all(&world->here, LOOK_US);
     int failed = put_to_all(vcq);
-    await_all(&world->done);
+    await_all(&world->done, LOOK_US);
     for (int i = 0; i < size; i++)
         failed += i != rank && __atomic_load_n(&words[i], __ATOMIC_RELAXED) != (uint64_t)i;
     if (failed)
@@ -120,10 +98,7 @@ static int be_process(const char *root, rlim_t descriptors)
 
 int main(int argc, char **argv)
 {
-    rlim_t descriptors = argc > 2 ? strtoul(argv[2], NULL, 0) : 192;
-    int failed = 0, status;
-    char root[64];
-
+    descriptors = argc > 2 ? strtoul(argv[2], NULL, 0) : 192;
     size = argc > 1 ? atoi(argv[1]) : 48;
     if (size < 2 || size > MAX_PROCESSES) {
         fprintf(stderr, "usage: %s [processes, 2 to %d [descriptors]]\n", argv[0], MAX_PROCESSES);
@@ -141,19 +116,8 @@ int main(int argc, char **argv)
         printf("skipped: nobody can become another user here\n");
         return SKIPPED;
     }
-    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(world != MAP_FAILED);
-    snprintf(root, sizeof(root), "unix:@second-user-%ld", (long)getpid());
-    fflush(NULL);
-    for (rank = 0; rank < size; rank++) {
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0)
-            exit(be_process(root, descriptors));
-    }
-    /* one that ended early would be waited for by the others: they end with this process */
-    for (int left = size; left > 0 && !failed; left--)
-        failed = wait(&status) < 0 || status != 0;
+    world = shared_memory(sizeof(*world));
+    int failed = run_processes("second-user", be_process);
     printf("%d processes with %lu descriptors each: %s\n", size, (unsigned long)descriptors,
            failed ? "failed" : "passed");
     return failed;

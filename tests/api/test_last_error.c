@@ -381,22 +381,6 @@ static void vbgs(void)
     CHECK_OK(utofu_free_vbg(twin, 2));
 }
 
-/* Two gates of this process that send each other a packet. */
-static void make_circuit(utofu_vbg_id_t gates[2])
-{
-    for (int i = 0; i < 2; i++)
-        CHECK_OK(utofu_alloc_vbg(0, 1, 0, &gates[i]));
-    for (int i = 0; i < 2; i++) {
-        struct utofu_vbg_setting s = {.vbg_id = gates[i],
-                                      .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-                                      .src_rmt_vbg_id = gates[!i],
-                                      .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-                                      .dst_rmt_vbg_id = gates[!i],
-                                      .dst_path_coords = {UTOFU_PATH_COORD_NULL, 0, 0}};
-        CHECK_OK(utofu_set_vbg(&s, 1));
-    }
-}
-
 static int await_barrier(utofu_vbg_id_t id)
 {
     int rc;
@@ -412,7 +396,7 @@ static void barriers(void)
     static double d[7];
     utofu_vbg_id_t gates[2];
 
-    make_circuit(gates);
+    ut_pair_gates(gates);
     const char *name = "gate 0 (TNI 0, rank 0)";
     FAILS(utofu_barrier(gates[0], 1), UTOFU_ERR_INVALID_FLAGS, "0x1");
     FAILS(utofu_barrier(UTOFU_VBG_ID_NULL, 0), UTOFU_ERR_INVALID_VBG_ID, "start/end gate");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every constant of enum utofu_return_code: the smallest call that provokes it, and that it does;
- * or why it cannot be had here (docs/porting.md). Section 3.1.2.
+ * or why it does not occur here (docs/porting.md). Section 3.1.2.
  */
 #include "words.h"
 
@@ -61,17 +61,7 @@ static utofu_vbg_id_t gates[2];
 
 static void make_circuit(void)
 {
-    for (int i = 0; i < 2; i++)
-        CHECK_OK(utofu_alloc_vbg(0, 1, 0, &gates[i]));
-    for (int i = 0; i < 2; i++) {
-        struct utofu_vbg_setting s = {.vbg_id = gates[i],
-                                      .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-                                      .src_rmt_vbg_id = gates[!i],
-                                      .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-                                      .dst_rmt_vbg_id = gates[!i],
-                                      .dst_path_coords = {UTOFU_PATH_COORD_NULL, 0, 0}};
-        CHECK_OK(utofu_set_vbg(&s, 1));
-    }
+    ut_pair_gates(gates);
     CHECK_OK(utofu_barrier(gates[0], 0));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the targets share: taking an input apart. What is not there any more reads as zero. */
+/* What the targets share: taking an input apart. Behind its end there are zeros. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -17,7 +17,7 @@ struct fuzz_input {
     size_t left;
 };
 
-/* How many there were. */
+/* Returns how many bytes there were. */
 static inline size_t fuzz_bytes(struct fuzz_input *in, void *to, size_t size)
 {
     size_t n = size < in->left ? size : in->left;
@@ -38,8 +38,8 @@ static inline uint8_t fuzz_byte(struct fuzz_input *in)
     return byte;
 }
 
-/* A stream on which somebody has said all this and hung up; what is sent to it is lost. Inputs are
- * shorter than what a socket holds. */
+/* A stream socket whose peer has sent these bytes and shut it down; what is sent to it is lost.
+ * Inputs are shorter than a socket's buffer. */
 static inline int fuzz_stream(struct fuzz_input *in, size_t size)
 {
     int ends[2];

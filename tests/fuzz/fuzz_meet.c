@@ -1,34 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: the other end of utofu-perf --listen says anything when it tells its options.
- * What is taken of them has to be within what the arrays of utofu-perf have room for.
+ * libFuzzer target: the other end of utofu-perf --listen sends arbitrary options. Those that are
+ * accepted must fit into the arrays of utofu-perf.
  */
-#include <setjmp.h>
 #include <stdlib.h>
 
 #include "../../tools/perf/meet.c"
 
 #include "fuzz.h"
+#include "fuzz_party.h"
 
-static jmp_buf end;
 static struct fuzz_input in;
 
 struct party party = {.rank = 1, .size = 2};
 struct perf_options perf_options;
 const struct perf_op perf_ops[] = {{.name = "put-lat"}, {.name = "put-bw"}, {.name = "get-lat"}};
 const unsigned int perf_num_ops = 3;
-
-void party_fail(int status, const char *fmt, ...)
-{
-    (void)fmt;
-    longjmp(end, 1 + status);
-}
-
-void party_usage_error(const char *program, const char *fmt, ...)
-{
-    (void)program, (void)fmt;
-    longjmp(end, 1);
-}
 
 void party_find(const char *program, uint32_t min_size, unsigned int timeout_s)
 {

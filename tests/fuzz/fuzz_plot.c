@@ -1,56 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: the files that utofu-perf --plot draws are anything. What gnuplot would be told
- * goes to /dev/null, but for what it must never be told: a name that ends its quotes.
+ * libFuzzer target: the files that utofu-perf --plot draws have arbitrary content. The commands for
+ * gnuplot go to /dev/null; no name in them may end its quotes.
  */
-#include <setjmp.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
 #include "../../tools/perf/plot.c"
 
 #include "fuzz.h"
-
-static jmp_buf end;
-
-void party_fail(int status, const char *fmt, ...)
-{
-    (void)fmt;
-    longjmp(end, 1 + status);
-}
-
-void party_usage_error(const char *program, const char *fmt, ...)
-{
-    (void)program, (void)fmt;
-    longjmp(end, 1);
-}
+#include "fuzz_party.h"
+#include "kept.h"
 
 const struct perf_op perf_ops[] = {{.name = "put-lat"}, {.name = "put-bw", .windowed = true}};
 const unsigned int perf_num_ops = 2;
-
-enum { KEPT_MAX = 1 << 16 };
-static void *kept[KEPT_MAX];
-static size_t num_kept;
-
-static void *keep(size_t size)
-{
-    void *memory = num_kept < KEPT_MAX ? malloc(size) : NULL;
-
-    if (memory)
-        kept[num_kept++] = memory;
-    return memory;
-}
-
-static void forget(void *memory)
-{
-    for (size_t i = num_kept; memory && i-- > 0;) {
-        if (kept[i] != memory)
-            continue;
-        kept[i] = kept[--num_kept];
-        free(memory);
-        return;
-    }
-}
 
 static int file;
 
@@ -93,7 +56,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         runs[r] = (struct run){0};
     }
     num_runs = 0;
-    while (num_kept > 0)
-        free(kept[--num_kept]);
+    forget_all();
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "fuzz.h"
+#include "fuzz_provider.h"
 #include "process/process.h"
 #include "providers.h"
 #include "shm/layout.h"
@@ -23,26 +24,6 @@ static struct sp_prov *ours;
 static struct prov_ep *ep;
 static int listener, segment, junk, sockets[SOCKETS];
 static uint64_t fake_name;
-
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
-{
-    (void)ctx, (void)cookie, (void)status;
-}
-
-static void on_unsignalled(void *ctx, uint64_t cookie)
-{
-    (void)ctx, (void)cookie;
-}
-
-static void on_message(void *ctx, const void *bytes, size_t size)
-{
-    (void)ctx, (void)bytes, (void)size;
-}
-
-static void on_notify(void *ctx, uint32_t imm)
-{
-    (void)ctx, (void)imm;
-}
 
 static void on_request(void *owner, struct prov *self, struct prov_conn *conn, uint64_t id,
                        const void *hello, size_t size)

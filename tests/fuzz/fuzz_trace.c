@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: timelines given to utofu-trace are anything. Two files, cut at the first zero
+ * libFuzzer target: utofu-trace gets arbitrary files. Two files, cut at the first zero
  * byte, are merged into /dev/null; what it says of them and its exit status do not matter.
  */
 #include <fcntl.h>
@@ -43,35 +43,12 @@ static int close_tracked(FILE *file)
     return fclose(file);
 }
 
-/* What is left where the program would have ended. */
-enum { KEPT_MAX = 1 << 16 };
-static void *kept[KEPT_MAX];
-static size_t num_kept;
-
-static void *keep(size_t size)
-{
-    void *memory = num_kept < KEPT_MAX ? malloc(size) : NULL;
-
-    if (memory)
-        kept[num_kept++] = memory;
-    return memory;
-}
-
-static void forget(void *memory)
-{
-    for (size_t i = num_kept; memory && i-- > 0;) {
-        if (kept[i] != memory)
-            continue;
-        kept[i] = kept[--num_kept];
-        break;
-    }
-    free(memory);
-}
+#include "kept.h"
 
 #define fopen        open_tracked
 #define fdopen       fdopen_tracked
 #define fclose       close_tracked
-#define free         forget /* also what jansson gave */
+#define free         forget /* also memory of jansson */
 #define exit(status) longjmp(end, 1 + (status))
 #define main         trace_main
 #include "../../tools/utofu-trace.c"
@@ -121,8 +98,7 @@ static void clean_up(void)
     num_hosts = 0;
     arrows = (struct tr_arrows){0};
     begun = false;
-    while (num_kept > 0)
-        free(kept[--num_kept]);
+    forget_all();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: whoever reaches the RDMA network asks a listener of this process for
- * connections with any private data, answers and refuses its own with any, and gives up at any
- * moment. Needs no device: librdmacm and libibverbs are replaced by what stands below, which keeps
- * to the order in which the kernel tells of events. Time is the fuzzer's too.
+ * libFuzzer target: a peer on the RDMA network sends requests to a listener of this process,
+ * accepts and rejects requests of this process, all with arbitrary private data, and gives up at
+ * any moment. Needs no device: tests/provider/fake_verbs.h replaces librdmacm and libibverbs, with
+ * events in the order in which the kernel raises them. The clock is the fuzzer's, too.
  */
 #include "../provider/fake_verbs.h"
 #include "fuzz.h"
+#include "fuzz_provider.h"
 #include "process/process.h"
 
 enum { ENDPOINT = 7, CONNS = 8 };
@@ -20,26 +21,6 @@ static struct prov_ep *ep;
 static struct prov_conn *conns[CONNS];
 static uint8_t policy; /* what becomes of requests */
 static uint8_t private_data[256];
-
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
-{
-    (void)ctx, (void)cookie, (void)status;
-}
-
-static void on_unsignalled(void *ctx, uint64_t cookie)
-{
-    (void)ctx, (void)cookie;
-}
-
-static void on_message(void *ctx, const void *bytes, size_t size)
-{
-    (void)ctx, (void)bytes, (void)size;
-}
-
-static void on_notify(void *ctx, uint32_t imm)
-{
-    (void)ctx, (void)imm;
-}
 
 static void on_up(void *ctx, const void *hello, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cards: small files in a folder that the hosts of a test share, one writer each. For tests whose
- * processes cannot share memory. Read by polling: what else the reader does meanwhile is its own.
+ * processes cannot share memory. The reader polls, and may do other things meanwhile.
  */
 #ifndef UT_TEST_CARD_H
 #define UT_TEST_CARD_H

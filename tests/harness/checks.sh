@@ -6,7 +6,7 @@
 fail() {
     failures=$((failures + 1))
     printf 'FAIL %s\n' "$*"
-    sed 's/^/    /' "$folder/out"
+    sed 's/^/    /' "$folder/out" | cut -c1-400
 }
 
 # check NAME STATUS PATTERN COUNT command...: the status, and how many lines match the pattern
@@ -14,7 +14,7 @@ check() {
     local name=$1 want=$2 pattern=$3 count=$4 scale=${UT_TEST_TIMEOUT_SCALE:-1} got lines
     shift 4
     checks=$((checks + 1))
-    timeout "$((60 * ${scale%.*}))" "$@" >"$folder/out" 2>&1 </dev/null
+    timeout "$((120 * ${scale%.*}))" "$@" >"$folder/out" 2>&1 </dev/null
     got=$?
     lines=$(grep -c -E -- "$pattern" "$folder/out")
     [ "$got" = "$want" ] || fail "$name: status $got, not $want"

@@ -436,3 +436,18 @@ void ut_flush(const struct ut_end *end, const struct ut_peer *peer)
     ut_expect_notice(end->vcq, &want);
     ut_expect_nothing(end->vcq);
 }
+
+void ut_pair_gates(utofu_vbg_id_t gates[2])
+{
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(utofu_alloc_vbg(0, 1, 0, &gates[i]));
+    for (int i = 0; i < 2; i++) {
+        struct utofu_vbg_setting s = {.vbg_id = gates[i],
+                                      .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+                                      .src_rmt_vbg_id = gates[!i],
+                                      .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+                                      .dst_rmt_vbg_id = gates[!i],
+                                      .dst_path_coords = {UTOFU_PATH_COORD_NULL, 0, 0}};
+        CHECK_OK(utofu_set_vbg(&s, 1));
+    }
+}

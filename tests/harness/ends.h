@@ -143,4 +143,7 @@ void ut_expect_nothing(utofu_vcq_hdl_t vcq);
  * fails the test. */
 void ut_flush(const struct ut_end *end, const struct ut_peer *peer);
 
+/* Two barrier gates of this process, on TNI 0, that send each other a packet. */
+void ut_pair_gates(utofu_vbg_id_t gates[2]);
+
 #endif

@@ -516,7 +516,7 @@ static bool conclude(struct run *run, struct text *text)
         if (is_here(run, rank))
             describe(run, rank, text);
         else
-            add(text, "\n  rank %d: on another host, which tells of it", rank);
+            add(text, "\n  rank %d: on another host, which reports it", rank);
     }
     if (good && getenv("UT_TEST_KEEP_OUTPUT") != NULL)
         fprintf(stderr, "%s\n", text->at);

@@ -19,17 +19,11 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static struct link *pair_up(struct end *end)
+static struct link *pair_both(struct end *end)
 {
-    struct link *link = NULL;
-    uint64_t other = (uint64_t)!rank + 1;
+    struct link *link = pair_up(end, (uint64_t)!rank + 1);
 
-    barrier();
-    if (rank == 0)
-        link = link_to(end, 1, other);
-    else
-        pump_until((link = link_find(end, other)) && link->up);
-    barrier();
+    barrier(); /* it is up for both */
     return link;
 }
 
@@ -70,7 +64,7 @@ static void writes(void)
     struct memory m = memory_new(1 << 20, RW);
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && rank == 0; i++) {
         uint32_t n = sizes[i];
         int count = n > 4096 ? (int)((256u << 20) / n / 4) : 40000;
@@ -89,7 +83,7 @@ static void messages(void)
 {
     static const uint32_t sizes[] = {8, 64, 1024};
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     uint8_t message[1024] = {0};
     uint64_t seen = 0;
 
@@ -122,7 +116,7 @@ static void notices(void)
     const int count = 20000;
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     struct remote r = memory_of(!rank, 0);
     double t0 = now();
     for (int k = 1; k <= count; k++) {

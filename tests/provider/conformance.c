@@ -19,20 +19,6 @@ static uint64_t id_of(int r, int which)
     return 1000 + (uint64_t)r * 100 + (uint64_t)which;
 }
 
-/* Two processes with an endpoint each; rank 0 asks. */
-static struct link *pair_up(struct end *end)
-{
-    uint64_t other = id_of(!rank, 0);
-    struct link *link = NULL;
-
-    barrier();
-    if (rank == 0)
-        link = link_to(end, 1, other);
-    else
-        pump_until((link = link_find(end, other)) && link->up);
-    return link;
-}
-
 /*
  * Connections
  */
@@ -42,7 +28,7 @@ static void connection_carries_hellos_and_closes_in_order(void)
     struct end *end = end_open(id_of(rank, 0));
 
     for (int round = 0; round < 20; round++) {
-        struct link *link = pair_up(end);
+        struct link *link = pair_up(end, id_of(!rank, 0));
         barrier();
         if (rank == round % 2) {
             link_close(link);
@@ -167,7 +153,7 @@ static void writes_of_all_sizes_arrive(void)
     struct memory m = memory_new((16 << 20) + 4 * SLACK, RW);
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (int i = 0; i < NUM_SIZES; i++) {
         uint32_t n = sizes[i];
@@ -197,7 +183,7 @@ static void copied_writes_need_no_registration(void)
     struct memory m = memory_new(PROV_COPY_MAX * 100, RW);
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 0; n++) {
         uint8_t source[PROV_COPY_MAX];
@@ -226,7 +212,7 @@ static void reads_of_all_sizes_bring_the_data(void)
     if (rank == 1)
         fill(m.bytes, m.size, 12345);
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (int i = 0; i < NUM_SIZES && rank == 0; i++) {
         uint32_t n = sizes[i];
@@ -249,7 +235,7 @@ static void last_word_lands_last(void)
     struct memory m = memory_new(2 * MAX, RW);
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint64_t i = 1; i <= 1500; i++) {
         uint32_t n = i % 3 == 0 ? 8 : i % 3 == 1 ? 8 + 8 * (uint32_t)(i % 67) : MAX;
@@ -291,7 +277,7 @@ static void notices_come_in_order_behind_their_data(void)
     notice_memory = m.bytes;
     end->on_notify = check_notice;
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint32_t i = 1; i <= COUNT && rank == 0; i++) {
         uint32_t at = (i % 1000) * 4;
@@ -331,7 +317,7 @@ static void messages_of_all_sizes_come_in_order_behind_data(void)
     notice_memory = m.bytes;
     end->on_message = check_message;
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint32_t i = 0; i < COUNT && rank == 0; i++) {
         uint32_t at = (i % 1000) * 4, n = i % (PROV_MSG_MAX + 1);
@@ -364,7 +350,7 @@ static void fenced_write_waits_for_the_read(void)
     if (rank == 1)
         fill(m.bytes, half, 0);
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint64_t i = 0; i < 20 && rank == 0; i++) {
         fill(m.bytes + half, half, i + 1);
@@ -384,7 +370,7 @@ static void unsignalled_floods_lose_nothing(void)
     struct memory m = memory_new(4096, RW);
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     /* both at once, so that neither's ring is drained by idleness */
     for (uint64_t i = 1; i <= COUNT; i++) {
@@ -413,7 +399,7 @@ static void unsignalled_batches_complete_together(void)
     uint64_t sent = 0;
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint64_t i = 1; i <= ROUNDS; i++) {
         uint32_t length = below(2) ? 8 : 1000;
@@ -452,7 +438,7 @@ static void writes_at_full_speed_do_not_block_each_other(void)
     const uint32_t half = 2 << 20;
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
     for (uint64_t i = 0; i < 10; i++) {
         fill(m.bytes, half, i + (uint64_t)rank);
@@ -506,7 +492,7 @@ static void bad_keys_ranges_and_rights_are_refused(void)
     memory_publish(&gone, 3);
     uint32_t gone_lkey = gone.mr->lkey;
     memory_withdraw(&gone);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     if (rank == 0) {
         struct remote r = memory_of(1, 0), rro = memory_of(1, 1), rwo = memory_of(1, 2),
                       rgone = memory_of(1, 3);
@@ -588,7 +574,7 @@ static void thousands_of_regions_are_told_apart(void)
     }
     memory_publish(&keys, 0);
     set_cell(2, rank == 1 ? (uintptr_t)area : cell(2));
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     if (rank == 0) {
         struct remote r = memory_of(1, 0);
         CHECK(post_read(link, &keys, 0, r.addr, r.rkey, COUNT * 4, PROV_SIGNAL) >= 0);
@@ -626,7 +612,7 @@ static void killed_peer_takes_its_connections_down(void)
     struct timespec t0, t1;
 
     memory_publish(&m, 0);
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(1, 0);
     barrier();
     if (rank == 1) {
@@ -752,7 +738,7 @@ static void closed_endpoint_delivers_what_was_sent(void)
 static void forked_child_does_not_hide_a_death(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
 
     if (rank == 1) {
         pid_t child = fork();
@@ -778,7 +764,7 @@ static void forked_child_does_not_hide_a_death(void)
 static void forked_child_does_not_disturb(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     uint64_t value = 1;
 
     pid_t child = fork();
@@ -867,7 +853,7 @@ static void all_to_all(void)
 static void sleeping_owner_is_woken(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct link *link = pair_up(end);
+    struct link *link = pair_up(end, id_of(!rank, 0));
     uint64_t value = 7;
 
     barrier();

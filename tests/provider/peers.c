@@ -675,3 +675,15 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
     }
     return failed != 0;
 }
+
+struct link *pair_up(struct end *end, uint64_t other)
+{
+    struct link *link = NULL;
+
+    barrier();
+    if (rank == 0)
+        link = link_to(end, 1, other);
+    else
+        pump_until((link = link_find(end, other)) && link->up);
+    return link;
+}

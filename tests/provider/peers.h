@@ -145,6 +145,8 @@ struct link *link_ask(struct end *end, int to, uint64_t peer_id);
 /* Asks again until it is up: for peers that may not be there yet or ask at the same time. */
 struct link *link_to(struct end *end, int to, uint64_t peer_id);
 struct link *link_find(struct end *end, uint64_t peer_id);
+/* Two processes with an endpoint each connect them; rank 0 asks. `other` is the peer's. */
+struct link *pair_up(struct end *end, uint64_t other);
 void link_close(struct link *link);
 
 struct memory memory_new(size_t size, unsigned int access);

@@ -21,22 +21,18 @@
 
 enum { RW = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
 
-static struct link *pair_up_as(struct end *end, uint64_t other)
+/* As pair_up(), and the connection is up for both. */
+static struct link *pair_as(struct end *end, uint64_t other)
 {
-    struct link *link = NULL;
+    struct link *link = pair_up(end, other);
 
-    barrier();
-    if (rank == 0)
-        link = link_to(end, 1, other);
-    else
-        pump_until((link = link_find(end, other)) && link->up);
     barrier();
     return link;
 }
 
-static struct link *pair_up(struct end *end)
+static struct link *pair_both(struct end *end)
 {
-    return pair_up_as(end, (uint64_t)!rank + 1);
+    return pair_as(end, (uint64_t)!rank + 1);
 }
 
 static bool uses_cma(void)
@@ -76,7 +72,7 @@ static void vanished_memory_is_a_fault_of_its_owner(void)
     munmap(p + 2 * 4096, 2 * 4096);
     world->remotes[rank][0] = (struct remote){.addr = (uintptr_t)p, .rkey = mr->rkey};
     memory_publish(&m, 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     if (rank == 0 && uses_cma()) {
         struct remote r = memory_of(1, 0), good = memory_of(1, 1);
         struct prov_xfer x = {
@@ -151,7 +147,7 @@ static void nonsense_on_the_socket_does_no_harm(void)
             CHECK(send(fd, bytes, below(sizeof(bytes)) + 1, 0) > 0);
         close(fd);
     }
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     CHECK(link->up && !link->down);
 }
 
@@ -217,7 +213,7 @@ static void fall_asleep(struct end *end)
 static void idle_processes_use_no_cpu(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     struct timespec nap = {.tv_nsec = 300 * 1000000};
     uint64_t value = 1;
 
@@ -242,7 +238,7 @@ static void idle_processes_use_no_cpu(void)
 static void busy_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
 
     if (rank == 1)
         fall_asleep(end);
@@ -264,7 +260,7 @@ static void busy_ring_wakes_the_sleeper(void)
 static void arming_finds_what_is_there(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     uint64_t value = 1;
 
     if (rank == 1)
@@ -282,7 +278,7 @@ static void arming_finds_what_is_there(void)
 static void full_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
 
     if (rank == 0) {
         for (uint64_t i = 1; i <= 5000; i++) /* the last ones alone would wake nobody */
@@ -319,7 +315,7 @@ static void keys_of_regions_do_not_come_again_soon(void)
 static void endpoints_come_and_go(void)
 {
     struct end *end = end_open(1 + (uint64_t)rank);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
     uint64_t value = 0;
 
     for (uint64_t i = 0; i < 300; i++) {
@@ -377,7 +373,7 @@ static void overwritten_ring_ends_the_connection(void)
     for (int how = 0; how < 6; how++) {
         uint64_t first = (uint64_t)how * 2 + 1, value = 1;
         struct end *end = end_open(first + (uint64_t)rank);
-        struct link *link = pair_up_as(end, first + (uint64_t)!rank);
+        struct link *link = pair_as(end, first + (uint64_t)!rank);
         struct prov_xfer x = {.lcl = m.bytes,
                               .lkey = m.mr->lkey,
                               .rmt = memory_of(!rank, 0).addr,
@@ -403,7 +399,7 @@ static void overwritten_ring_ends_the_connection(void)
 static void owner_of_an_overwritten_ring_hears_of_a_death(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
-    struct link *link = pair_up(end);
+    struct link *link = pair_both(end);
 
     if (rank == 0) {
         overwrite(((struct sp_conn *)link->conn)->ring, 1);

@@ -487,21 +487,7 @@ static void the_origin_goes_at_any_step(void)
 
 static void run(const char *name, void (*test)(void))
 {
-    fflush(stdout);
-    double start = vt_now();
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        alarm(120);
-        test();
-        exit(0);
-    }
-    int rc = vt_reap(pid);
-    if (rc == VT_SKIP)
-        exit(VT_SKIP);
-    printf("%s: %s (%.2f s)\n", name, rc ? "FAILED" : "ok", vt_now() - start);
-    if (rc)
-        exit(1);
+    vt_run(name, test, 120);
 }
 
 static void killed_idle(void)

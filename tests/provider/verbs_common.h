@@ -421,4 +421,25 @@ static inline int vt_reap(pid_t pid)
     return rc;
 }
 
+/* Runs a test in a process of its own, for so many seconds at most. Ends this one if it fails or is
+ * skipped. */
+static inline void vt_run(const char *name, void (*test)(void), unsigned int seconds)
+{
+    fflush(stdout);
+    double start = vt_now();
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        alarm(seconds);
+        test();
+        exit(0);
+    }
+    int rc = vt_reap(pid);
+    if (rc == VT_SKIP)
+        exit(VT_SKIP);
+    printf("%s: %s (%.2f s)\n", name, rc ? "FAILED" : "ok", vt_now() - start);
+    if (rc)
+        exit(1);
+}
+
 #endif

@@ -459,23 +459,8 @@ static void a_link_that_is_switched_off_takes_connections_down(void)
 
 static void run(const char *only, const char *name, void (*test)(void))
 {
-    if (only && !strstr(name, only))
-        return;
-    fflush(stdout);
-    double start = vt_now();
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        alarm(180);
-        test();
-        exit(0);
-    }
-    int rc = vt_reap(pid);
-    if (rc == VT_SKIP)
-        exit(VT_SKIP);
-    printf("%s: %s (%.2f s)\n", name, rc ? "FAILED" : "ok", vt_now() - start);
-    if (rc)
-        exit(1);
+    if (!only || strstr(name, only))
+        vt_run(name, test, 180);
 }
 
 int main(int argc, char **argv)

@@ -13,23 +13,8 @@ trap 'rm -rf "$folder"' EXIT
 unset "${!UTOFU_@}" # an outer job must not be taken for ours
 key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
-fail() {
-    failures=$((failures + 1))
-    printf 'FAIL %s\n' "$*"
-    sed 's/^/    /' "$folder/out" | cut -c1-400
-}
-
-# check NAME STATUS PATTERN COUNT command...: the status, and how many lines match the pattern
-check() {
-    local name=$1 want=$2 pattern=$3 count=$4 got lines
-    shift 4
-    checks=$((checks + 1))
-    timeout 120 "$@" >"$folder/out" 2>&1 </dev/null
-    got=$?
-    lines=$(grep -c -E -- "$pattern" "$folder/out")
-    [ "$got" = "$want" ] || fail "$name: status $got, not $want"
-    [ "$lines" = "$count" ] || fail "$name: $lines lines match '$pattern', not $count"
-}
+# shellcheck source=tests/harness/checks.sh
+. "$(dirname "$0")/../harness/checks.sh"
 
 # json NAME STATUS EXPRESSION command...: what is printed is one JSON value per line; the expression
 # is true of `d`, the first, and `lines`, the list of them
@@ -266,10 +251,4 @@ print(json.load(sys.stdin)["ports"][0]["netdev"])')
         env UTOFU_PROVIDER=verbs "$INFO" --check
 }
 
-if ! declare -F "group_$1" >/dev/null; then
-    echo "usage: $0 $(declare -F | sed -n 's/.*group_//p' | tr '\n' '|')"
-    exit 2
-fi
-"group_$1"
-printf '%s: %d checks, %d failures\n' "$1" "$checks" "$failures"
-[ $failures = 0 ]
+run_group "$1"

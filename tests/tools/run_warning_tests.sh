@@ -16,22 +16,14 @@ unset "${!UTOFU_@}" # an outer job must not be taken for ours
 # MPI libraries lose memory at exit, which is not ours
 export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 
-fail() {
-    failures=$((failures + 1))
-    printf 'FAIL %s\n' "$*"
-    sed 's/^/    /' "$folder/out" | cut -c1-400
-}
+# shellcheck source=tests/harness/checks.sh
+. "$(dirname "$0")/../harness/checks.sh"
 
 # lines NAME PATTERN COUNT command...: it succeeds; so many of its lines match
 lines() {
-    local name=$1 pattern=$2 count=$3 got found
+    local name=$1 pattern=$2 count=$3
     shift 3
-    checks=$((checks + 1))
-    timeout 120 "$@" >"$folder/out" 2>&1 </dev/null
-    got=$?
-    [ $got = 0 ] || fail "$name: status $got"
-    found=$(grep -c -E -- "$pattern" "$folder/out")
-    [ "$found" = "$count" ] || fail "$name: $found lines match '$pattern', not $count"
+    check "$name" 0 "$pattern" "$count" "$@"
 }
 
 # Sets `launchers` to the ways to start a job that there are here.
@@ -168,10 +160,4 @@ fd = ctypes.CDLL(None, use_errno=True).syscall(int(sys.argv[1]), 0)
 sys.exit(0 if fd < 0 else 1)' "$userfaultfd" || fail 'userfaultfd of the kernel'"'"'s faults is allowed'
 }
 
-if ! declare -F "group_$1" >/dev/null; then
-    echo "usage: $0 $(declare -F | sed -n 's/.*group_//p' | tr '\n' '|')"
-    exit 2
-fi
-"group_$1"
-printf '%s: %d checks, %d failures\n' "$1" "$checks" "$failures"
-[ $failures = 0 ]
+run_group "$1"
