@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function of utofu.h by name, for tests that say one thing about each: X(put) is utofu_put.
+/* Every function of utofu.h by name, for tests that check one thing of each: X(put) is utofu_put.
  */
 X(get_onesided_tnis)
 X(get_barrier_tnis)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one call of malloc() or open() that fails at a bad moment may do: nothing, or an error code.
+ * A call of calloc() or open() that fails at a bad moment has no effect, or leads to an error code.
  * Linked with --wrap=calloc and --wrap=open, which fail a chosen call of one process, and with
- * --wrap=ut_job_lookup, where all that a look-up lacks comes out.
+ * --wrap=ut_job_lookup, which sees how look-ups end that are short of memory or descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>

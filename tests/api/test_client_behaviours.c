@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What existing programs rely on, beyond the manual in part: one test, or more, for each numbered
- * point of the survey. The numbers are in the names.
+ * What existing programs rely on, in part beyond the manual: a group of tests for each behaviour,
+ * c1, c2 and so on.
  */
 #include "ends.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program can ask of the machine: TNIs, capabilities, versions, coordinates. */
+/* Queries of the machine: TNIs, capabilities, versions, coordinates. */
 #include "ends.h"
 
 #include <criterion/criterion.h>

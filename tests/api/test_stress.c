@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Much at once, and processes that die: slow tests. */
+/* High load, and processes that die: slow tests. */
 #include "ends.h"
 
 #include <criterion/criterion.h>

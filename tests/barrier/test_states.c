@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one may do with VBGs and circuits and what not: allocation, settings, BUSY, MISMATCH,
- * setting anew, and circuits that are used before everybody has set them.
+ * What is allowed with VBGs and circuits, and what is refused: allocation, settings, BUSY,
+ * MISMATCH, setting anew, and circuits that are used before all processes have set them.
  */
 #include "circuits.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job of two. Rank 1 publishes an address record that is wrong in the way that is asked for. Rank
- * 0 puts to rank 1 twice, and must get an error for each and live on.
+ * 0 puts to rank 1 twice, and must get an error for each and continue.
  *
  *   bad_record KIND FILE    FILE: rank 0 makes it when it is done; `bad_record list` names the
  * kinds

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous server, spoken to by hand: what it answers, and that strangers cannot harm it, nor
- * learn anything of it.
+ * The rendezvous server, with messages made by hand: what it answers, and that processes of other
+ * users and without the key can neither disturb it nor learn anything from it.
  */
 #include "bootstrap/channel.h"
 #include "bootstrap/server.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors: the seal lets through what a prepare function wrote for this VCQ, and nothing else.
+/* Descriptors: the seal accepts what a prepare function wrote for this VCQ, and nothing else.
  */
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds which addresses: random, overlapping intervals against an array. */
+/* Page references: random, overlapping intervals compared with an array of counts. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

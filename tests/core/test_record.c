@@ -11,7 +11,7 @@
 enum { UNKNOWN = 77, KNOWN = 5 };
 
 struct made {
-    uint8_t *bytes; /* exactly as long as the record, so that a sanitizer sees more */
+    uint8_t *bytes; /* exactly as long as the record, so that a sanitizer notices reads behind it */
     size_t size;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is mapped where, asked of the kernel, and read where it does not answer: the same. */
+/* Mappings of this process: PROCMAP_QUERY and /proc/self/maps give the same. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * two_ends WHAT FOLDER: two processes that try one kind of communication, and end in time whatever
- * fails: put, get, armw, session or barrier. See run_faults.py, which lets calls fail.
+ * fails: put, get, armw, session or barrier. See run_faults.py, which makes calls fail.
  *
  * Exit status: 0; 1 a call or a communication failed; 3 the other process has given up before; 4
  * nothing came although the other process lives; 5 a communication of this process never ended. All

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: what listens at UTOFU_ROOT is no server of ours and answers anything. */
+/* libFuzzer target: UTOFU_ROOT leads to a server that answers arbitrary bytes. */
 #include <stdlib.h>
 
 #include "bootstrap/channel.h"
 
-/* What is sealed is believed: the fuzzer cannot seal, and a server of ours may be bad all the same.
- */
+/* Seals are not checked: the fuzzer cannot make them, and a server with the key may be faulty. */
 static bool believe;
 #define ut_job_channel_check(channel, msg) (ut_job_channel_check(channel, msg) || believe)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: a file of another process in the folder of UTOFU_ROOT holds anything, in a job
- * with a key or without.
+ * libFuzzer target: a file of another process in the folder of UTOFU_ROOT has arbitrary content, in
+ * a job with a key or without.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: anybody connects to the rendezvous server of a job and says anything, in pieces
- * of any size. Whoever does not keep to the protocol is dropped; the others are answered.
+ * libFuzzer target: clients connect to the rendezvous server of a job and send arbitrary bytes, in
+ * pieces of any size. Those that violate the protocol are dropped; the others are answered.
  */
 #include <stdio.h>
 #include <stdlib.h>

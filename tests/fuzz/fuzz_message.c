@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: a process of the job sends anything. Its messages and immediates are answered,
- * refused or logged; never a crash, never a touch outside what is registered.
+ * libFuzzer target: a process of the job sends arbitrary messages and immediates. They are
+ * answered, refused or logged; never a crash, never an access outside of registered memory.
  *
  * A job of two processes, made by hand. The bytes are handed to the engine as if they had come from
- * the other one, to an ordinary VCQ or to the one that the barrier gates have; what is answered
- * goes to that process indeed, which has to bear it too.
+ * the other one, to an ordinary VCQ or to the one that the barrier gates have; answers
+ * really go to that process, which must not crash either.
  */
 #include <signal.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: what is at the other end of PMI_FD answers anything. */
+/* libFuzzer target: the launcher at the other end of PMI_FD answers arbitrary bytes. */
 #include <stdlib.h>
 
-#define atexit(function) ((void)(function)) /* not once for each input */
+#define atexit(function) ((void)(function)) /* would be called for each input */
 #include "../../src/bootstrap/pmi1.c"
 #undef atexit
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: what another process published as its address record is anything. */
+/* libFuzzer target: another process published arbitrary bytes as its address record. */
 #include <stdlib.h>
 
 #include "../../src/peers/peers.c"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: a process of the job puts anything into the ring of an endpoint. Slots of every
- * kind, also requests for connections with any hello, reach a VCQ of this process through the
- * provider as if they came from a peer that has mapped the ring; the peer is the process itself.
+ * libFuzzer target: a process of the job writes arbitrary slots into the ring of an endpoint. Slots
+ * of every kind, also requests for connections with any hello, reach a VCQ of this process through
+ * the provider as if they came from a peer that has mapped the ring; the peer is the process
+ * itself.
  */
 #include <stdlib.h>
 
