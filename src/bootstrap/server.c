@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous server: epoll over non-blocking sockets. The requests of a connection that are there
- * together are answered together, so that a request costs few system calls.
- * Connections that send anything unexpected, or no hello in time, are closed. One that has not sent
- * its hello costs a descriptor and a kilobyte for ten seconds at most, and there are no more than
- * UNKNOWN_MAX of these.
+ * The rendezvous server: epoll over non-blocking sockets. The requests of a connection that are
+ * there together are answered together, so that a request costs few system calls. Connections that
+ * send anything unexpected, or no hello in time, are closed. One that has not sent its hello costs
+ * a descriptor and a kilobyte for ten seconds at most, and there are no more than UNKNOWN_MAX of
+ * these.
  */
 #include "bootstrap/server.h"
 #include "bootstrap/channel.h"

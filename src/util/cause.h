@@ -27,7 +27,7 @@ enum ut_cause {
     UT_CAUSE_ADDRESS,     /* its address cannot be had or used; logged */
 
     /* this side */
-    UT_CAUSE_DEVICE, /* its device, port or connection manager refused; logged */
+    UT_CAUSE_DEVICE,   /* its device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* it lacked memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
 };
