@@ -351,13 +351,18 @@ static void await_children(void)
     }
 }
 
-/* The parent may be about to publish, or to connect. */
+/* The parent may be about to publish, or to connect; or it never does, or has ended before it
+ * published: then rank 0 takes its place, while that still waits for newcomers. */
 static struct conn *await_up(void)
 {
-    uint64_t deadline = ut_clock_ms() + (summary.orphan ? GRACE_MS : NEWCOMER_MS);
+    uint64_t now = ut_clock_ms(), patience = now + GRACE_MS;
+    uint64_t deadline = now + (summary.orphan ? GRACE_MS : NEWCOMER_MS);
 
-    while (!reach_up() && ut_clock_ms() < deadline)
+    while (!reach_up() && ut_clock_ms() < deadline) {
         step(RETRY_MIN_MS);
+        if (ut_clock_ms() >= patience && neighbour(PARENT) != 0)
+            summary.orphan = true;
+    }
     return find_up();
 }
 

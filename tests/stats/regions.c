@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regions [bad|open|codes|uneven|leaves N|late N]
+ * regions [bad|open|codes|uneven|leaves N|absent N|late N]
  *
  * A process that puts to itself within regions that test_stats.py knows of. `bad`: calls that are
  * refused, checked here; `open`: ends inside a region; `codes`: only what is checked when nothing
  * is counted; `uneven`: rank r makes r puts more; `leaves`: rank N ends by _exit(), 2 s before the
- * others; `late`: rank N goes on when the others have ended.
+ * others; `absent`: rank N never calls the library; `late`: rank N goes on when the others have
+ * ended.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -140,6 +141,8 @@ int main(int argc, char **argv)
         arguments();
         return 0;
     }
+    if (mine && strcmp(what, "absent") == 0)
+        return 0;
     OK(utofu_profile_start("before the first call"));
     OK(utofu_create_vcq(0, 0, &vcq));
     OK(utofu_query_vcq_id(vcq, &id));

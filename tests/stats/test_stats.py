@@ -237,6 +237,9 @@ def group_job():
     done = run(20, [REGIONS, "leaves", "1"], UTOFU_STATS="job")
     check("a_parent_that_is_gone_takes_no_child_along",
           "summary of 19 of 20 ranks; 1 missing: 1\n" in done.stderr, done.stderr)
+    done = run(20, [REGIONS, "absent", "1"], UTOFU_STATS="job")
+    check("nor_does_one_that_never_comes",
+          "summary of 19 of 20 ranks; 1 missing: 1\n" in done.stderr, done.stderr)
     done = run(20, [REGIONS, "late", "18"], UTOFU_STATS="job")
     check("who_ends_later_than_its_parent_is_waited_for",
           "summary of 20 of 20 ranks\n" in done.stderr, done.stderr)
