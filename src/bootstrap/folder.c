@@ -118,7 +118,9 @@ static void remove_stale(int folder, const char *name, int *tries)
     }
     while (!(stale = is_stale(fd)) && errno == EWOULDBLOCK && --*tries > 0)
         usleep(FOLDER_PAUSE_US);
-    if (stale && read(fd, &prefix, PREFIX) == PREFIX && same_host(&prefix))
+    /* what was killed while it wrote says nothing of its host */
+    if (stale &&
+        (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine))
         unlinkat(folder, name, 0);
     close(fd);
 }

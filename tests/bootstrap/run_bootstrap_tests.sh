@@ -281,6 +281,7 @@ group_hand() {
     check folder_without_waiting 0 ': ok$' 4 bash -c 'by_hand 4 "$0"' "$folder"
     check folder_rank_1_ended 0 ': ok$' 2 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 &
         sleep 1; as_rank 1 2 "$0" "$PROBE"; wait $!' "$folder"
+    : >"$folder/utofu.1.1.new" # killed before it wrote anything
     check folder_rank_1_killed 0 ': ok$' 1 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 & zero=$!
         sleep 1; UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$0 "$PROBE" --delay 0 --pause 9000 & one=$!
         sleep 1; kill -9 $one; wait $one 2>/dev/null; wait $zero' "$folder"
