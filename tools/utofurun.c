@@ -392,6 +392,8 @@ run_program(uint32_t rank, pid_t parent, int out, int err, int report)
     int error;
 
     setpgid(0, group);
+    if (group == 0) /* what it starts may be there before utofurun comes to say so */
+        run_guard_set_group(getpid());
     /* whatever ends utofurun, even SIGKILL, ends the job */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
