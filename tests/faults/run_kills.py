@@ -61,11 +61,10 @@ def environment(job, folder, **more):
 
 def report(job, folder, errors, what):
     """After a job: what is left of it is an error, too."""
-    left = processes_left(f"{mark}-{job}")
-    for pid in left:
+    for pid in processes_left(f"{mark}-{job}"):
+        with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+            errors.append(f"{f.read().strip()} is left")
         os.kill(pid, signal.SIGKILL)
-    if left:
-        errors.append(f"{len(left)} processes are left")
     files = sorted(os.listdir(folder))
     if files:
         errors.append(f"files are left: {' '.join(files)}")
@@ -144,13 +143,16 @@ def summary(values):
             f"99% {values[len(values) * 99 // 100]:.1f}, most {values[-1]:.1f} ms") if values else "none"
 
 
-shared_before = in_shared_memory()
-
 def run_all(pool, body, first, count):
-    numbers = list(pool.map(lambda job: time.monotonic() < end and (body(job), True)[1], range(first, first + count)))
-    return sum(numbers)
+    def one(job):
+        if time.monotonic() >= end:
+            return 0
+        body(job)
+        return 1
+    return sum(pool.map(one, range(first, first + count)))
 
 
+shared_before = in_shared_memory()
 with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
     launchers = run_all(pool, kill_the_launcher, 0, args.launchers)
     ranks = run_all(pool, kill_a_rank, args.launchers, args.ranks)

@@ -44,7 +44,7 @@ static utofu_stadd_t own;
 static struct peer {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
-    bool busy;
+    bool busy, met;
     unsigned int turn, after; /* communications begun; ended well after the death was told */
 } peers[MAX_RANKS];
 
@@ -138,9 +138,14 @@ static void poll_once(void)
         if (!told)
             printf("told %.1f\n", (now() - killed_at) * 1e3);
         told = true;
+    } else if (rc == UTOFU_ERR_MRQ_RMT_STADD && !peers[to].met) {
+        /* it has made its VCQ, and is about to register its memory */
+        peers[to].busy = false;
+        return;
     } else if (rc != UTOFU_SUCCESS) {
         FAIL("a communication with rank %d failed: %d: %s", to, rc, why);
     }
+    peers[to].met |= rc == UTOFU_SUCCESS;
     peers[to].after += told;
     peers[to].busy = false;
 }
