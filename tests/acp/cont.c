@@ -17,7 +17,7 @@ static int me, n, next;
 static bool without;
 static uint64_t area[AREA / 8] __attribute__((aligned(4096))); /* the next one's writes come here */
 static uint64_t out[AREA / 8] __attribute__((aligned(4096)));
-static acp_ga_t mine, from, theirs;
+static acp_ga_t mine, from, theirs, third; /* of the next process, and of that behind it */
 
 static acp_handle_t cont(void)
 {
@@ -60,6 +60,23 @@ static void others_wait(uint64_t round)
     acp_sync();
 }
 
+/* A put behind puts, but before them is a get, from another process, of what it is to send. */
+static void what_is_got_is_sent(uint64_t round)
+{
+    for (int i = 0; i < AREA / 8; i++)
+        out[i] = area[i] = 2000 + round;
+    acp_sync();
+    memset(out, 0, AREA / 2);
+    acp_copy(from, third, AREA / 2, ACP_HANDLE_NULL);
+    acp_copy(theirs + AREA - 8, from + AREA - 8, 8, ACP_HANDLE_NULL);
+    acp_copy(theirs + AREA - 4096, from + AREA / 2 - 2048, 2048, cont());
+    acp_complete(ACP_HANDLE_ALL);
+    acp_sync();
+    for (int i = 0; i < 256; i++)
+        CHECK(area[AREA / 8 - 512 + i] == 2000 + round);
+    acp_sync();
+}
+
 int main(int argc, char **argv)
 {
     acp_ga_t *words;
@@ -77,10 +94,13 @@ int main(int argc, char **argv)
     acp_sync();
     acp_complete(acp_copy(acp_query_starter_ga(me) + 8, acp_query_starter_ga(next), 8, 0));
     theirs = words[1];
+    acp_complete(acp_copy(acp_query_starter_ga(me) + 8, acp_query_starter_ga((me + 2) % n), 8, 0));
+    third = words[1];
     acp_sync();
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         words_are_last(round);
         others_wait(round);
+        what_is_got_is_sent(round);
     }
     CHECK(acp_finalize() == 0);
     return 0;
