@@ -127,8 +127,7 @@ void sp_conn_free(struct sp_conn *conn)
     free(conn);
 }
 
-/* Nothing is left to be sent: frees it, or during a poll, which may be looking at it, afterwards.
- */
+/* Nothing is left to be sent: frees it; during a poll, which may still use it, when that ends. */
 static void discard(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
@@ -211,7 +210,7 @@ void sp_conn_send_control(struct sp_conn *conn)
     uint64_t pos;
 
     if (peer_is_gone(conn)) {
-        drop_control(conn); /* attention takes it down */
+        drop_control(conn); /* sp_conn_attend() takes it down */
         return;
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);

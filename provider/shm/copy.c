@@ -148,7 +148,7 @@ static void store_word(void *to, const void *from, size_t size)
     case 1:
         __atomic_store_n((uint8_t *)to, *(const uint8_t *)from, __ATOMIC_RELEASE);
         break;
-    default: /* shorter than its end is aligned: nobody can watch its last word */
+    default: /* less than the aligned word that it ends: there is no last word to poll */
         memmove(to, from, size);
     }
 }

@@ -264,7 +264,7 @@ static int take_slots(struct sp_ep *ep, uint64_t until)
     return count;
 }
 
-/* Is it of no use to wait for what was claimed? */
+/* Was the ring overwritten, so that a claimed slot may never be published? Logs it. */
 static bool ring_is_damaged(const struct sp_ep *ep)
 {
     if (__builtin_expect(!sp_ring_is_damaged(ep->ring), 1))

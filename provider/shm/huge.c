@@ -93,7 +93,7 @@ static bool make(uint8_t *at, uint64_t size, bool asked)
 {
     if (asked)
         return madvise(at, size, MADV_HUGEPAGE) == 0 && madvise(at, size, MADV_POPULATE_WRITE) == 0;
-    for (uint64_t i = 0; i < size; i += SP_HUGE) { /* nothing at all cannot be collapsed */
+    for (uint64_t i = 0; i < size; i += SP_HUGE) { /* MADV_COLLAPSE needs a page */
         if (madvise(at + i, 1, MADV_POPULATE_WRITE) != 0)
             return false;
     }
@@ -115,12 +115,12 @@ void sp_huge_make(struct sp_frames *f, int fd, bool asked)
     if (mmap(f->window, f->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
              (off_t)f->first) == MAP_FAILED)
         f->bits = 0;
-    for (uint64_t i = 0; i < n; i++) { /* those that stand side by side at once */
+    for (uint64_t i = 0; i < n; i++) { /* neighbours in one call */
         uint64_t begin = i;
         while (i < n && (f->bits >> i & 1))
             i++;
         if (i > begin && !make(f->window + begin * SP_HUGE, (i - begin) * SP_HUGE, asked))
-            f->bits &= (1ull << begin) - 1; /* no more of them to be had */
+            f->bits &= (1ull << begin) - 1; /* no huge page is left */
     }
 }
 
@@ -131,7 +131,7 @@ void sp_huge_close(struct sp_frames *f)
     f->window = NULL;
 }
 
-/* One instruction: no sanitizer's check, and no access to other memory. */
+/* One instruction, which no sanitizer instruments and which touches no other memory. */
 static bool copy_as_program(void *to, const void *from)
 {
 #ifdef __x86_64__

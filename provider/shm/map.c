@@ -108,8 +108,8 @@ static void grow(struct sp_map *map)
     }
 }
 
-/* Whose window goes: of this connection, or else of the one on this endpoint that has most of them.
- * Those of other endpoints are behind other locks. */
+/* The connection that loses a window: this one, or, where it has none, the one on this endpoint
+ * that has most. The connections of other endpoints are behind other locks. */
 static struct sp_conn *loser(struct sp_conn *conn)
 {
     const struct sp_ep *ep = conn->ep;
@@ -178,8 +178,8 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     if (!w->at) {
         if (!__atomic_exchange_n(&prov->no_map_logged, true, __ATOMIC_RELAXED))
             ut_info(SP_LOG,
-                    "cannot map %llu bytes of process %ld: %s; its memory is reached by "
-                    "other ways",
+                    "cannot map %llu bytes of process %ld: %s; cross-memory attach or the rings "
+                    "are used instead",
                     WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
         give_back(prov);
         free(w);

@@ -132,7 +132,7 @@ static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
     return sp_remap_give_back(w->remap, &w->maps, lo, hi) == 0;
 }
 
-/* Returns the entry's run. */
+/* Counts the references, and remaps what may be. Returns `run` of the entry (layout.h). */
 static uint64_t ref_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr, uint64_t size,
                           unsigned int access)
 {

@@ -112,7 +112,8 @@ static int make_descriptors(struct sp_prov *prov)
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->kick_fd, &kick) != 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {
         int rc = -errno;
-        ut_error(SP_LOG, "cannot make descriptors: %s%s", strerror(-rc), ut_descriptor_advice(-rc));
+        ut_error(SP_LOG, "cannot open file descriptors: %s%s", strerror(-rc),
+                 ut_descriptor_advice(-rc));
         return rc;
     }
     return 0;

@@ -174,7 +174,8 @@ static void explain_uffd(int error, char *why, char *remedy, size_t size)
 /* With the errno of open_memory(). */
 static void explain_memory(int error, char *why, char *remedy, size_t size)
 {
-    snprintf(why, size, "there is no memfd of %llu bytes, sparse (%s)", FILE_SIZE, strerror(error));
+    snprintf(why, size, "cannot make a sparse memfd of %llu bytes (%s)", FILE_SIZE,
+             strerror(error));
     snprintf(remedy, size, "%s",
              error == EFBIG ? "ulimit -f unlimited: the size of files is limited"
                             : "allow memfd_create and files of that size");
@@ -328,8 +329,8 @@ static bool has_stack(const struct sp_vma *v, uint64_t frame)
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
 }
 
-/* Calls fn for the parts of [lo, hi) in mappings that are `ours` or else private: is it ours then?
- * Returns how much of [lo, hi) is. */
+/* Calls fn for each part of [lo, hi) whose pages are of the memfd (`ours`) or, without `ours`,
+ * private; it says whether they are of the memfd then. Returns how many bytes of [lo, hi) are. */
 static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
                          bool ours, bool (*fn)(struct sp_remap *a, uint64_t lo, uint64_t hi))
 {
@@ -384,9 +385,9 @@ void sp_remap_find_run(const struct sp_remap *a, uint64_t *lo, uint64_t *hi)
  * The exchange
  */
 
-/* Makes writers wait; with `missing` also threads that touch a page that is not there yet, which in
- * mappings of files wait always. `missing` may be added to a range that is write-protected already.
- */
+/* Makes threads wait that write to a page; with `missing` also those that touch a page that does
+ * not exist yet (in a mapping of a file, writers to such a page wait in any case). `missing` may be
+ * added to a range that is write-protected already. */
 static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool missing)
 {
     struct uffdio_register r = {.range = {lo, hi - lo},

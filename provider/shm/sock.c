@@ -49,7 +49,7 @@ enum {
 };
 
 /*
- * Who and where
+ * Names and credentials
  */
 
 static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *sun)

@@ -232,8 +232,8 @@ static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
     return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->reads_out > 0);
 }
 
-/* A write whose first part finds no slot is not queued: caps promise that the source of a small one
- * is free when this returns. */
+/* A write whose first part finds no slot is not queued: up to max_inline of the caps, the source is
+ * free when this returns. */
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
 {
     struct sp_stream *s = stream_of(conn);

@@ -32,7 +32,8 @@ static inline int check_conn(const struct sp_conn *conn)
 }
 _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
-/* Not in the region that was used last: this one is, from now on. */
+/* The source is not in the region used last: looks for its own one, and keeps that if it allows all
+ * access. */
 static __attribute__((noinline)) bool allows_other_local(struct sp_conn *conn,
                                                          const struct prov_xfer *x,
                                                          unsigned int access)

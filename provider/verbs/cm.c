@@ -279,7 +279,7 @@ static void step_route(struct vp_conn *conn)
     const char *name = ibv_get_device_name(port->dev->context->device);
 
     if (!id->verbs || strcmp(ibv_get_device_name(id->verbs->device), name) != 0) {
-        ut_error(VP_CAT, "the way from %s to a peer leads through another device", port->name);
+        ut_error(VP_CAT, "the route from %s to a peer leads through another device", port->name);
         over(conn, PROV_REASON_LOCAL);
         return;
     }
@@ -561,8 +561,7 @@ static void count_refusal(struct vp_prov *prov)
     prov->refusals_left = 0;
     prov->quiet_until = now + QUIET_MS;
     epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
-    ut_info(VP_CAT,
-            "more requests without the key of the process than are answered: quiet for %d ms",
+    ut_info(VP_CAT, "too many requests without the key of the process: none is answered for %d ms",
             QUIET_MS);
 }
 

@@ -262,7 +262,7 @@ static void end_stall(struct vp_conn *conn)
         vp_post_report(conn);
         return;
     }
-    ut_warn(VP_CAT, "queue pair %u does not go on; it is replaced", conn->qp->qp_num);
+    ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_ASK);
 }
 

@@ -40,7 +40,8 @@ bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status sta
 void vp_conn_start_failing(struct vp_conn *conn)
 {
     conn->life = VP_FAILING;
-    vp_expect_no_reports(conn); /* it is tended: see sends_suffice() in poll.c */
+    /* while it is in `tending` each poll looks for completions: see sends_suffice() in poll.c */
+    vp_expect_no_reports(conn);
     conn->life_deadline = ut_clock_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_tend(conn);
     vp_ep_wake_later(conn->ep, conn->life_deadline);

@@ -104,7 +104,7 @@ static int open_descriptors(struct vp_prov *prov)
     prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (prov->epoll_fd < 0 || prov->kick_fd < 0) {
-        ut_error(VP_CAT, "no descriptor to sleep on: %s", strerror(errno));
+        ut_error(VP_CAT, "cannot make an epoll instance or an eventfd: %s", strerror(errno));
         return -EIO;
     }
     int rc = vp_watch(prov, prov->kick_fd, VP_WATCH_KICK);

@@ -32,12 +32,12 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     if (conn->busy)
         return;
     if (vp_list_empty(&prov->reaping) || conn->counted)
-        vp_kick(prov); /* to destroy it, or because another one may ask its peer now */
+        vp_kick(prov); /* to destroy it, or because the next handshake may begin */
     vp_handshake_uncount_locked(conn);
     vp_list_append(&prov->reaping, &conn->hs_link);
 }
 
-/* It is in no list, and no step runs. */
+/* Of the lists it is in `dying` alone, and no step of its handshake runs. */
 static void destroy(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;

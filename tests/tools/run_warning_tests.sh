@@ -117,7 +117,7 @@ group_mapping() {
         env UTOFU_SHM_MAP=0 "${confined[@]}" --without userfaultfd "$UTOFURUN" -n 3 "$INFO"
     lines job_of_one '^utofu: ' 0 "${confined[@]}" --without userfaultfd "$INFO"
     lines still_works '^utofu: ' 1 "${confined[@]}" --without userfaultfd "$UTOFURUN" -n 2 "$EXAMPLES/pingpong_notice"
-    lines file_size '^utofu: warning: .*no memfd.*ulimit -f unlimited' 1 \
+    lines file_size '^utofu: warning: .*sparse memfd.*ulimit -f unlimited' 1 \
         bash -c 'ulimit -f 1000000; "$UTOFURUN" -n 2 "$INFO"'
     lines checked '^ok +mapped memory: works' 1 "${confined[@]}" "$INFO" --check
     lines checked_refused '^note +mapped memory: userfaultfd is forbidden \(Operation not' 1 \
