@@ -4,8 +4,8 @@
  *
  *     utofurun -n 3 acp
  *
- * Rank 0 measures; each figure is the first decile of its rounds, so that what else
- * runs on the machine counts little. "put" is utofu_put() with its local
+ * Rank 0 measures; each figure is the first decile of its rounds, so that other
+ * load on the machine counts little. "put" is utofu_put() with its local
  * notice, polled until it is there. "message" is a put of 64 bytes, which is what a command takes.
  */
 #include <acp.h>
@@ -84,8 +84,8 @@ static void nothing(size_t size)
     (void)size;
 }
 
-/* One round of each in turn, so that what else runs here meets all of them; the fewer calls are in
- * one, the more rounds there are. */
+/* Rounds of the two alternate, so that other load on the machine disturbs both alike; the fewer
+ * calls a round has, the more rounds there are. */
 static void compare_with(const char *what, void (*ours)(size_t size), size_t size, int calls,
                          void (*base)(size_t size), void (*also)(size_t size))
 {
@@ -112,7 +112,7 @@ static void measure(void)
     acp_complete(acp_copy(acp_query_starter_ga(2) + 8 * TOLD, places[0].area, 8, ACP_HANDLE_NULL));
 }
 
-/* Who owns a destination need not do anything, and two cores are enough for the other two. */
+/* The owner of a destination need not do anything: it sleeps, so that two cores are enough. */
 static void sleep_until_told(void)
 {
     const uint64_t *told = (uint64_t *)acp_query_address(acp_query_starter_ga(2)) + TOLD;

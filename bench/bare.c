@@ -35,7 +35,7 @@ static struct common *common;
 static pid_t parent;
 static int cpus[2];
 
-/* In each of the two, first of all. */
+/* What each of the two processes begins with. */
 static void settle(int me)
 {
     cpu_set_t set;

@@ -101,7 +101,7 @@ static double smaller(double a, double b)
     return a == 0 || b < a ? b : a;
 }
 
-static uint64_t turns; /* of both ways, never the same number twice */
+static uint64_t turns; /* through the library and without; never the same number twice */
 
 static double time_passes(void (*pass)(uint64_t i), int count)
 {
@@ -193,7 +193,7 @@ static void stream(size_t size, enum buffers which)
 }
 
 /* A word of rank 1 that both add to in turn, so that its line moves each time. */
-static uint64_t added[2]; /* bare, and by way of the library */
+static uint64_t added[2]; /* without the library, and through it */
 
 static void add_in_turn(uint64_t *word, bool library)
 {
@@ -219,7 +219,7 @@ static void add_in_turn(uint64_t *word, bool library)
 static void bare_add(uint64_t i)
 {
     (void)i;
-    turns--; /* counted by both ways of passing */
+    turns--; /* time_passes() and add_in_turn() both count it */
     add_in_turn((uint64_t *)(void *)(shared + WORD), false);
 }
 

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("%d sums over a %s of %d processes\n", ROUNDS, names[shape], n);
 
-    meet(vcq, vcq_ids); /* nobody is on the way any more */
+    meet(vcq, vcq_ids); /* all have their result: no gate is in use any more */
     CALL(utofu_free_vbg(mine, count));
     close_vcq(vcq);
     free(table);

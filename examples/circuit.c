@@ -57,7 +57,8 @@ static int has_guest(int n, int core, int rank)
 }
 
 /* The gate in which a core process receives in this step, from 1 on. With a guest, gate 1 receives
- * the guest's value first, and the last step's gate is a relay, which tells the guest. */
+ * the guest's value first, and the last step's gate is a relay, which sends the result to the
+ * guest. */
 static int step_gate(int n, int core, int rank, int step)
 {
     int guest = has_guest(n, core, rank);

@@ -6,7 +6,7 @@
  *
  *   butterfly  In step s everybody exchanges with the process whose rank differs in bit s: about
  *              log2(n) steps, the fastest. Where n is no power of two the processes beyond the
- *              largest one hand in their value first and are told the result last, as in figure
+ *              largest one hand in their value first and receive the result last, as in figure
  *              2.17 of the manual.
  *   tree       Values go up a binary tree to process 0, and the result comes down again: fewer
  *              packets, twice the steps.

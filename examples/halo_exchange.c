@@ -2,7 +2,7 @@
 /*
  * A two-dimensional field is cut into vertical stripes, one for each process, in a ring. In every
  * step each process sends its outermost columns to its neighbours, into the extra columns (the
- * halo) that they keep for it. A column is no piece of memory but a word every ROW bytes: a strided
+ * halo) that they keep for it. A column is not contiguous but a word every ROW bytes: a strided
  * put. The descriptors are always the same, so they are prepared once and posted in every step.
  *
  *     cc -o halo_exchange halo_exchange.c meet.c $(pkg-config --cflags --libs utofu)

@@ -150,8 +150,8 @@ static uint64_t read_word(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Rank 0 may not have made its VCQ or registered its list yet. That is no misfortune: the put fails
- * alone, and is tried again. */
+/* Rank 0 may not have made its VCQ or registered its list yet. That is no error: only the put
+ * fails, and it is tried again. */
 static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 {
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};

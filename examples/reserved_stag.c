@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory under a chosen STag: its STADD is worked out from the VCQ id of its owner, so it need not
- * be told. Every process sends all others a message; that for rank r from rank s goes to place s of
+ * be sent. Every process sends all others a message; that for rank r from rank s goes to place s of
  * the mailbox that r has registered under STag 17.
  *
  *     cc -o reserved_stag reserved_stag.c meet.c $(pkg-config --cflags --libs utofu)

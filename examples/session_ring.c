@@ -37,7 +37,7 @@ static void put_pieces(utofu_stadd_t from)
                        sizeof(piece_t), i, flags, NULL));
 }
 
-/* The program's own work, of which the ring takes nothing. */
+/* The program's own work, which the ring does not interrupt. */
 static uint64_t compute_until(uint64_t round)
 {
     uint64_t sum = 0;

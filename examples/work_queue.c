@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue of work that nobody administers: rank 0 has a counter of the items that are taken, and
+ * A queue of work without a master: rank 0 has a counter of the items that are taken, and
  * every process, rank 0 too, takes the next chunk of them with one fetch-and-add. Whoever got
  * cheap items comes back sooner. The results are added up the same way.
  *

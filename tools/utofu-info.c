@@ -4,7 +4,7 @@
  * utofu-info --explain CODE...
  *
  * Shows what the library finds here: transports, devices, the job, limits, variables. In a job the
- * first process speaks, or all do. What is wrong with the command line is one line and status 2.
+ * first process prints, or all do. What is wrong with the command line is one line and status 2.
  */
 #include "info/info.h"
 
@@ -51,7 +51,7 @@ static void print_help(void)
            "  -c, --check        check for what would keep a job from running here, with\n"
            "                     remedies; every process checks, the first of each node\n"
            "                     prints all, the others what failed\n"
-           "  -a, --all          every process speaks\n"
+           "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
            "      --json         one line of JSON\n"
@@ -164,7 +164,7 @@ static void read_options(int argc, char **argv)
 
 static int show_environment(void)
 {
-    int rc = ut_process_environment(); /* bad values are told on standard error */
+    int rc = ut_process_environment(); /* reports bad values on standard error */
 
     EITHER(info_json_environment(), info_print_environment());
     return rc ? STATUS_FAILED : 0;
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     if (opt.environment)
         return show_environment();
     if (opt.check && ut_process_environment() == 0 && !ut_env_is_set(UT_ENV_LOG_LEVEL))
-        ut_log_threshold = UT_LOG_NONE; /* the checks tell */
+        ut_log_threshold = UT_LOG_NONE; /* the checks report it */
     if (opt.num_codes) {
         rc = explain();
     } else {

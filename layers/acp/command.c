@@ -184,7 +184,8 @@ static void reported(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u cannot be told that its copy is done: %s", op->rank, al_utofu_error());
+        al_fatal("rank %u cannot be notified that its copy is done: %s", op->rank,
+                 al_utofu_error());
     op->task->in_flight--;
     op->task->state = AL_FREE;
 }

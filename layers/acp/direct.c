@@ -3,8 +3,8 @@
  * The common case: a copy between memory of this process and memory of another one, both of which
  * were used before, that waits for nothing. acp_copy() posts it and polls once. Where uTofu has
  * executed it by then, as between processes of one host, it is complete when acp_copy() returns: no
- * entry of the queue and no op was touched. Otherwise it becomes an ordinary GMA in flight. What
- * this file does not know, queue.c and task.c do, and tell it what they found.
+ * entry of the queue and no op was touched. Otherwise it becomes an ordinary GMA in flight. All
+ * other copies are for queue.c and task.c, which hands over what it looked up (al_direct_learn).
  */
 #include "layer.h"
 

@@ -53,8 +53,8 @@ extern struct al {
 } al;
 
 /*
- * lock.c: who waits for it spins, and then yields. Mostly nobody does, so that it costs one atomic
- * exchange.
+ * lock.c: a thread that waits for it spins, and then yields. Usually it is free, and costs one
+ * atomic exchange.
  */
 void al_lock_wait(void) __attribute__((cold));
 
@@ -288,7 +288,7 @@ enum al_state {
     AL_WAITS, /* for its order */
     AL_RUNS,
     AL_AWAY,    /* another process executes it */
-    AL_REPORTS, /* a command: its issuer is told */
+    AL_REPORTS, /* a command: its issuer is being notified */
     AL_ENDED,
 };
 struct al_task {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for the lock. Nobody holds it for long but for a copy within this process. */
+/* Waiting for the lock. Only a copy within this process holds it for long. */
 #include "layer.h"
 
 #include <sched.h>

@@ -146,7 +146,8 @@ static bool all_have_come(const struct place *p)
     return true;
 }
 
-/* by_rank[r]: who has rank r. Where the ranks are no permutation, everybody keeps his place. */
+/* by_rank[r]: who has rank r. Where the ranks are no permutation, each
+ * process has the rank of its place in the job. */
 static enum al_verdict judge(const struct place *p, uint32_t *by_rank)
 {
     enum al_verdict verdict = AL_GOOD;

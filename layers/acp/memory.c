@@ -371,8 +371,8 @@ static bool grow(uint32_t tag, const char *end)
     return true;
 }
 
-/* Of a merged region a part was unregistered, and there may be other memory at its address, which
- * uTofu does not know: so it is told, when no communication of this process is under way. */
+/* A part of a merged region was unregistered, and other memory may have been mapped at its address
+ * since: registers the region anew with uTofu, while no communication of this process uses it. */
 static void renew(uint32_t tag)
 {
     utofu_stadd_t before = published(tag)->stadd;

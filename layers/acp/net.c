@@ -306,7 +306,8 @@ static bool empty_tcq(struct al_port *port)
     return any;
 }
 
-/* One notice at a time: who waits for it looks at once. The TCQ has errors only, and makes room. */
+/* One notice at a time, so that a call that waits for it returns at once. The TCQ reports errors
+ * only, and is polled to make room. */
 static bool poll_port(struct al_port *port)
 {
     bool any = poll_mrq(port);

@@ -16,7 +16,7 @@ static void told(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u cannot be told of acp_sync: %s", op->rank, al_utofu_error());
+        al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, al_utofu_error());
 }
 
 static void tell(uint32_t finger)

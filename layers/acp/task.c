@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executes copies and atomic operations, of this process and of others (command.c). al_task_step()
- * does what can be done now; what it waits for calls it again. A task in whose way is nothing but a
- * lack of room is in a list, and is stepped at the next progress.
+ * does what can be done now; what it waits for calls it again. A task that only lacks room
+ * is put into a list, and stepped at the next progress.
  *
  * A copy with one GA of this process is a put or a get, one with both a memmove. One with none is
  * done by the owner of the source. An atomic operation is an ARMW from here on whatever process
@@ -111,8 +111,8 @@ static bool try_again(struct al_task *task, int rc, acp_ga_t remote)
     return true;
 }
 
-/* A region of a peer that has been registered anew since is another one: it may be in vain again.
- */
+/* The STADD of a region that a peer has registered anew is another one, and may be out of date in
+ * its turn: then the row may be read once more. */
 void al_task_uses(struct al_task *task, utofu_stadd_t region)
 {
     uint32_t used = (uint32_t)(region ^ region >> 32);
@@ -145,7 +145,7 @@ static void settle(struct al_task *task)
         task->stage = BEGINS;
         task->value = 0;
         if (task->behind)
-            al_queue_wait_for_all(task); /* now there is nothing to be behind of */
+            al_queue_wait_for_all(task); /* strong order keeps it behind nothing any more */
         else
             al_task_step(task);
     } else if (task->failed || task->value == task->size) {

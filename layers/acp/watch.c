@@ -37,7 +37,7 @@ static void probe(void)
 
     if (op == NULL)
         return;
-    /* More than a word, which uTofu may read of memory that outlives its process. */
+    /* more than a word: that uTofu may read from mapped memory, which outlives its process */
     probing = al_op_get(op, peer.id, al_op_bounce_stadd(op),
                         al_peer_control(&peer, offsetof(struct al_control, pad1)), 32);
 }

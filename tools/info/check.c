@@ -226,7 +226,7 @@ static void check_peers(const struct info *info, struct info_checks *checks)
         if (some[i] != rank && checks->num_failed == before)
             check_peer(process, some[i], checks);
     if (checks->num_failed == before)
-        add(checks, "peers", INFO_OK, "the next ranks are there, and a provider leads to them");
+        add(checks, "peers", INFO_OK, "a provider reaches the ranks that this process checked");
 }
 
 /* ---- RDMA ---- */
@@ -340,7 +340,8 @@ static void check_used_port(const struct prov_port *p, bool needed, struct info_
         remedy(add(checks, "packet size", INFO_NOTE,
                    "%s:%u sends packets of %u bytes; %u would be faster", p->device, p->port,
                    p->mtu, p->max_mtu),
-               "ip link set %s mtu 4200 (or more), at every station of the network", netdev);
+               "ip link set %s mtu 4200 (or more), on every host and switch of the network",
+               netdev);
 }
 
 static void check_ports(const struct info *info, struct info_checks *checks)
@@ -462,7 +463,8 @@ static void check_cpus(const struct info *info, struct info_checks *checks)
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     if (online > 0 && local > (unsigned long)online)
         remedy(add(checks, "processors", INFO_NOTE,
-                   "%u processes share %ld processors: waiting costs", local, online),
+                   "%u processes share %ld processors: each wait costs a context switch", local,
+                   online),
                "start as many processes as there are processors");
     else
         add(checks, "processors", INFO_OK, "%d of %ld for this process, %u process%s here",

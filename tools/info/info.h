@@ -76,10 +76,11 @@ struct info_checks {
     struct info_check list[INFO_MAX_CHECKS];
     unsigned int num, num_failed;
 };
-/* Does the runtime linker find the library for programs? Then which file, and what build that says
- * it is (empty: it says none). */
+/* Does the runtime linker find the library for programs? If so, in which file, and of which build
+ * (empty: the file does not say). */
 bool info_loaded_library(char *path, char *build, size_t size);
-/* The folder in which the library lies, by what this tool knows; false: in none of them. */
+/* The folder in which the library lies: the first that has it of those where it may be; false:
+ * none has it. */
 bool info_library_folder(char *buf, size_t size);
 /* Looks for what would keep a job from running here. */
 void info_check(const struct info *info, struct info_checks *checks);

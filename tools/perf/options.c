@@ -75,7 +75,7 @@ static const char help_options[] =
     "A latency is the time of one operation, or half a round trip where two answer\n"
     "each other (put-lat, put-mem-lat, piggyback-lat; ping-pong is the whole); of a\n"
     "window, its time divided by the puts in it. Where two processes were on one CPU,\n"
-    "a line says so: their times are those of taking turns.\n\n"
+    "a line says so: their times include waiting for the CPU.\n\n"
     "Two hosts without a launcher:\n"
     "  utofu-perf --listen 20710                  # on host a: prints a key\n"
     "  UTOFU_JOB_KEY=... utofu-perf --connect a put-lat put-bw   # on host b\n\n"

@@ -36,7 +36,8 @@ struct record {
     uint64_t hello;
     uint64_t padding[30];
 };
-_Static_assert(sizeof(struct record) % 256 == 0, "STags want it");
+_Static_assert(sizeof(struct record) % 256 == 0,
+               "memory of reserved STags is aligned to 256 bytes");
 
 struct party party = {.size = 1};
 
@@ -71,8 +72,8 @@ void party_set_name(const char *program)
     program_name = program;
 }
 
-/* All processes of a job see the same wrong usage, and the launcher ends the others when the first
- * one leaves. Should only another one see it, it is told all the same, after a while. */
+/* All processes of a job see the same wrong usage: the first one reports it, and the launcher ends
+ * the others when that exits. Another one that is alone in seeing it reports it after this time. */
 enum { OTHERS_WAIT_S = 3 };
 
 void party_fail(int status, const char *fmt, ...)

@@ -33,7 +33,7 @@ void party_set_name(const char *program);
 void party_open(const char *program, uint32_t min_size, unsigned int timeout_s);
 /* The first half of party_open(), without communication: finds the job. */
 void party_find(const char *program, uint32_t min_size, unsigned int timeout_s);
-/* Before the others: ranks are counted from the other end, so that the process that meets the
+/* To be called first: ranks are counted from the other end, so that the process that meets the
  * others last is rank 0; and whether party_open() waits for them as long as it takes. */
 void party_reverse(bool wait_for_ever);
 /* The id of a VCQ that a rank makes, or will make, with utofu_create_vcq_with_cmp_id(). */
@@ -65,8 +65,8 @@ void party_fail(int status, const char *fmt, ...) __attribute__((noreturn, forma
 /* The same before the job is known: only the first process of a job speaks at once. */
 void party_usage_error(const char *program, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-/* Fails unless rc is UTOFU_SUCCESS; `what` names the function. What is measured is between such
- * questions, so they cost no call. */
+/* Fails unless rc is UTOFU_SUCCESS; `what` names the function. Calls that are measured are
+ * checked with it, so success costs no function call. */
 void party_fail_rc(int rc, const char *what) __attribute__((noreturn, cold));
 static inline void party_check(int rc, const char *what)
 {

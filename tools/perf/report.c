@@ -281,9 +281,10 @@ static void print_row(const struct perf_run *run, const struct rate *sum)
         if (perf_options.histogram)
             draw_histogram(p[0], p[1], p[3], p[4]);
         if (*tally.shared && !sharing_said)
-            printf("# %s: the times are of taking turns there;\n"
-                   "# give each a CPU: utofurun --bind core, mpirun --bind-to core, --cpus\n",
-                   tally.shared);
+            printf(
+                "# %s: the times include waiting for the CPU;\n"
+                "# give each one of its own: utofurun --bind core, mpirun --bind-to core, --cpus\n",
+                tally.shared);
         sharing_said |= *tally.shared != '\0';
         return;
     }
