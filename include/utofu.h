@@ -898,8 +898,9 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
  * this flag, or the next utofu_post_toq(); or it may start at once, so everything has to be ready
  * when the call is made. Saves time in a row of calls.
  *
- * Flags that are not in the group of a function have no effect there, except that an SPS in
- * anything but a put gives unspecified results.
+ * Flags that are not in the group of a function have no effect there, except for an SPS: in
+ * anything but a put, and in a piggyback put, its results are unspecified, and this library returns
+ * UTOFU_ERR_INVALID_FLAGS.
  *
  * @flaggroup onesided-put: UTOFU_ONESIDED_FLAG_TCQ_NOTICE UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
  *     UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE UTOFU_ONESIDED_FLAG_STRONG_ORDER
@@ -1326,9 +1327,9 @@ int utofu_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
  *
  * Submits num_blocks Get descriptors at once. Block i, counted from 0, moves length bytes between
  * lcl_stadd + i * stride and rmt_stadd + i * stride, in the direction of utofu_get(). Every block
- * is a communication of its own: with edata and flags as given, including the SPS, and with notices
- * of its own, so that UTOFU_ONESIDED_FLAG_TCQ_NOTICE gives num_blocks TCQ entries. All blocks are
- * submitted or none.
+ * is a communication of its own: with edata and flags as given, and with notices of its own, so
+ * that UTOFU_ONESIDED_FLAG_TCQ_NOTICE gives num_blocks TCQ entries. All blocks are submitted or
+ * none.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1368,9 +1369,9 @@ int utofu_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
  *
  * Submits num_blocks Get descriptors at once. Block i, counted from 0, moves length bytes between
  * lcl_stadd + i * stride and rmt_stadd + i * stride, in the direction of utofu_get(). Every block
- * is a communication of its own: with edata and flags as given, including the SPS, and with notices
- * of its own, so that UTOFU_ONESIDED_FLAG_TCQ_NOTICE gives num_blocks TCQ entries. All blocks are
- * submitted or none.
+ * is a communication of its own: with edata and flags as given, and with notices of its own, so
+ * that UTOFU_ONESIDED_FLAG_TCQ_NOTICE gives num_blocks TCQ entries. All blocks are submitted or
+ * none.
  *
  * mtu and gap are as in utofu_get_gap() and hold for every block.
  *
@@ -1420,8 +1421,7 @@ int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * the result there: swap stores op_value itself. The read, the operation and the write happen as
  * one step, which no other ARMW on that word, from whatever VCQ, and no atomic instruction of the
  * remote CPU can come between. The value from before is utofu_mrq_notice::rmt_value of the local
- * MRQ notice; for 4-byte words its upper 32 bits are 0. A wrong remote STADD is reported by
- * utofu_poll_mrq().
+ * MRQ notice, whose upper 32 bits are 0. A wrong remote STADD is reported by utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1453,14 +1453,13 @@ int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
                 void *cbdata);
 
 /**
- * utofu_armw8 - change a 8-byte word of remote memory atomically
+ * utofu_armw8 - change an 8-byte word of remote memory atomically
  *
  * Applies armw_op to the 64-bit word at rmt_stadd, with op_value as the other operand, and stores
  * the result there: swap stores op_value itself. The read, the operation and the write happen as
  * one step, which no other ARMW on that word, from whatever VCQ, and no atomic instruction of the
  * remote CPU can come between. The value from before is utofu_mrq_notice::rmt_value of the local
- * MRQ notice; for 4-byte words its upper 32 bits are 0. A wrong remote STADD is reported by
- * utofu_poll_mrq().
+ * MRQ notice. A wrong remote STADD is reported by utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1498,8 +1497,8 @@ int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  * alone otherwise. The swap happened if the value from before equals old_value. The read, the
  * operation and the write happen as one step, which no other ARMW on that word, from whatever VCQ,
  * and no atomic instruction of the remote CPU can come between. The value from before is
- * utofu_mrq_notice::rmt_value of the local MRQ notice; for 4-byte words its upper 32 bits are 0. A
- * wrong remote STADD is reported by utofu_poll_mrq().
+ * utofu_mrq_notice::rmt_value of the local MRQ notice, whose upper 32 bits are 0. A wrong remote
+ * STADD is reported by utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1529,14 +1528,14 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t ol
                  unsigned long int flags, void *cbdata);
 
 /**
- * utofu_cswap8 - compare and swap a 8-byte word of remote memory
+ * utofu_cswap8 - compare and swap an 8-byte word of remote memory
  *
  * Stores new_value in the 64-bit word at rmt_stadd if the word equals old_value, and leaves it
  * alone otherwise. The swap happened if the value from before equals old_value. The read, the
  * operation and the write happen as one step, which no other ARMW on that word, from whatever VCQ,
  * and no atomic instruction of the remote CPU can come between. The value from before is
- * utofu_mrq_notice::rmt_value of the local MRQ notice; for 4-byte words its upper 32 bits are 0. A
- * wrong remote STADD is reported by utofu_poll_mrq().
+ * utofu_mrq_notice::rmt_value of the local MRQ notice. A wrong remote STADD is reported by
+ * utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -2047,7 +2046,7 @@ int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                         uint64_t edata, unsigned long int flags, void *desc, size_t *desc_size);
 
 /**
- * utofu_prepare_armw8 - write a descriptor for an atomic change of a 8-byte word
+ * utofu_prepare_armw8 - write a descriptor for an atomic change of an 8-byte word
  *
  * Does all that utofu_armw8() does except to submit it: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
@@ -2121,7 +2120,7 @@ int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
                          unsigned long int flags, void *desc, size_t *desc_size);
 
 /**
- * utofu_prepare_cswap8 - write a descriptor for a compare-and-swap of a 8-byte word
+ * utofu_prepare_cswap8 - write a descriptor for a compare-and-swap of an 8-byte word
  *
  * Does all that utofu_cswap8() does except to submit it: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
