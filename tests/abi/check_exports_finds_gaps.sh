@@ -17,7 +17,7 @@ refused() {
         echo "FAIL: $1: was not noticed"
         failed=1
     elif ! grep -q "$5" "$tmp/out"; then
-        echo "FAIL: $1: not told as \"$5\" but as:"
+        echo "FAIL: $1: not reported as \"$5\" but as:"
         cat "$tmp/out"
         failed=1
     fi

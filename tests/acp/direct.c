@@ -17,7 +17,7 @@ static uint64_t memory[REGIONS * 2][WORDS] __attribute__((aligned(4096))); /* wi
 static acp_atkey_t keys[REGIONS];
 static acp_ga_t mine[REGIONS], theirs[REGIONS];
 
-/* acp_copy() and acp_complete(); what is said goes nowhere where it is to fail. */
+/* acp_copy() and acp_complete(); where it is to fail, its message is suppressed. */
 static bool copied(acp_ga_t dst, acp_ga_t src, size_t size, bool quietly)
 {
     acp_handle_t h;

@@ -39,7 +39,7 @@ for how in $hows; do
         done
         if [ "$how" = abort ]; then
             grep -q 'acp: \[rank 1\] acp_abort: that is enough' "$work/out" || fail "abort: no message"
-            # who uses rank 1 may find that it is gone before the word of it comes
+            # a process that uses rank 1 may find that it is gone before it is notified
             grep -q 'rank 1 \(ends the job\|has ended\|does not answer\)' "$work/out" ||
                 fail "abort: nobody says who"
         fi

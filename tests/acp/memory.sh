@@ -21,7 +21,7 @@ fail() {
 # take PROCS PEERS REGIONS: sets the figures of the process that has most
 take() {
     "$utofurun" -n "$1" "$program" "$2" "$3" >"$work" 2>&1 || fail "$*: status $?"
-    [ "$(grep -c ' memory: ' "$work")" = "$1" ] || fail "$*: not all have told it"
+    [ "$(grep -c ' memory: ' "$work")" = "$1" ] || fail "$*: not all have printed it"
     read -r fixed region_bytes regions peer_bytes peers < <(
         sed -n 's/.* memory: \([0-9]*\) bytes, \([0-9]*\) for \([0-9]*\) regions, \([0-9]*\) for \([0-9]*\) of .*/\1 \2 \3 \4 \5/p' \
             "$work" | sort -n | tail -1)

@@ -32,7 +32,7 @@ static acp_ga_t tell(bool my_turn, acp_ga_t ga)
     return ga;
 }
 
-/* Not where a communication of the layer's own is under way just then: so mostly, not always. */
+/* Usually, not always: not while a communication of the layer's own is under way. */
 static void merged_where_adjacent(size_t behind, int color, bool expected)
 {
     int merged = 0;

@@ -37,7 +37,8 @@ static struct world {
 
 static rlim_t descriptors;
 
-/* Another user without exec() is not dumpable at first, other than a program that was started. */
+/* A process that changes its user without exec() is not dumpable; a program that this user has
+ * started would be. */
 static void become_ordinary(void)
 {
     struct rlimit limit = {descriptors, descriptors};

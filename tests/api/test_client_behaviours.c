@@ -72,9 +72,9 @@ Test(client, c1_local_notice_comes_before_the_reply)
     run(2, 1, local_before_reply);
 }
 
-/* 2: arrival is seen by polling the last word, or line by line without STRONG_ORDER. (2.2.10 has
- * it that any word of a line tells of all of it. Neither a CPU that copies nor a PCIe bus promises
- * that for 256 bytes; what programs do is to poll the last one.) */
+/* 2: arrival is seen by polling the last word, or line by line without STRONG_ORDER. (By
+ * 2.2.10 any word of a line shows that all of it is there. Neither a CPU that copies nor a PCIe bus
+ * guarantees that for 256 bytes; what programs do is to poll the last word.) */
 
 static void line_by_line(void *arg)
 {

@@ -107,7 +107,7 @@ static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
               "%s", ut_rc_name(rc));
         CHECK(now() < since + TIME_LIMIT, "%s after %d peer timeouts", ut_rc_name(rc), TIME_LIMIT);
     } while (rc != UTOFU_ERR_MRQ_PEER);
-    printf("told after %.3f s\n", now() - since);
+    printf("notified after %.3f s\n", now() - since);
     for (uint64_t i = 0; i < 4; i++) {
         put_to(end, peer, i);
         CHECK_RC(result(end, peer, i), UTOFU_ERR_MRQ_PEER);

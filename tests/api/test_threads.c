@@ -202,7 +202,7 @@ static void *register_and_put(void *arg)
         comm.lcl_stadd = stadd;
         comm.flags = UT_TCQ | UT_STRONG;
         ut_start_busy(&comm);
-        /* The entry may be taken by another thread; the word tells that the put is over. */
+        /* The entry may be taken by another thread; the word shows that the put is over. */
         uint64_t *word = (uint64_t *)(void *)(worker->end->mem + 8 * worker->number);
         while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != i) {
             void *cbdata;

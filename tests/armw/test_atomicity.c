@@ -336,7 +336,7 @@ static void asleep(void *arg)
         } else {
             do {
                 struct timespec left = {.tv_sec = 2};
-                /* nothing of the library's interrupts the program */
+                /* the library sends the program no signal */
                 CHECK(nanosleep(&left, &left) == 0, "a signal came");
             } while (*ut_cell(0) == 0);
         }

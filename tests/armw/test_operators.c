@@ -165,7 +165,7 @@ static void notices(void *arg)
         armw.flags = (tcq ? UT_TCQ : 0) | (lcl ? UT_LCL : 0) | (rmt ? UT_RMT : 0);
         ut_step("round %d", round);
         if (ut_rank == 1) {
-            /* a value whose upper half does not shine through */
+            /* a value whose upper half must not appear in the notice */
             word_store(end.mem + 8 * (size_t)round, 8, 0x8765432187654321);
         }
         ut_barrier();

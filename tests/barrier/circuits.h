@@ -17,7 +17,7 @@ struct ut_circuit {
     struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
 };
 
-/* Allocates, tells the ids and sets; returns when all have. */
+/* Allocates, exchanges the ids and sets; returns when all have. */
 void ut_circuit_open(struct ut_circuit *c, enum circuit_shape shape, utofu_tni_id_t tni,
                      unsigned long int flags);
 /* The same in steps. */

@@ -465,8 +465,8 @@ Test(states, packets_wait_for_a_gate_that_is_set_late)
     run_in(4, 1, set_late);
 }
 
-/* Who knows the layout need not be told the ids, so that the first one starts before the others
- * have even allocated anything. */
+/* A process that knows the layout needs no exchange of ids, so that the first one starts before the
+ * others have even allocated anything. */
 static void ids_by_hand(void *arg)
 {
     utofu_vbg_id_t ids[CIRCUIT_MAX_GATES], all[UT_MAX_PROCS * CIRCUIT_MAX_GATES];

@@ -479,7 +479,7 @@ group_key() {
         as_rank 0 2 $root "$PROBE" & UTOFU_JOB_KEY=${UTOFU_JOB_KEY^^} as_rank 1 2 $root "$PROBE"; wait $!'
     check utofurun_makes_one 0 '^[0-9a-f]{32}$' 1 "$UTOFURUN" -n 1 sh -c 'echo $UTOFU_JOB_KEY'
     check utofurun_makes_another 0 "$UTOFU_JOB_KEY" 0 "$UTOFURUN" -n 1 sh -c 'echo $UTOFU_JOB_KEY'
-    # it is told when it publishes, or, where that took longer than it waits, when it looks somebody up
+    # it is refused when it publishes, or, where that took longer than it waits, when it looks somebody up
     check utofurun_asks_for_it 4 'has another key than this one' 1 \
         "$UTOFURUN" -n 2 sh -c '[ $UTOFU_RANK = 0 ] && exec sleep 2; unset UTOFU_JOB_KEY
             "$PROBE" --delay 0; case $? in 1 | 4) exit 4 ;; esac'
@@ -503,7 +503,7 @@ group_key() {
         logged "file $kind is not shown" 'a secret' 0
     done
 
-    # the other one is told nothing, and the job goes on; no size and no rank tells more
+    # the other one learns nothing, and the job goes on; no size and no rank reveals more
     for what in 'other 2' 'other 3' 'other 1000'; do
         check "another key: $what" 0 'has another key than this one; give all processes of the job one UTOFU_JOB_KEY' 1+ \
             bash -c 'with_another "$@"' bash $what "$PROBE"
@@ -653,7 +653,7 @@ group_mpich() {
         check mpi_$mpi 0 '^pmi1 rank .*: ok$' 4 $run -n 4 "$PROBE_MPICH" --layout --mpi $mpi
     done
     check mpi_over 3 'MPI_Finalize has closed' 1+ $run -n 2 "$PROBE_MPICH" --mpi over
-    # Slurm's pmi2 plugin is told by its variables
+    # Slurm's pmi2 plugin is recognized by its variables
     check slurm_before_mpi 3 'must call MPI_Init before utofu' 1+ \
         $run -n 2 env -u MPI_LOCALRANKID PMI_JOBID=1 "$PROBE_MPICH" --mpi after
     check slurm_after_mpi 0 '^pmi1 rank .*: ok$' 2 \
@@ -712,7 +712,7 @@ group_deferred() {
     deferred "barrier sleep" $run -n 3 "$DEFERRED_MPICH"
     check finalize 0 'rank [0-2] ok$' 3 $run -n 3 "$DEFERRED_MPICH" session finalize "$folder/flag"
     rm -f "$folder/flag"
-    # Slurm's pmi2 plugin is told by its variables; the one of the real Slurm is in group slurm
+    # Slurm's pmi2 plugin is recognized by its variables; the one of the real Slurm is in group slurm
     deferred barrier $run -n 3 env -u MPI_LOCALRANKID PMI_JOBID=1 "$DEFERRED_MPICH"
     check mpi_uses_the_launcher 0 'rank [0-2] ok$' 3 $run -n 3 "$DEFERRED_MPICH" launcher barrier \
         "$folder/flag"

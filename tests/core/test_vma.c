@@ -91,7 +91,7 @@ static void walk(const struct sp_vma *all, size_t n, uint64_t lo, uint64_t hi, b
     sp_vma_close(&maps);
 }
 
-/* The kernel still tells it. */
+/* The kernel still reports the name of the mapping. */
 static void remove_long_name(void)
 {
     char here[4200], *slash;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kills one process of a job at a random moment of its life, again and again, and looks whether the
-others are told, go on with each other and end; or kills utofurun, and looks whether anything is left."""
+others are notified, go on with each other and end; or kills utofurun, and looks whether anything is left."""
 
 import argparse
 import concurrent.futures
@@ -163,9 +163,9 @@ if left:
     print(f"left in /dev/shm: {' '.join(sorted(left))}")
 print(f"{ranks} ranks killed, {before_its_call} of them before they had published an address; "
       f"{launchers} launchers; {len(wrong)} jobs went wrong; seed {seed}")
-print(f"told after the kill: {summary([ms for early, ms in told if not early])}")
-print(f"told of who had published nothing: {summary([ms for early, ms in told if early])}")
+print(f"notified after the kill: {summary([ms for early, ms in told if not early])}")
+print(f"notified of one that had published nothing: {summary([ms for early, ms in told if early])}")
 if len(told) != ranks * (args.processes - 1) and not wrong:
     wrong.append("told")
-    print(f"only {len(told)} survivors were told")
+    print(f"only {len(told)} survivors were notified")
 sys.exit(1 if wrong else 0)

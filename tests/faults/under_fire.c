@@ -3,7 +3,7 @@
  * under_fire FOLDER: one of several processes that put to, get from and add to all others from
  * their first call on, until FOLDER/killed.R says that rank R was killed and the communication to
  * it has failed with UTOFU_ERR_MRQ_PEER. Then it has to go on with all others, and ends with them.
- * Prints how many ms after the kill it was told. See run_kills.py.
+ * Prints how many ms after the kill it was notified. See run_kills.py.
  *
  * Exit status: 0; 1 with a line: a call or a communication failed that should not have.
  */
@@ -45,7 +45,7 @@ static struct peer {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
     bool busy, met;
-    unsigned int turn, after; /* communications begun; ended well after the death was told */
+    unsigned int turn, after; /* communications begun; ended well after the death was reported */
 } peers[MAX_RANKS];
 
 static double now(void)

@@ -206,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     poll_all();
     if (waitpid(other, NULL, WNOHANG) != 0) {
-        fprintf(stderr, "the other process did not bear what it was sent\n");
+        fprintf(stderr, "the other process has ended: it did not survive a message\n");
         abort();
     }
     return 0;

@@ -95,7 +95,7 @@ static void one_dies(void *arg)
     if (ut_rank == 0)
         raise(SIGALRM);
     for (;;)
-        pause(); /* heeds nothing */
+        pause(); /* does not react to the failure of the other */
 }
 
 Test(harness, signal_is_named_and_deaf_processes_are_killed)

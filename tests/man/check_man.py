@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every exported function has a manual page that tells all its comment tells, and the pages are clean.
+"""Every exported function has a manual page that says all that its comment says, and the pages are clean.
 
 usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 

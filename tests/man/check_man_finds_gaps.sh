@@ -33,7 +33,7 @@ gap() {
         echo "FAIL: $what: was not noticed"
         failed=1
     elif ! grep -q -- "$text" "$tmp/out"; then
-        echo "FAIL: $what: not told as \"$text\" but as:"
+        echo "FAIL: $what: not reported as \"$text\" but as:"
         cat "$tmp/out"
         failed=1
     fi

@@ -462,7 +462,7 @@ def group_peers():
         check("nothing_to_compare_with_is_told", done.returncode == 1 and
               "nothing to compare with" in done.stderr and len(os.listdir(folder)) == 2,
               (done.stderr, os.listdir(folder)))
-        # one that fails is told, and the others go on
+        # one that fails is reported, and the others go on
         with open(os.path.join(folder, "ib_write_lat"), "w") as f:
             f.write("#!/bin/sh\necho broken >&2\nexit 1\n")
         done = run(PERF, "--peers", "-q", "-n", "50", "-s", "8", "put-mem-lat",

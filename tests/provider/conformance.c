@@ -644,7 +644,6 @@ static void killed_peer_takes_its_connections_down(void)
     CHECK(link->reason == PROV_REASON_PEER_DEAD && !link->up, "reason %d", (int)link->reason);
 }
 
-/* One of those who write to an endpoint is killed at any moment; the others must not notice. */
 /* The first link on which more than so many messages have come. */
 static struct link *first_past(struct end *end, uint64_t messages)
 {
@@ -666,9 +665,10 @@ static uint64_t messages_of_living(const struct end *end)
     return n;
 }
 
-/* Which of them is served depends on the system's scheduler, with fewer CPUs than processes: who is
- * away whenever there is room in the ring finds it full, for a minute even. So one that is served
- * is killed, and the others are looked at together. */
+/* One of the processes that write to an endpoint is killed at any moment; the others must not
+ * notice. Which of them is served depends on the system's scheduler, with fewer CPUs than
+ * processes: one that is not running whenever there is room in the ring finds it full, for a minute
+ * even. So one that is served is killed, and the others are looked at together. */
 static void killed_producer_does_not_stop_the_others(void)
 {
     struct end *end = end_open(id_of(rank, 0));

@@ -377,7 +377,7 @@ static uint32_t last_word_of(struct stranger *s, struct prov *own, struct prov_e
     return word;
 }
 
-/* Says HELLO with the key that is in the address, and tells what the answer is. */
+/* Says HELLO with the key that is in the address, and writes to `says` what the answer is. */
 static void say_hello(const struct sp_address *address, int says)
 {
     uint64_t probe = 1;
@@ -430,7 +430,7 @@ static void hello_of_another_user_is_not_answered(void)
     ops->close(own);
 }
 
-/* Listens where a peer should, and tells what it is told. */
+/* Listens where a peer should, and writes to `says` what it receives. */
 static void listen_for_hello(const struct sp_address *address, int says)
 {
     int listener = listen_as(address);
@@ -496,7 +496,7 @@ static void kill_self_in(uint64_t us)
     CHECK(pthread_create(&thread, NULL, killer, &when) == 0);
 }
 
-/* Whatever comes before: at last the survivor hears that the other one is dead. */
+/* Whatever comes before: in the end the survivor is notified that the other one is dead. */
 static void survivor_is_told(void)
 {
     int victim = (int)(seed % 2);
@@ -605,7 +605,7 @@ static void asked_without_descriptor_for_the_segment_is_asked_again(void)
     lacks_for_a_while(1, 1);
 }
 
-/* For ever: the asker is told, and of no death. Later it works. */
+/* For ever: the connection of the asker goes down with PROV_REASON_LOCAL. Later it works. */
 static void lacks_for_long(int who)
 {
     struct end *end = end_open((uint64_t)rank + 1);

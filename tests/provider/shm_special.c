@@ -121,7 +121,7 @@ static void stranger_without_the_key_is_turned_away(void)
     barrier();
 }
 
-/* Talks to the socket and sends anything: the provider shrugs. */
+/* Connects to the socket and sends anything: the provider ignores it. */
 static void nonsense_on_the_socket_does_no_harm(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -197,7 +197,7 @@ static uint64_t times_asleep(void)
     return (uint64_t)r.ru_nvcsw;
 }
 
-/* What comes before it lets the owner sleep. */
+/* Polls until nothing is left to do, and arms: from then on the owner sleeps. */
 static void fall_asleep(struct end *end)
 {
     while (pump())
@@ -234,7 +234,7 @@ static void idle_processes_use_no_cpu(void)
     barrier_without_polling();
 }
 
-/* Rung before there is no room: what comes meanwhile needs some. */
+/* The bell rings before the ring is full: what arrives until the owner wakes needs room. */
 static void busy_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -395,7 +395,7 @@ static void overwritten_ring_ends_the_connection(void)
     }
 }
 
-/* Its owner hears of deaths all the same. */
+/* The owner of an overwritten ring is notified of deaths all the same. */
 static void owner_of_an_overwritten_ring_hears_of_a_death(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);

@@ -205,8 +205,8 @@ static struct vt_conn *last_accepted(void)
     return ep.accepted[ep.num_accepted - 1];
 }
 
-/* The failed request is told from those before and behind it; both sides learn; a new connection
- * works. */
+/* The failed request is distinguished from those before and behind it; both sides learn; a new
+ * connection works. */
 static void a_bad_key_breaks_one_connection_only(void)
 {
     struct vt_shared *s = vt_share();
@@ -231,7 +231,7 @@ static void a_bad_key_breaks_one_connection_only(void)
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
     WAIT_FOR(&ep, c->up);
     struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey};
-    /* with the lock, or the thread may hear of the break before the last is posted */
+    /* with the lock, or the thread may see the break before the last is posted */
     pthread_mutex_lock(&ep.lock);
     for (uint64_t i = 0; i < 12; i++) {
         x.cookie = i;
@@ -357,7 +357,7 @@ static void a_killed_peer_is_dead(bool outstanding)
     free(c);
 }
 
-/* How far a process comes in a handshake before it is killed. */
+/* How far a process gets in a handshake before it is killed. */
 enum target_step {
     IS_ASKED,  /* the request waits in the kernel */
     HEARS,     /* ... in the endpoint */

@@ -24,7 +24,7 @@ static struct prov_ep *ep;
 static struct vp_hello_req asked; /* by everybody who asks */
 static int waiting, taken;        /* requests */
 
-/* The next request, as the kernel tells of it. */
+/* The next request, as an event of the kernel. */
 static bool next_request(void)
 {
     struct fake_id *id = waiting > 0 ? new_id(NULL, INCOMING) : NULL;

@@ -326,7 +326,7 @@ static void a_removed_device_takes_its_connections_down(void)
     free(late);
 }
 
-/* A notice tells the target, so that both sides count. */
+/* With a notice, so that the target counts too. */
 static int write_one(struct vt_conn *c)
 {
     struct prov_xfer x = {.lcl = mem,
@@ -391,8 +391,8 @@ static void a_port_that_is_down_for_a_moment_loses_nothing(void)
     free(c);
 }
 
-/* Brings a connection up, takes the link down and sees what comes of it; `reason` is told to the
- * side that writes. */
+/* Brings a connection up, takes the link down and sees what comes of it; `reason` is that of down()
+ * on the side that writes. */
 static void down_for_long(const char *link, enum prov_reason reason)
 {
     enum { TIMEOUT_MS = 2000, BOUND_S = 4 };

@@ -151,7 +151,7 @@ static void put_until_told(const struct ut_end *end, const struct ut_peer *peer,
         CHECK(now() < since + 4 * PEER_TIMEOUT_S, "%s", ut_rc_name(rc));
     } while (rc == UTOFU_SUCCESS);
     CHECK_RC(rc, UTOFU_ERR_MRQ_OTHER);
-    printf("told after %.2f s\n", now() - since);
+    printf("notified after %.2f s\n", now() - since);
 }
 
 static void goes_for_long(void *arg)
@@ -178,7 +178,7 @@ static void goes_for_long(void *arg)
     put_to(&other, &others[peer], ROUNDS);
     take(&end, ROUNDS, ROUNDS, 0, UTOFU_ERR_MRQ_OTHER);
     take(&other, ROUNDS, 1, 0, UTOFU_ERR_MRQ_OTHER);
-    printf("told again after %.2f s\n", now() - since);
+    printf("notified again after %.2f s\n", now() - since);
     CHECK(now() - since < 4 * PEER_TIMEOUT_S);
     since = now();
     ut_end_close(&other);

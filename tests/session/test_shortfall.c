@@ -247,7 +247,8 @@ static void sps_refused(void *arg)
             CHECK_RC(ut_start(&comm), UTOFU_SUCCESS);
         }
     }
-    /* 16 and more run into the path id: those with path ids over 11 can be told and are refused */
+    /* 16 and more run into the path id: those with path ids over 11 can be recognized and are
+     * refused */
     for (unsigned int sps = 12 * 16; sps < 256; sps++)
         CHECK_RC(utofu_put(end.vcq, end.id, end.stadd, end.stadd, 8, 0, UT_SPS(sps), NULL),
                  UTOFU_ERR_INVALID_PATH_ID);

@@ -61,7 +61,7 @@ static void wait_mrq(const struct ut_end *end, uint64_t *old)
         *old = notice.rmt_value;
 }
 
-/* Reaches into the peer's region where one huge page ends, and adds to a word. */
+/* Puts to and gets from the peer's region across the end of a huge page, and adds to a word. */
 static void use(const struct ut_end *end, const struct ut_peer *to, size_t at)
 {
     uint64_t old = 0;

@@ -113,7 +113,7 @@ static void killed(void *arg)
         nap(1);
     }
     CHECK_RC(rc, UTOFU_ERR_MRQ_PEER);
-    /* what the dead one mapped of ours, and we of it, harms nobody */
+    /* what the dead one mapped of ours, and we of it, does no harm */
     memset(end.mem, 1, SIZE);
     ut_end_close(&end);
     CHECK_EQ(pages_mapped(NULL, ANYWHERE), 0);

@@ -90,7 +90,7 @@ group_unknown() {
     lines not_in_the_list 'unknown' 0 env UTOFU_PROVIDER=shm "$INFO" -e
     # a name that says where the job is, misspelt: no job comes about, and each process says why
     UTOFU_RNK=1 UTOFU_SIZE=2 "$INFO" >"$folder/out" 2>&1
-    grep -q 'did you mean UTOFU_RANK?' "$folder/out" || fail 'no job: the misspelt name is told'
+    grep -q 'did you mean UTOFU_RANK?' "$folder/out" || fail 'no job: the misspelt name is reported'
 }
 
 # "${confined[@]}" [--without CALL]... command...: as in a container with our profile, less these calls

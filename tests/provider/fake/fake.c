@@ -378,7 +378,7 @@ static int go_down(struct fake_conn *conn, enum prov_reason reason)
 
     hang_up(conn, before == AWAITED ? CLOSED : DOWN);
     if (before == AWAITED)
-        return 0; /* the core has not heard of it */
+        return 0; /* the core does not know it yet */
     for (; conn->answered != conn->posted; calls++)
         cb->done(conn->ctx, conn->ops[conn->answered++ % MAX_OPS].cookie, PROV_FLUSHED);
     cb->down(conn->ctx, reason);
@@ -481,8 +481,7 @@ static int poll_conn(struct fake_conn *conn)
     return calls;
 }
 
-/* One wake-up for each call. An owner may hear of an endpoint that it has just
- * closed. */
+/* One wake-up for each call. An owner may be woken for an endpoint that it has just closed. */
 static void watch(struct fake_ep *ep, int fd, uint32_t events)
 {
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = ep->attr.owner};
