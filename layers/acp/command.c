@@ -3,8 +3,8 @@
  * Copies between two other processes: the owner of the source executes them. Every process has one
  * ring of commands for all others together. Who wants to send one draws a ticket with an atomic add
  * on the ring's tail, waits until the ring's head is less than the length of the ring behind the
- * ticket, which it mostly knows already, and puts the command into the ticket's place. What it sent
- * ends when the owner has put a byte into its `done`.
+ * ticket, which it usually knows already, and puts the command into the ticket's place. What it
+ * sent ends when the owner has put a byte into its `done`.
  */
 #include "layer.h"
 

@@ -75,7 +75,7 @@ void al_queue_ended(struct al_task *task)
     set_complete(complete);
 }
 
-/* Behind those with the same order; mostly that is the end of the list. */
+/* Behind those with the same order; usually that is the end of the list. */
 static void wait_in_order(struct al_task *task)
 {
     struct al_task **link = &waiting;

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { NUM_GATES = 2, NUM_POLLS = 16 };
 
-/* What the two tell each other. */
+/* What the two exchange. */
 struct card {
     utofu_vcq_id_t vcq_id;
     utofu_vbg_id_t gates[NUM_GATES];

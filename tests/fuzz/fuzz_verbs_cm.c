@@ -132,7 +132,7 @@ static void request(struct fuzz_input *in, uint8_t how)
     vp_cm_events(prov);
 }
 
-/* What the kernel may tell of an id now, or 0 events of which type `which` chooses one. */
+/* An event that the kernel may raise for an id in this step; `which` chooses. */
 static enum rdma_cm_event_type choose(struct fake_id *id, uint8_t which)
 {
     static const enum rdma_cm_event_type next[][4] = {

@@ -14,7 +14,7 @@ static inline void card_path(char *path, size_t size, const char *folder, const 
     snprintf(path, size, "%s/%s.%d", folder, what, who);
 }
 
-/* The card appears whole, or false and nothing appears. */
+/* The card appears as a whole; false: nothing appears. */
 static inline bool card_write(const char *folder, const char *what, int who, const void *data,
                               size_t size)
 {

@@ -152,7 +152,7 @@ void link_close(struct link *link);
 struct memory memory_new(size_t size, unsigned int access);
 /* Deregisters it before the end of the test, which does that for all. */
 void memory_withdraw(struct memory *m);
-/* Tells everybody about it, under a number. */
+/* Publishes it to all processes, under a number. */
 void memory_publish(const struct memory *m, int number);
 struct remote memory_of(int whose, int number);
 

@@ -110,7 +110,7 @@ static void used_ring_is_not_damaged(void)
     CHECK(!sp_ring_is_damaged(ring));
 }
 
-/* Nobody is kept by it. */
+/* Neither a producer nor the consumer waits for ever. */
 static void overwritten_ring_is_damaged(void)
 {
     uint64_t pos;

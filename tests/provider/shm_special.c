@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the shm provider promises: faults told apart, keys of the process, nothing of another
- * host, few descriptors, sleep that is sleep.
+ * What only the shm provider promises: local and remote faults distinguished, keys of the process,
+ * no peers of other hosts, few descriptors, idle processes that sleep.
  */
 #include "../../provider/shm/conn_types.h"
 #include "../../provider/shm/ep_types.h"

@@ -205,8 +205,8 @@ static struct vt_conn *last_accepted(void)
     return ep.accepted[ep.num_accepted - 1];
 }
 
-/* The failed request is distinguished from those before and behind it; both sides learn; a new
- * connection works. */
+/* The failed request is distinguished from those before and behind it; both sides are notified; a
+ * new connection works. */
 static void a_bad_key_breaks_one_connection_only(void)
 {
     struct vt_shared *s = vt_share();

@@ -369,7 +369,7 @@ static inline int vt_atomic(struct vt_conn *c, const struct prov_atomic *a)
     return rc;
 }
 
-/* What two processes tell each other. */
+/* What two processes exchange. */
 struct vt_shared {
     volatile int stage[2];
     uint8_t addr[2][PROV_ADDR_MAX];
