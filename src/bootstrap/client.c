@@ -38,14 +38,14 @@ static struct {
     int wake_fd, fd;
     pthread_t thread;
     atomic_bool stopping;
+    /* what was read from the socket and is not used yet */
+    size_t in_from, in_to;
+    uint8_t in[8192];
     bool loss_logged;
     struct ut_job_requests requests; /* its lock also guards what follows */
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
-    /* what was read from the socket and is not used yet */
-    size_t in_from, in_to;
-    uint8_t in[8192];
 } client = {.wake_fd = -1, .fd = -1};
 
 static void wake(uint32_t rank)
@@ -108,7 +108,7 @@ static int connect_once(int64_t deadline)
     return fd;
 }
 
-/* Reads what is there, or waits for it. */
+/* Reads what has arrived, at least a byte: waits for it until the deadline. */
 static int fill(int64_t deadline)
 {
     for (;;) {
@@ -131,12 +131,11 @@ static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t 
     size_t have = 0, need;
 
     while ((need = ut_job_wire_need(msg, have)) > have) {
-        size_t n = client.in_to - client.in_from;
-        int rc = n > 0 ? 0 : fill(deadline);
+        int rc = client.in_from < client.in_to ? 0 : fill(deadline);
         if (rc != 0)
             return rc;
-        n = client.in_to - client.in_from;
-        n = n < need - have ? n : need - have;
+        size_t there = client.in_to - client.in_from;
+        size_t n = there < need - have ? there : need - have;
         memcpy((char *)msg + have, client.in + client.in_from, n);
         client.in_from += n;
         have += n;
