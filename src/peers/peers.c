@@ -321,8 +321,9 @@ struct search_errors {
     int bad;     /* the record of a rank cannot be used */
 };
 
-/* Does the search end with this result of try_known()? Else an error is noted. What is lacking here
- * ends it too: others would be asked in vain, and it must not be taken for their answer. */
+/* Does the search end with this result of try_known()? Else an error is noted. A shortage of this
+ * process ends it too: no other rank could be looked up either, and none has said that it is not
+ * the owner. */
 static bool is_settled(int rc, struct search_errors *errors)
 {
     if (rc == 0 || rc == -EHOSTUNREACH || ut_peers_is_shortage(rc))
