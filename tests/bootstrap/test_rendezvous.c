@@ -4,6 +4,7 @@
  * users and without the key can neither disturb it nor learn anything from it.
  */
 #include "bootstrap/channel.h"
+#include "bootstrap/job.h"
 #include "bootstrap/server.h"
 #include "util/clock.h"
 
@@ -155,6 +156,67 @@ Test(rendezvous, hands_out_what_was_published)
     close(b.fd);
 }
 
+/* Appends `count` look-ups of rank 1. */
+static size_t fill_lookups(struct peer *p, uint8_t *bytes, int count)
+{
+    struct ut_job_wire msg;
+    uint32_t rank = htole32(1);
+    size_t size = 0;
+
+    for (int i = 0; i < count; i++) {
+        size_t n = ut_job_wire_fill(&msg, UT_JOB_WIRE_LOOKUP, UT_JOB_WIRE_OK, &rank, sizeof(rank));
+        ut_job_channel_seal(&p->channel, &msg);
+        memcpy(bytes + size, &msg, n);
+        size += n;
+    }
+    return size;
+}
+
+/* Appends what the server has sent. */
+static size_t take_bytes(int fd, uint8_t *bytes, size_t have, size_t room)
+{
+    ssize_t n;
+
+    while (have < room && (n = recv(fd, bytes + have, room - have, MSG_DONTWAIT)) > 0)
+        have += (size_t)n;
+    return have;
+}
+
+/* In one piece the answers fill the server's buffer more than three times; the pieces end inside
+ * requests. */
+Test(rendezvous, requests_that_come_together_or_in_pieces_are_answered_in_order)
+{
+    enum { COUNT = 200, ANSWER = UT_JOB_WIRE_HEADER + UT_JOB_RECORD_MAX + UT_JOB_WIRE_TAG };
+    static const size_t pieces[] = {COUNT * ANSWER, 37, 1000};
+    static uint8_t requests[COUNT * sizeof(struct ut_job_wire)], answers[COUNT * ANSWER];
+    uint8_t record[UT_JOB_RECORD_MAX];
+    struct peer p = open_peer();
+    struct ut_job_wire answer;
+
+    for (size_t i = 0; i < sizeof(record); i++)
+        record[i] = (uint8_t)(i * 7);
+    cr_assert_eq(hello(&p, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(ask(&p, &answer, UT_JOB_WIRE_PUBLISH, record, sizeof(record)), UT_JOB_WIRE_OK);
+    for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
+        size_t size = fill_lookups(&p, requests, COUNT), have = 0;
+        for (size_t at = 0; at < size; at += pieces[k]) {
+            size_t n = size - at < pieces[k] ? size - at : pieces[k];
+            cr_assert_eq(send(p.fd, requests + at, n, MSG_NOSIGNAL), (ssize_t)n);
+            ut_job_server_step(server, 0);
+            have = take_bytes(p.fd, answers, have, sizeof(answers));
+        }
+        let_it_work();
+        have = take_bytes(p.fd, answers, have, sizeof(answers));
+        cr_assert_eq(have, sizeof(answers), "%zu bytes, pieces of %zu", have, pieces[k]);
+        for (int i = 0; i < COUNT; i++) {
+            memcpy(&answer, answers + i * ANSWER, ANSWER);
+            cr_assert(ut_job_channel_check(&p.channel, &answer));
+            cr_assert_eq(memcmp(answer.data, record, sizeof(record)), 0);
+        }
+    }
+    close(p.fd);
+}
+
 Test(rendezvous, refuses_who_does_not_belong)
 {
     struct peer a = open_peer(), b = open_peer();
@@ -282,7 +344,8 @@ Test(rendezvous, a_single_one_without_a_hello_is_dropped_too)
     close(p.fd);
 }
 
-/* All at once: a step takes some of them, and looks after the others before it takes more. */
+/* 200 connect at once: a step of the server accepts a few, and serves the others before it accepts
+ * more. */
 Test(rendezvous, strangers_who_knock_without_end_do_not_keep_others_waiting)
 {
     enum { MANY = 200 };
