@@ -11,8 +11,6 @@ checks=0
 trap 'rm -rf "$folder"' EXIT
 unset "${!UTOFU_@}"
 export UTOFU_PROVIDER=shm
-# the leak sanitizer cannot trace a set-uid program
-export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 stranger=54322 victim=54323
 
 # shellcheck source=tests/harness/checks.sh
