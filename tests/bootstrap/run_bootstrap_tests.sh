@@ -740,7 +740,8 @@ group_deferred_openmpi() {
     deferred "barrier sleep" $run -n 3 "$DEFERRED_OPENMPI"
 }
 
-# A Slurm of one node on the loopback interface, started by hand: no part of it is the system's.
+# A Slurm of one node on the loopback interface, started by hand: no part of it is the system's. With the
+# timeouts it has by default, srun gives up where the daemons wait long for a CPU.
 slurm_daemons=()
 start_slurm() {
     local at=$1 name=$2 port
@@ -770,6 +771,9 @@ SwitchType=switch/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
+MessageTimeout=100
+TCPTimeout=60
+SlurmdTimeout=300
 NodeName=$name NodeAddr=127.0.0.1 CPUs=$(nproc)
 PartitionName=all Nodes=$name Default=YES MaxTime=INFINITE State=UP
 END
