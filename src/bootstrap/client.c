@@ -3,6 +3,7 @@
 #include "bootstrap/client.h"
 #include "bootstrap/channel.h"
 #include "bootstrap/ops.h"
+#include "bootstrap/records.h"
 #include "bootstrap/request.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -41,12 +42,14 @@ static struct {
     /* what was read from the socket and is not used yet */
     size_t in_from, in_to;
     uint8_t in[8192];
+    int records_fd; /* that came with the answers, or -1 */
     bool loss_logged;
     struct ut_job_requests requests; /* its lock also guards what follows */
+    struct ut_job_records records;
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
-} client = {.wake_fd = -1, .fd = -1};
+} client = {.wake_fd = -1, .fd = -1, .records_fd = -1, .records.fd = -1};
 
 static void wake(uint32_t rank)
 {
@@ -108,11 +111,43 @@ static int connect_once(int64_t deadline)
     return fd;
 }
 
+/* Keeps the descriptor that came last. */
+static void keep_descriptor(struct msghdr *msg)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
+            if (client.records_fd >= 0)
+                close(client.records_fd);
+            memcpy(&client.records_fd, CMSG_DATA(c) + at, sizeof(int));
+        }
+    }
+}
+
+static ssize_t receive_some(void)
+{
+    struct iovec iov = {client.in, sizeof(client.in)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    ssize_t got = recvmsg(client.fd, &msg, MSG_CMSG_CLOEXEC);
+
+    if (got >= 0)
+        keep_descriptor(&msg);
+    return got;
+}
+
 /* Reads what has arrived, at least a byte: waits for it until the deadline. */
 static int fill(int64_t deadline)
 {
     for (;;) {
-        ssize_t got = recv(client.fd, client.in, sizeof(client.in), 0);
+        ssize_t got = receive_some();
         if (got > 0) {
             client.in_from = 0;
             client.in_to = (size_t)got;
@@ -219,6 +254,28 @@ static bool log_wrong_server(int rc)
     return true;
 }
 
+static bool read_record(uint32_t rank, void *record, size_t *size)
+{
+    return ut_job_records_read(&client.records, rank, record, size);
+}
+
+/* Look-ups are asked only for what is not there. */
+static void map_records(void)
+{
+    pthread_mutex_lock(&client.requests.lock);
+    if (client.records_fd >= 0 &&
+        ut_job_records_map(&client.records, client.records_fd, client.size))
+        client.requests.at_hand = read_record;
+    pthread_mutex_unlock(&client.requests.lock);
+}
+
+static void drop_descriptor(void)
+{
+    if (client.records_fd >= 0)
+        close(client.records_fd);
+    client.records_fd = -1;
+}
+
 static int say_hello(void)
 {
     struct ut_job_wire msg;
@@ -255,6 +312,9 @@ static int reach_server(void)
             client.fd = rc;
             client.in_from = client.in_to = 0;
             rc = say_hello();
+            if (rc == 0)
+                map_records();
+            drop_descriptor();
             if (rc == 0 || rc == -EEXIST || rc == -EINVAL || log_wrong_server(rc))
                 return rc;
             close(client.fd);
@@ -426,5 +486,9 @@ void ut_job_client_stop(void)
         close(client.fd);
     close(client.wake_fd);
     client.fd = client.wake_fd = -1;
+    drop_descriptor();
     ut_job_requests_free(&client.requests);
+    pthread_mutex_lock(&client.requests.lock);
+    ut_job_records_free(&client.records);
+    pthread_mutex_unlock(&client.requests.lock);
 }

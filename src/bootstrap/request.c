@@ -53,19 +53,35 @@ static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint
     return r;
 }
 
+/* Not while it is in the list of those that are asked, or the launcher's. */
+static void remove_request(struct ut_job_requests *requests, struct ut_job_request *r)
+{
+    *find(requests, r->rank) = r->next;
+    free(r);
+}
+
 static int take_answer(struct ut_job_requests *requests, struct ut_job_request *r, void *record,
                        size_t *size)
 {
-    struct ut_job_request **link = find(requests, r->rank);
     int result = r->result;
 
     if (result == 0) {
         memcpy(record, r->record, r->size);
         *size = r->size;
     }
-    *link = r->next;
-    free(r);
+    remove_request(requests, r);
     return result;
+}
+
+static bool take_at_hand(struct ut_job_requests *requests, uint32_t rank, void *record,
+                         size_t *size)
+{
+    if (!requests->at_hand || !requests->at_hand(rank, record, size))
+        return false;
+    struct ut_job_request *r = *find(requests, rank);
+    if (r && r->state == UT_JOB_REQUEST_IDLE)
+        remove_request(requests, r);
+    return true;
 }
 
 static void ask(struct ut_job_requests *requests, struct ut_job_request *r)
@@ -97,6 +113,10 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
 
     pthread_mutex_lock(&requests->lock);
     for (;;) {
+        if (take_at_hand(requests, rank, record, size)) {
+            rc = 0;
+            break;
+        }
         /* searched each time: another thread may have taken the answer */
         struct ut_job_request *r = find_or_add(requests, rank);
         int64_t now = ut_clock_us();

@@ -41,6 +41,8 @@ struct ut_job_requests {
     struct ut_job_request *first_asked, **last_asked; /* in the order in which they were asked */
     int broken;                                       /* from now on every request ends with this */
     void (*asked)(uint32_t rank); /* called without the lock when a request was put to ASKED */
+    /* NULL, or reads a record that can be had without asking; called with the lock */
+    bool (*at_hand)(uint32_t rank, void *record, size_t *size);
 };
 
 void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank));

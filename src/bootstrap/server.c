@@ -9,6 +9,7 @@
 #include "bootstrap/server.h"
 #include "bootstrap/channel.h"
 #include "bootstrap/ops.h"
+#include "bootstrap/records.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -54,8 +55,10 @@ struct ut_job_server {
     struct ut_key key;
     struct client unknown, known; /* heads, newest first: without and with a rank */
     struct entry *table;
+    struct ut_job_records records; /* the same, for processes of this host */
     /* of the connection that is served */
     size_t out_size;
+    bool records_due; /* their descriptor goes with the answers */
     uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
 };
 
@@ -124,6 +127,9 @@ int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root
     rc = add_descriptor(s, s->listen_fd, &s->listen_fd);
     if (rc != 0)
         goto close_epoll;
+    s->records.fd = -1;
+    if (root->kind == UT_JOB_ROOT_UNIX)
+        ut_job_records_create(&s->records, size);
     *server = s;
     return 0;
 close_epoll:
@@ -234,6 +240,7 @@ static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
     /* another program of the same rank has published nothing yet */
     free(e->record);
     e->record = NULL;
+    ut_job_records_write(&s->records, rank, NULL, 0);
     s->seen += !e->seen;
     e->seen = e->connected = true;
     c->rank = rank;
@@ -241,12 +248,15 @@ static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
     add_to_ring(&s->known, c);
     s->num_unknown--;
     s->connected++;
+    s->records_due = s->records.fd >= 0;
     return UT_JOB_WIRE_OK;
 }
 
-static enum ut_job_wire_status publish(struct entry *e, const uint8_t *record, uint16_t size)
+static enum ut_job_wire_status publish(struct ut_job_server *s, uint32_t rank,
+                                       const uint8_t *record, uint16_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);
+    struct entry *e = &s->table[rank];
 
     if (!copy)
         return UT_JOB_WIRE_NO_MEMORY;
@@ -254,6 +264,7 @@ static enum ut_job_wire_status publish(struct entry *e, const uint8_t *record, u
     free(e->record);
     e->record = copy;
     e->size = size;
+    ut_job_records_write(&s->records, rank, record, size);
     return UT_JOB_WIRE_OK;
 }
 
@@ -281,12 +292,33 @@ static bool is_authentic(struct ut_job_server *s, struct client *c, bool is_hell
     return false;
 }
 
+static ssize_t send_with_descriptor(int to, void *bytes, size_t size, int fd)
+{
+    struct iovec iov = {bytes, size};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+
+    memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+    return sendmsg(to, &msg, MSG_NOSIGNAL);
+}
+
 /* Sends the answers so far; false: a client that does not read its answers is dropped. */
 static bool flush(struct ut_job_server *s, struct client *c)
 {
     size_t size = s->out_size;
+    bool with_records = s->records_due;
 
     s->out_size = 0;
+    s->records_due = false;
+    if (with_records && send_with_descriptor(c->fd, s->out, size, s->records.fd) == (ssize_t)size)
+        return true;
+    /* too many descriptors are under way to this user's processes: this one does without */
     return size == 0 || send(c->fd, s->out, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
@@ -306,7 +338,7 @@ static bool answer(struct ut_job_server *s, struct client *c)
     if (is_hello) {
         status = hello(s, c);
     } else if (c->in.type == UT_JOB_WIRE_PUBLISH && size <= UT_JOB_RECORD_MAX) {
-        status = publish(&s->table[c->rank], c->in.data, size);
+        status = publish(s, c->rank, c->in.data, size);
     } else if (c->in.type == UT_JOB_WIRE_LOOKUP && size == 4) {
         uint32_t rank = ut_job_wire_u32(&c->in, 0);
         status = rank >= s->size          ? UT_JOB_WIRE_BAD_RANK
@@ -356,6 +388,7 @@ static bool serve(struct ut_job_server *s, struct client *c)
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     s->out_size = 0;
+    s->records_due = false;
     return take(s, c, s->in, (size_t)n) && flush(s, c);
 }
 
@@ -397,6 +430,7 @@ void ut_job_server_destroy(struct ut_job_server *s)
         drop(s, s->known.next);
     for (uint32_t i = 0; i < s->size; i++)
         free(s->table[i].record);
+    ut_job_records_free(&s->records);
     close(s->epoll_fd);
     close(s->listen_fd);
     free(s->table);

@@ -5,6 +5,7 @@
  */
 #include "bootstrap/channel.h"
 #include "bootstrap/job.h"
+#include "bootstrap/records.h"
 #include "bootstrap/server.h"
 #include "util/clock.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@ enum { SIZE = 4, STRANGER = 54322 };
 static struct ut_job_root root;
 static struct ut_job_server *server;
 static struct ut_key key, other_key, no_key;
+static int descriptor = -1; /* that came with the last answer, or -1 */
 
 /* A process of the job, or one that would like to be. */
 struct peer {
@@ -64,11 +67,29 @@ static void let_it_work(void)
         ut_job_server_step(server, 5);
 }
 
-/* The bytes of an answer, or -1 when there is none. */
-static ssize_t take_answer(int fd, struct ut_job_wire *msg)
+static void drop_descriptor(void)
 {
+    if (descriptor >= 0)
+        close(descriptor);
+    descriptor = -1;
+}
+
+/* The bytes of an answer, or -1 when there is none. */
+static ssize_t take_answer(int fd, struct ut_job_wire *answer)
+{
+    struct iovec iov = {answer, sizeof(*answer)};
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+
     let_it_work();
-    return recv(fd, msg, sizeof(*msg), MSG_DONTWAIT);
+    drop_descriptor();
+    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT);
+    if (n >= 0 && CMSG_FIRSTHDR(&msg))
+        memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+    return n;
 }
 
 static struct peer open_peer(void)
@@ -215,6 +236,86 @@ Test(rendezvous, requests_that_come_together_or_in_pieces_are_answered_in_order)
         }
     }
     close(p.fd);
+}
+
+static bool has_record(const struct ut_job_records *records, uint32_t rank, const char *text)
+{
+    char record[UT_JOB_RECORD_MAX + 1];
+    size_t size;
+
+    return ut_job_records_read(records, rank, record, &size) && size == strlen(text) &&
+           memcmp(record, text, size) == 0;
+}
+
+Test(rendezvous, records_are_read_without_asking)
+{
+    struct peer a = open_peer(), b = open_peer();
+    struct ut_job_records records;
+    struct ut_job_wire answer;
+
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert(ut_job_records_map(&records, descriptor, SIZE));
+    cr_assert_eq(hello(&b, 3, SIZE), UT_JOB_WIRE_OK);
+    cr_assert(!has_record(&records, 3, "one"));
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_PUBLISH, "one", 3), UT_JOB_WIRE_OK);
+    cr_assert_eq(descriptor, -1, "it comes once");
+    cr_assert(has_record(&records, 3, "one"));
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_PUBLISH, "another", 7), UT_JOB_WIRE_OK);
+    cr_assert(has_record(&records, 3, "another"));
+    cr_assert(!has_record(&records, SIZE, "another"), "there is no such rank");
+    /* the next program of that rank has published nothing */
+    close(b.fd);
+    let_it_work();
+    cr_assert(has_record(&records, 3, "another"));
+    b = open_peer();
+    cr_assert_eq(hello(&b, 3, SIZE), UT_JOB_WIRE_OK);
+    cr_assert(!has_record(&records, 3, "another"));
+    ut_job_records_free(&records);
+    close(a.fd);
+    close(b.fd);
+}
+
+Test(rendezvous, nobody_else_gets_the_records)
+{
+    struct peer a = open_peer(), b = open_peer(), c = open_peer(), d = open_peer();
+
+    cr_assert_eq(descriptor, -1, "not with the challenge");
+    cr_assert_eq(hello_with(&a, &other_key, 1, SIZE), UT_JOB_WIRE_REFUSED);
+    cr_assert_eq(descriptor, -1);
+    cr_assert_eq(hello(&b, 1, SIZE + 1), UT_JOB_WIRE_BAD_SIZE);
+    cr_assert_eq(descriptor, -1);
+    cr_assert_eq(hello(&c, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_neq(descriptor, -1);
+    cr_assert_eq(hello(&d, 1, SIZE), UT_JOB_WIRE_DUPLICATE);
+    cr_assert_eq(descriptor, -1);
+    close(a.fd);
+    close(b.fd);
+    close(c.fd);
+    close(d.fd);
+}
+
+/* Where no descriptor can be sent, as too many are under way, the answer comes without. */
+Test(rendezvous, without_the_records_the_server_is_asked)
+{
+    struct peer a = open_peer(), b = open_peer();
+    uint32_t rank = htole32(1);
+    struct ut_job_wire answer;
+    struct stat own, other;
+
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(fstat(descriptor, &own), 0);
+    for (int fd = 3; fd < 64; fd++) { /* the server's */
+        if (fd != descriptor && fstat(fd, &other) == 0 && other.st_ino == own.st_ino &&
+            other.st_dev == own.st_dev)
+            close(fd);
+    }
+    cr_assert_eq(ask(&a, &answer, UT_JOB_WIRE_PUBLISH, "one", 3), UT_JOB_WIRE_OK);
+    cr_assert_eq(hello(&b, 2, SIZE), UT_JOB_WIRE_OK);
+    cr_assert_eq(descriptor, -1);
+    cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
+    cr_assert_eq(memcmp(answer.data, "one", 3), 0);
+    close(a.fd);
+    close(b.fd);
 }
 
 Test(rendezvous, refuses_who_does_not_belong)

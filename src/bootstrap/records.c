@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The records of a job in shared memory. */
+#include "bootstrap/records.h"
+#include "bootstrap/job.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The low bits of a slot's state say how long the record is, those above change with each write. */
+enum { LENGTH_MASK = 0xff, WRITTEN = LENGTH_MASK + 1 };
+
+_Static_assert((int)UT_JOB_RECORD_MAX <= (int)LENGTH_MASK, "the state has room for the length");
+
+struct ut_job_record_slot {
+    uint32_t state; /* atomic; a multiple of WRITTEN: no record */
+    uint8_t bytes[UT_JOB_RECORD_MAX + 1];
+};
+
+/* no write beyond the server's own mapping, and no end of the file under a reader */
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+
+static size_t bytes_for(uint32_t size)
+{
+    return (size_t)size * sizeof(struct ut_job_record_slot);
+}
+
+static bool map(struct ut_job_records *records, int fd, uint32_t size, int protection)
+{
+    void *p = mmap(NULL, bytes_for(size), protection, MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED)
+        return false;
+    records->slots = p;
+    records->size = size;
+    return true;
+}
+
+void ut_job_records_create(struct ut_job_records *records, uint32_t size)
+{
+    *records =
+        (struct ut_job_records){.fd = memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (records->fd < 0)
+        return;
+    if (ftruncate(records->fd, (off_t)bytes_for(size)) == 0 &&
+        map(records, records->fd, size, PROT_READ | PROT_WRITE) &&
+        fcntl(records->fd, F_ADD_SEALS, SEALS) == 0)
+        return;
+    ut_job_records_free(records);
+}
+
+void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const void *record,
+                          uint16_t size)
+{
+    if (records->size == 0)
+        return;
+    struct ut_job_record_slot *slot = &records->slots[rank];
+    uint32_t next = (slot->state / WRITTEN + 1) * WRITTEN;
+
+    __atomic_store_n(&slot->state, next, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    if (size == 0)
+        return;
+    memcpy(slot->bytes, record, size);
+    __atomic_store_n(&slot->state, next + size, __ATOMIC_RELEASE);
+}
+
+bool ut_job_records_map(struct ut_job_records *records, int fd, uint32_t size)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    *records = (struct ut_job_records){.fd = -1};
+    return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 &&
+           st.st_size == (off_t)bytes_for(size) && map(records, fd, size, PROT_READ);
+}
+
+bool ut_job_records_read(const struct ut_job_records *records, uint32_t rank, void *record,
+                         size_t *size)
+{
+    if (rank >= records->size)
+        return false;
+    const struct ut_job_record_slot *slot = &records->slots[rank];
+    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+
+    *size = state & LENGTH_MASK;
+    memcpy(record, slot->bytes, *size);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return *size > 0 && __atomic_load_n(&slot->state, __ATOMIC_RELAXED) == state;
+}
+
+void ut_job_records_free(struct ut_job_records *records)
+{
+    if (records->size > 0)
+        munmap(records->slots, bytes_for(records->size));
+    if (records->fd >= 0)
+        close(records->fd);
+    *records = (struct ut_job_records){.fd = -1};
+}
