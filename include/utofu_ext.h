@@ -16,6 +16,7 @@
 #ifndef UTOFU_EXT_H
 #define UTOFU_EXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <utofu.h>
@@ -74,6 +75,59 @@ int utofu_profile_start(const char *name);
  * @manual none (utofu_ext.h)
  */
 int utofu_profile_stop(const char *name);
+
+/*
+ * Waiting.
+ */
+
+/**
+ * utofu_wait_vcqs - sleep until a VCQ has something to poll
+ *
+ * Returns once the TCQ or the MRQ of one of the VCQs has an entry for utofu_poll_tcq() or
+ * utofu_poll_mrq(), an error included; at once if one is there already. The caller then polls all
+ * of them, until nothing is left. While it sleeps the library goes on with the communications of
+ * the VCQs, sets up connections and notices processes that end, and the thread uses no CPU. Waking
+ * it takes longer than polling: a program that expects an answer soon polls for some microseconds
+ * first.
+ *
+ * What changes memory without a notice, as a put without UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE does
+ * at its target, and what utofu_poll_barrier() waits for, do not end the wait. It may also end
+ * although nothing is there, for instance because another thread has polled the entry.
+ *
+ * Several threads may wait for the same VCQ: all of them return. Other threads may use the VCQs
+ * meanwhile, with UTOFU_VCQ_FLAG_THREAD_SAFE; their communications take a longer path while
+ * somebody waits for the VCQ, and what their calls complete ends the wait, too.
+ *
+ * @param vcq_hdls [in] Handles of the VCQs, an array.
+ * @param num_vcqs [in] How many there are: 1 to 4096.
+ * @param timeout_us [in] The longest wait in microseconds. 0: only look. Negative: no limit.
+ * @return UTOFU_SUCCESS: There is something to poll, or utofu_wake_vcq() has ended the wait.
+ * @return UTOFU_ERR_NOT_FOUND: Nothing has come in that time.
+ * @return UTOFU_ERR_INVALID_POINTER: vcq_hdls is NULL.
+ * @return UTOFU_ERR_INVALID_NUMBER: num_vcqs is 0 or too large.
+ * @return UTOFU_ERR_INVALID_VCQ_HDL: One of them is no VCQ of this process, or was freed meanwhile.
+ * @return UTOFU_ERR_OUT_OF_MEMORY: There is no memory for so many VCQs.
+ * @return UTOFU_ERR_OUT_OF_RESOURCE: With UTOFU_PROGRESS_THREAD=0: there is no file descriptor
+ * left.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t timeout_us);
+
+/**
+ * utofu_wake_vcq - end the waits for a VCQ
+ *
+ * Each utofu_wait_vcqs() that waits for the VCQ returns. If there is none, the next one returns at
+ * once, so that a thread which is just about to wait does not miss it; calls in a row count as one.
+ * It takes a lock: not for signal handlers.
+ *
+ * @param vcq_hdl [in] Handle of the VCQ.
+ * @return UTOFU_SUCCESS: The waits have ended, or the next one will.
+ * @return UTOFU_ERR_INVALID_VCQ_HDL: It is no VCQ of this process.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl);
 
 /*
  * The places of the job's processes.

@@ -92,6 +92,12 @@ enum prov_flags {
               * end with PROV_OK, the last one's unsignalled_done() may stand for all of them */
 };
 
+/* What wakes an owner that sleeps: see ep_arm(). */
+enum prov_arm {
+    PROV_ARM_SOLICITED = 1, /* what needs its CPU */
+    PROV_ARM_ALL,           /* every completion and arrival */
+};
+
 /* What posting returns: a set of these bits, or a negative errno. */
 enum prov_posted {
     PROV_SRC_FREE = 1, /* the local source may be overwritten already */
@@ -234,9 +240,10 @@ struct prov_ops {
     /* Starts what waits because of PROV_MORE. */
     void (*ep_flush)(struct prov_ep *ep);
     /* From now on a solicited message, a connection event, an error, or receive space running low
-     * makes progress() call wake(), also on connections that a later ep_poll() accepts. Returns
-     * true if something is there already (then poll again). */
-    bool (*ep_arm)(struct prov_ep *ep);
+     * makes progress() call wake(), also on connections that a later ep_poll() accepts; with
+     * PROV_ARM_ALL so does whatever makes ep_poll() call back. Returns true if something is there
+     * already (then poll again). */
+    bool (*ep_arm)(struct prov_ep *ep, enum prov_arm what);
     /* Wake-ups are not wanted for now: the owner polls. May be a hint. */
     void (*ep_disarm)(struct prov_ep *ep);
 

@@ -350,11 +350,11 @@ static bool has_something(struct sp_ep *ep)
     return __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
 }
 
-bool sp_ep_arm(struct prov_ep *base)
+bool sp_ep_arm(struct prov_ep *base, enum prov_arm what)
 {
     struct sp_ep *ep = sp_ep_of(base);
 
-    __atomic_exchange_n(&ep->ring->armed, 1, __ATOMIC_SEQ_CST);
+    __atomic_exchange_n(&ep->ring->armed, what, __ATOMIC_SEQ_CST);
     if (has_something(ep)) {
         __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_RELAXED);
         return true;

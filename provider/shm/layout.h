@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 4,
+    SP_VERSION = 5,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -117,7 +117,7 @@ struct sp_slot {
 _Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
 
 struct sp_ring {
-    uint32_t armed; /* the owner sleeps: ring the bell */
+    uint32_t armed; /* the owner sleeps: ring the bell; enum prov_arm says for what */
     uint32_t rung;  /* somebody rang */
     uint8_t pad0[120];
     uint64_t tail; /* at most the position of the first slot that is not claimed */

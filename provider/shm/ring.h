@@ -112,6 +112,19 @@ static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *
     sp_ring_help(ring, pos);
 }
 
+/* `armed`, read behind the publication before it: either the owner, who arms and then looks at the
+ * slot, sees it, or this sees it armed. The compare-and-swap on the tail is a full barrier on x86;
+ * elsewhere one is needed. */
+static inline uint32_t sp_ring_armed_behind_help(struct sp_ring *ring)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+    return __atomic_load_n(&ring->armed, __ATOMIC_RELAXED);
+}
+
 /* The first position that is not claimed: where the tail ought to be. */
 static inline uint64_t sp_ring_end(struct sp_ring *ring)
 {

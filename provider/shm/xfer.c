@@ -100,8 +100,8 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
             sp_ring_bell(conn->peer, ring);
     } else {
         sp_ring_publish(ring, slot, pos, claimer);
-        if (__builtin_expect(__atomic_load_n(&ring->armed, __ATOMIC_RELAXED), 0) &&
-            sp_ring_is_busy(ring, pos))
+        uint32_t armed = sp_ring_armed_behind_help(ring);
+        if (__builtin_expect(armed, 0) && (armed == PROV_ARM_ALL || sp_ring_is_busy(ring, pos)))
             sp_ring_bell(conn->peer, ring);
     }
 }

@@ -140,14 +140,16 @@ static void arm_tick(struct vp_ep *ep)
     pthread_mutex_unlock(&prov->lock);
 }
 
-bool vp_ep_arm(struct prov_ep *base)
+bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
 {
     struct vp_ep *ep = vp_ep(base);
+    int solicited_only = what == PROV_ARM_SOLICITED;
 
     vp_flush(ep);
     if (ep->stash_send || ep->stash_recv)
         return true;
-    if (ibv_req_notify_cq(ep->recv_cq, 1) || ibv_req_notify_cq(ep->send_cq, 1))
+    if (ibv_req_notify_cq(ep->recv_cq, solicited_only) ||
+        ibv_req_notify_cq(ep->send_cq, solicited_only))
         ut_debug(VP_CAT, "arming %s: %s", ep->port->name, strerror(errno));
     arm_tick(ep);
     /* completions that came before the arming raise no event */

@@ -9,7 +9,7 @@
 
 int vp_ep_open(struct prov *prov, const struct prov_ep_attr *attr, struct prov_ep **ep);
 void vp_ep_close(struct prov_ep *ep);
-bool vp_ep_arm(struct prov_ep *ep);
+bool vp_ep_arm(struct prov_ep *ep, enum prov_arm what);
 void vp_ep_disarm(struct prov_ep *ep);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utofu_ext.h: functions that are not in the manual. They have no putofu_* names. */
+#include <errno.h>
 #include <string.h>
 
 #include "utofu_ext.h"
@@ -7,6 +8,7 @@
 #include "api/api.h"
 #include "peers/peers.h"
 #include "runtime/setup.h"
+#include "runtime/wait.h"
 #include "util/env.h"
 #include "stats/region.h"
 
@@ -83,4 +85,33 @@ int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
                          rank, *node);
     memcpy(coords, at.at, sizeof(at.at));
     return UT_RESULT(UTOFU_SUCCESS, "none");
+}
+
+int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t timeout_us)
+{
+    size_t bad = 0;
+
+    if (!vcq_hdls)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_hdls is NULL");
+    if (num_vcqs == 0 || num_vcqs > UT_MAX_VCQS)
+        return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu VCQs; 1 to %d may be waited for", num_vcqs,
+                         (int)UT_MAX_VCQS);
+    int rc = ut_wait_for_any(vcq_hdls, num_vcqs, timeout_us, &bad);
+    switch (rc) {
+    case UTOFU_ERR_INVALID_VCQ_HDL:
+        return ut_refuse_handle(vcq_hdls[bad]);
+    case UTOFU_ERR_OUT_OF_MEMORY:
+        return UT_DECLINE(rc, "no memory to wait for %zu VCQs", num_vcqs);
+    case UTOFU_ERR_OUT_OF_RESOURCE:
+        return UT_DECLINE(rc, "no file descriptor to sleep on: %s", strerror(errno));
+    default:
+        return rc;
+    }
+}
+
+int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl)
+{
+    int rc = ut_wait_end(vcq_hdl);
+
+    return rc == UTOFU_SUCCESS ? rc : ut_refuse_handle(vcq_hdl);
 }

@@ -10,6 +10,7 @@
 #include "util/clock.h"
 #include "util/idle.h"
 #include "util/log.h"
+#include "vcq/wait.h"
 #include "vcq/wake.h"
 #include "stats/stats.h"
 
@@ -91,6 +92,8 @@ static void start_due(struct ut_vcq *vcq)
     }
     if (batch)
         flush(vcq);
+    if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
+        ut_vcq_end_waits(vcq);
 }
 
 static inline void enter_toq(struct ut_slot *slot)
@@ -269,6 +272,20 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
         n += !(ut_slot_is_silent(slot) && slot->state >= UT_SLOT_POSTED);
     }
     return n;
+}
+
+bool ut_engine_has_entry(struct ut_vcq *vcq)
+{
+    if (vcq->mrq_head != vcq->mrq_tail)
+        return true;
+    for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (!slot->tcq_ready)
+            return false;
+        if (!ut_slot_is_silent(slot))
+            return true;
+    }
+    return false;
 }
 
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq)

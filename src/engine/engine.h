@@ -97,6 +97,9 @@ void ut_engine_request_completions(struct ut_vcq *vcq);
 /* TOQ entries whose TCQ entry was not read, but for posted ones without a TCQ notice. */
 size_t ut_engine_unread_tcq(struct ut_vcq *vcq);
 
+/* Would a poll of the TCQ or the MRQ find something without progress? */
+bool ut_engine_has_entry(struct ut_vcq *vcq);
+
 /* MRQ notices that were not read. */
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq);
 

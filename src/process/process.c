@@ -248,12 +248,13 @@ int ut_process_progress(void)
     return soonest;
 }
 
-void ut_process_progress_alone(void)
+int ut_process_progress_alone(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
     if (pthread_mutex_trylock(&lock) != 0)
-        return;
-    ut_process_progress();
+        return 1;
+    int ms = ut_process_progress();
     pthread_mutex_unlock(&lock);
+    return ms;
 }

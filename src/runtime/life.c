@@ -20,6 +20,7 @@
 #include "util/idle.h"
 #include "util/log.h"
 #include "vcq/cq.h"
+#include "vcq/wait.h"
 #include "vcq/wake.h"
 
 enum { EXIT_LOCKS_MS = 1000 }; /* exit() waits this long for calls of other threads to end */
@@ -297,6 +298,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle)
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* without a handle, and not free yet */
+    ut_vcq_end_waits(v);
     destroy(v);
     clear(v);
     ut_vcq_leave(v);

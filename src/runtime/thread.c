@@ -15,6 +15,7 @@
 #include "util/log.h"
 #include "util/thread.h"
 #include "vcq/vcq.h"
+#include "vcq/wait.h"
 #include "vcq/wake.h"
 
 enum {
@@ -27,29 +28,45 @@ enum {
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
 static int start_result;
-static int epoll_fd = -1, wake_fd = -1;
+static int epoll_fd = -1;
+static int sleepers; /* atomic: threads of the program that do this thread's work */
 
 void ut_thread_wake(void *owner)
 {
     struct ut_vcq *vcq = owner;
 
     /* called by the thread itself, in progress(), before it visits the VCQs */
-    __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
+        ut_vcq_wake_thread(); /* or by a thread that does not visit them */
 }
 
-/* Polls until nothing comes and every endpoint is armed. */
-static void run(struct ut_vcq *vcq)
+static bool arm(struct ut_vcq *vcq)
+{
+    enum prov_arm what = vcq->waits ? PROV_ARM_ALL : PROV_ARM_SOLICITED;
+    bool more = false;
+
+    for (unsigned int i = 0; i < vcq->num_eps; i++)
+        more |= vcq->eps[i].ops->ep_arm(vcq->eps[i].ep, what);
+    return more;
+}
+
+enum ut_settled ut_thread_settle(struct ut_vcq *vcq)
 {
     for (int round = 0; round < MAX_ROUNDS; round++) {
         bool again = ut_engine_progress(vcq);
+        if (vcq->waits && ut_engine_has_entry(vcq)) {
+            ut_vcq_end_waits(vcq);
+            return UT_SETTLED_WAITS_ENDED;
+        }
         if (again)
             continue;
-        for (unsigned int i = 0; i < vcq->num_eps; i++)
-            again |= vcq->eps[i].ops->ep_arm(vcq->eps[i].ep);
-        if (!again)
-            return;
+        if (vcq->waits) /* unsignalled communications may be what is waited for */
+            ut_engine_request_completions(vcq);
+        if (!arm(vcq))
+            return UT_SETTLED;
     }
-    __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE); /* goes on next time */
+    return UT_SETTLED_NOT_YET;
 }
 
 static void sooner(int *timeout, int64_t ms)
@@ -82,7 +99,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
         return;
     }
     __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
-    bool polls = vcq->poll_count != vcq->seen_poll_count;
+    bool polls = vcq->poll_count != vcq->seen_poll_count && !vcq->waits;
     vcq->seen_poll_count = vcq->poll_count;
     if (polls) {
         for (unsigned int i = 0; i < vcq->num_eps; i++)
@@ -93,10 +110,14 @@ static void visit(struct ut_vcq *vcq, void *arg)
         due = now + vcq->look_interval;
     } else {
         vcq->look_interval = 0;
-        run(vcq);
-        due = vcq->waiting ? now + WAITING_MS : 0;
+        enum ut_settled settled = ut_thread_settle(vcq);
+        due = vcq->waiting                        ? now + WAITING_MS
+              : settled == UT_SETTLED_WAITS_ENDED ? now + FIRST_LOOK_MS
+                                                  : 0;
         if (vcq->waiting) /* the timeout does */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
+        else if (settled == UT_SETTLED_NOT_YET) /* goes on next time */
+            __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&vcq->look_again_at, due, __ATOMIC_RELAXED);
     if (due)
@@ -105,6 +126,50 @@ static void visit(struct ut_vcq *vcq, void *arg)
         sooner(timeout, 0);
     ut_unlock(&vcq->lock);
 }
+
+/*
+ * The same done by threads of the program
+ */
+
+int ut_thread_serve(void)
+{
+    int timeout = ut_process_progress_alone();
+
+    ut_vcq_for_each(visit, &timeout);
+    return timeout;
+}
+
+nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS])
+{
+    const struct ut_process *process = ut_process_peek();
+    nfds_t n = 0;
+
+    fds[n++] = (struct pollfd){.fd = ut_vcq_wake_fd(), .events = POLLIN};
+    for (int i = 0; i < PROV_COUNT; i++) {
+        if (process->prov[i])
+            fds[n++] = (struct pollfd){.fd = process->prov[i]->ops->fd(process->prov[i]),
+                                       .events = POLLIN};
+    }
+    return n;
+}
+
+void ut_thread_sleepers(int more)
+{
+    if (__atomic_add_fetch(&sleepers, more, __ATOMIC_SEQ_CST) > 0 && more < 0)
+        ut_vcq_wake_thread();
+}
+
+void ut_thread_drain(void)
+{
+    uint64_t count;
+
+    if (read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
+        return; /* already read */
+}
+
+/*
+ * The thread itself
+ */
 
 static void *thread_main(void *arg)
 {
@@ -116,9 +181,8 @@ static void *thread_main(void *arg)
     for (;;) {
         int n = epoll_wait(epoll_fd, events, 8, timeout);
         for (int i = 0; i < n; i++) {
-            uint64_t count;
-            if (events[i].data.fd == wake_fd && read(wake_fd, &count, sizeof(count)) < 0)
-                continue; /* already read */
+            if (events[i].data.fd == ut_vcq_wake_fd())
+                ut_thread_drain();
         }
         timeout = ut_process_progress();
         ut_vcq_for_each(visit, &timeout);
@@ -140,7 +204,7 @@ static int start(void)
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD))
         return 0;
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    wake_fd = ut_vcq_wake_fd();
+    int wake_fd = ut_vcq_wake_fd();
     if (epoll_fd < 0 || wake_fd < 0 || add_descriptor(wake_fd) != 0)
         return -errno;
     for (int i = 0; i < PROV_COUNT; i++) {

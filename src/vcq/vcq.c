@@ -67,6 +67,7 @@ void ut_vcq_forget_all(void)
 {
     for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
+        ut_vcqs[i]->waits = NULL;
         ut_lock_reset(&ut_vcqs[i]->lock);
     }
 }

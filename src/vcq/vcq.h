@@ -22,6 +22,7 @@
 struct ut_link;
 struct ut_link_ops;
 struct ut_vcq;
+struct ut_wait;
 struct ut_stag_table;
 struct ut_stats;
 
@@ -121,7 +122,7 @@ struct ut_vcq {
                                       * that found the MRQ empty */
     utofu_vcq_id_t last_id;          /* the id that last_link was found for; 0: none */
     struct ut_link *last_link;       /* the link found last, at first &ut_link_none */
-    bool slow_path;                  /* session mode, or counted */
+    bool slow_path;                  /* session mode, counted, or waited for */
     bool more_to_do;                 /* the library's own, or no background thread:
                                       * ut_engine_progress_rest() is called */
     unsigned int num_eps;
@@ -145,6 +146,9 @@ struct ut_vcq {
     uint64_t scheduled; /* descriptors that arrived SPS allow to start, in all */
     uint64_t started;   /* descriptors started, in all */
     bool shortfall_reported;
+
+    struct ut_wait *waits; /* threads that sleep until there is something to poll: vcq/wait.h */
+    bool wait_ended;       /* the next one is to return at once */
 
     struct ut_stats *stats; /* counters and timeline; NULL: neither is asked for */
 

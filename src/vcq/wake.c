@@ -8,25 +8,33 @@
 #include "vcq/vcq.h"
 
 bool ut_vcq_thread;
-static int wake_fd = -1;
+static int wake_fd = -1; /* atomic */
 
 int ut_vcq_wake_fd(void)
 {
-    if (wake_fd < 0)
-        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return wake_fd;
+    int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED), none = -1;
+
+    if (fd >= 0)
+        return fd;
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0 ||
+        __atomic_compare_exchange_n(&wake_fd, &none, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return fd;
+    close(fd); /* another thread was faster */
+    return none;
 }
 
-static void wake_thread(void)
+void ut_vcq_wake_thread(void)
 {
+    int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED);
     uint64_t one = 1;
 
-    if (wake_fd >= 0 && write(wake_fd, &one, sizeof(one)) < 0)
+    if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
         return; /* full: the thread is about to run anyway */
 }
 
 void ut_vcq_need(struct ut_vcq *vcq)
 {
     if (__atomic_exchange_n(&vcq->wake_pending, 1, __ATOMIC_ACQ_REL) == 0)
-        wake_thread();
+        ut_vcq_wake_thread();
 }

@@ -21,6 +21,9 @@ static inline bool ut_vcq_has_thread(void)
  */
 int ut_vcq_wake_fd(void);
 
+/* Makes the eventfd readable, if there is one. */
+void ut_vcq_wake_thread(void);
+
 /* The VCQ, whose lock the caller holds, has a link that waits for time or room: the thread makes
  * progress on it if the program does not. */
 void ut_vcq_need(struct ut_vcq *vcq);

@@ -866,7 +866,7 @@ static void sleeping_owner_is_woken(void)
             pump_until(cell(0) == round);
         } else {
             while (link->num_messages < (round + (uint64_t)(rank == 0)) / 2) {
-                if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+                if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
                     while (sem_wait(&end->woken) != 0)
                         ;
             }
@@ -890,18 +890,18 @@ static void sleeping_owner_is_told_of_requests_and_deaths(void)
     }
     struct link *link;
     while (!(link = link_find(end, id_of(1, 0)))) {
-        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
             sem_wait(&end->woken);
     }
     pump_until(link->up && cell(0) == 1);
     while (pump())
         ;
-    while (ops->ep_arm(end->ep))
+    while (ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
         pump();
     mark_gone(1);
     kill((pid_t)world->pids[1], SIGKILL);
     while (!link->down) {
-        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+        if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
             sem_wait(&end->woken);
     }
     CHECK(link->reason == PROV_REASON_PEER_DEAD);

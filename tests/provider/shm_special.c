@@ -202,7 +202,7 @@ static void fall_asleep(struct end *end)
 {
     while (pump())
         ;
-    while (ops->ep_arm(end->ep))
+    while (ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
         pump();
     while (sem_trywait(&end->woken) == 0)
         ;
@@ -270,7 +270,7 @@ static void arming_finds_what_is_there(void)
     if (rank == 0)
         CHECK(post_send(link, &value, 8, PROV_SOLICITED) >= 0);
     barrier_without_polling();
-    CHECK(rank == 0 || ops->ep_arm(end->ep));
+    CHECK(rank == 0 || ops->ep_arm(end->ep, PROV_ARM_SOLICITED));
     barrier();
 }
 
@@ -287,7 +287,7 @@ static void full_ring_wakes_the_sleeper(void)
         pump_until(cell(0) == 1);
     } else {
         while (link->num_messages < 5000) {
-            if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep))
+            if (ops->ep_poll(end->ep) == 0 && !ops->ep_arm(end->ep, PROV_ARM_SOLICITED))
                 (void)sem_wait(&end->woken);
         }
         set_cell(0, 1);

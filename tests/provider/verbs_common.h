@@ -226,7 +226,7 @@ static void *vt_thread(void *arg)
             do
                 while (ops->ep_poll(ep->ep))
                     ;
-            while (ops->ep_arm(ep->ep));
+            while (ops->ep_arm(ep->ep, PROV_ARM_SOLICITED));
             pthread_mutex_unlock(&ep->lock);
         }
         pthread_mutex_unlock(&node->lock);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting: look, enter the VCQs' lists, arm, look again, sleep. Who arms holds the lock of the VCQ
+ * from looking to having armed, so that nothing comes between.
+ */
+#include "runtime/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "runtime/thread.h"
+#include "vcq/wait.h"
+#include "vcq/wake.h"
+
+enum { NS = 1000000000, US_PER_S = 1000000, NS_PER_US = 1000, FEW = 16 };
+#define LONGEST_US 1000000000000000 /* thirty years: no sum overflows */
+
+/*
+ * Looking, and entering
+ */
+
+/* Is there something to poll, or was the wait ended before it began? */
+static bool is_due(struct ut_vcq *vcq)
+{
+    if (vcq->wait_ended) {
+        vcq->wait_ended = false;
+        return true;
+    }
+    return ut_engine_has_entry(vcq) || (ut_engine_progress(vcq) && ut_engine_has_entry(vcq));
+}
+
+/* Looks at all, so that a bad handle is found. */
+static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
+{
+    int rc = UTOFU_ERR_NOT_FOUND;
+
+    for (size_t i = 0; i < num; i++) {
+        struct ut_vcq *vcq = ut_vcq_enter(handles[i]);
+        if (!vcq) {
+            *bad = i;
+            return UTOFU_ERR_INVALID_VCQ_HDL;
+        }
+        vcq->poll_count++;
+        if (is_due(vcq))
+            rc = UTOFU_SUCCESS;
+        ut_vcq_leave(vcq);
+    }
+    return rc;
+}
+
+static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_waiter *waiter)
+{
+    struct ut_vcq *vcq = ut_vcq_enter(handle);
+    int rc = UTOFU_ERR_NOT_FOUND;
+
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    wait->vcq = vcq;
+    if (vcq->wait_ended || ut_engine_has_entry(vcq)) {
+        vcq->wait_ended = false;
+        rc = UTOFU_SUCCESS;
+    } else {
+        ut_wait_enter(wait, waiter);
+        bool armed = ut_thread_settle(vcq) == UT_SETTLED;
+        if (!armed || vcq->waiting)
+            ut_vcq_need(vcq); /* the thread goes on */
+    }
+    ut_vcq_leave(vcq);
+    return rc;
+}
+
+static void leave_all(struct ut_wait *waits, size_t num)
+{
+    for (size_t i = 0; i < num; i++) {
+        struct ut_vcq *vcq = waits[i].vcq;
+        ut_lock(&vcq->lock);
+        ut_wait_leave(&waits[i]);
+        ut_unlock(&vcq->lock);
+    }
+}
+
+/*
+ * Sleeping
+ */
+
+static void set_end(struct timespec *end, int64_t timeout_us)
+{
+    if (timeout_us > LONGEST_US)
+        timeout_us = LONGEST_US;
+    clock_gettime(CLOCK_MONOTONIC, end);
+    end->tv_sec += timeout_us / US_PER_S;
+    end->tv_nsec += timeout_us % US_PER_S * NS_PER_US;
+    if (end->tv_nsec >= NS) {
+        end->tv_nsec -= NS;
+        end->tv_sec++;
+    }
+}
+
+/* The time until `end`, at most `ms` (negative: no limit), or NULL: for ever. */
+static const struct timespec *time_left(const struct timespec *end, int ms, struct timespec *left)
+{
+    struct timespec now;
+
+    if (!end && ms < 0)
+        return NULL;
+    *left = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    if (!end)
+        return left;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ns = ((int64_t)end->tv_sec - now.tv_sec) * NS + end->tv_nsec - now.tv_nsec;
+    if (ns < 0)
+        ns = 0;
+    if (ms < 0 || ns < ms * 1000000LL)
+        *left = (struct timespec){.tv_sec = ns / NS, .tv_nsec = ns % NS};
+    return left;
+}
+
+static bool is_over(const struct timespec *end)
+{
+    struct timespec left;
+
+    return end && time_left(end, -1, &left)->tv_sec == 0 && left.tv_nsec == 0;
+}
+
+/* Without the background thread. Any of the threads that sleep here may get what is for another: it
+ * polls every VCQ. The last thing that it does is to wake one of them, as something may be left. */
+static bool sleep_and_serve(struct ut_waiter *waiter, const struct timespec *end)
+{
+    struct pollfd fds[UT_THREAD_FDS + 1];
+    nfds_t n = ut_thread_fds(fds);
+    bool over = false;
+
+    fds[n++] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
+    ut_thread_sleepers(1);
+    while (!over && !ut_waiter_has_ended(waiter)) {
+        struct timespec left;
+        int ms = ut_thread_serve();
+        over = is_over(end);
+        if (!over && !ut_waiter_has_ended(waiter) &&
+            ppoll(fds, n, time_left(end, ms, &left), NULL) > 0)
+            ut_thread_drain();
+    }
+    ut_thread_sleepers(-1);
+    return ut_waiter_has_ended(waiter);
+}
+
+static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
+{
+    bool ended = ut_vcq_has_thread() ? ut_waiter_sleep(waiter, end) : sleep_and_serve(waiter, end);
+
+    return ended ? UTOFU_SUCCESS : UTOFU_ERR_NOT_FOUND;
+}
+
+static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad,
+                   struct ut_wait *waits)
+{
+    struct ut_waiter waiter = {.fd = -1};
+    struct timespec end;
+    int rc = UTOFU_ERR_NOT_FOUND;
+    size_t n = 0;
+
+    if (timeout_us > 0)
+        set_end(&end, timeout_us);
+    if (!ut_vcq_has_thread()) {
+        if (ut_vcq_wake_fd() < 0 || (waiter.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+            return UTOFU_ERR_OUT_OF_RESOURCE;
+    }
+    while (n < num && rc == UTOFU_ERR_NOT_FOUND && !ut_waiter_has_ended(&waiter)) {
+        rc = enter_one(handles[n], &waits[n], &waiter);
+        if (rc == UTOFU_ERR_INVALID_VCQ_HDL)
+            *bad = n;
+        else
+            n++;
+    }
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        rc = sleep_until(&waiter, timeout_us > 0 ? &end : NULL);
+    leave_all(waits, n);
+    if (waiter.fd >= 0)
+        close(waiter.fd);
+    /* a VCQ that was freed has ended the wait, too */
+    for (size_t i = 0; i < num && rc == UTOFU_SUCCESS; i++) {
+        if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) != handles[i]) {
+            *bad = i;
+            rc = UTOFU_ERR_INVALID_VCQ_HDL;
+        }
+    }
+    return rc;
+}
+
+int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad)
+{
+    struct ut_wait few[FEW] = {{0}}, *waits = few;
+    int rc = look(handles, num, bad);
+
+    if (rc != UTOFU_ERR_NOT_FOUND || timeout_us == 0)
+        return rc;
+    if (num > FEW) {
+        waits = calloc(num, sizeof(*waits));
+        if (!waits)
+            return UTOFU_ERR_OUT_OF_MEMORY;
+    }
+    rc = wait_in(handles, num, timeout_us, bad, waits);
+    if (waits != few)
+        free(waits);
+    return rc;
+}
+
+int ut_wait_end(utofu_vcq_hdl_t handle)
+{
+    struct ut_vcq *vcq = ut_vcq_enter(handle);
+
+    if (!vcq)
+        return UTOFU_ERR_INVALID_VCQ_HDL;
+    if (vcq->waits)
+        ut_vcq_end_waits(vcq);
+    else
+        vcq->wait_ended = true;
+    ut_vcq_leave(vcq);
+    return UTOFU_SUCCESS;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of threads that wait for a VCQ, and how they sleep. */
+#include "vcq/wait.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool ut_waiter_sleep(struct ut_waiter *waiter, const struct timespec *end)
+{
+    while (!ut_waiter_has_ended(waiter)) {
+        long rc = syscall(SYS_futex, &waiter->ended, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, end,
+                          NULL, FUTEX_BITSET_MATCH_ANY);
+        if (rc < 0 && errno == ETIMEDOUT)
+            return ut_waiter_has_ended(waiter);
+    }
+    return true;
+}
+
+/* The waiter does not return, and its memory stays, until it has had the VCQ's lock. */
+static void end(struct ut_waiter *waiter)
+{
+    uint64_t one = 1;
+
+    __atomic_store_n(&waiter->ended, 1, __ATOMIC_RELEASE);
+    if (waiter->fd < 0)
+        syscall(SYS_futex, &waiter->ended, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+    else if (write(waiter->fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable */
+}
+
+/* Waited for, or in session mode, or counted. */
+static void choose_path(struct ut_vcq *vcq)
+{
+    vcq->slow_path = vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->stats;
+}
+
+void ut_wait_enter(struct ut_wait *wait, struct ut_waiter *waiter)
+{
+    struct ut_vcq *vcq = wait->vcq;
+
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    wait->waiter = waiter;
+    wait->next = vcq->waits;
+    wait->listed = true;
+    vcq->waits = wait;
+    choose_path(vcq);
+}
+
+void ut_wait_leave(struct ut_wait *wait)
+{
+    struct ut_wait **w = &wait->vcq->waits;
+
+    UT_ASSERT(ut_is_locked(&wait->vcq->lock));
+    if (!wait->listed)
+        return;
+    while (*w != wait)
+        w = &(*w)->next;
+    *w = wait->next;
+    wait->listed = false;
+    choose_path(wait->vcq);
+}
+
+void ut_vcq_end_waits(struct ut_vcq *vcq)
+{
+    struct ut_wait *next;
+
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    for (struct ut_wait *wait = vcq->waits; wait; wait = next) {
+        next = wait->next;
+        wait->listed = false;
+        end(wait->waiter);
+    }
+    vcq->waits = NULL;
+    choose_path(vcq);
+}
