@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 enum {
-    PUBLISH_WAIT_MS = 100,
+    PUBLISH_WAIT_MS = 100,        /* for a server that is not there yet */
+    PUBLISH_WAIT_SLOW_MS = 10000, /* for one that is there */
     CONNECT_PAUSE_MS = 2,
     CONNECT_PAUSE_MAX_MS = 100,
     LOOKUPS_MAX = 64,
@@ -46,6 +47,7 @@ static struct {
     bool loss_logged;
     struct ut_job_requests requests; /* its lock also guards what follows */
     struct ut_job_records records;
+    bool absent; /* the server accepts no connection, or is not this job's */
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
@@ -85,6 +87,13 @@ static bool wait_until(int fd, short events, int64_t deadline)
     return false;
 }
 
+static void note_absent(bool absent)
+{
+    pthread_mutex_lock(&client.requests.lock);
+    client.absent = absent;
+    pthread_mutex_unlock(&client.requests.lock);
+}
+
 static int connect_once(int64_t deadline)
 {
     const struct sockaddr *address = (const struct sockaddr *)&client.root.address;
@@ -96,12 +105,14 @@ static int connect_once(int64_t deadline)
         return -errno;
     if (connect(fd, address, client.root.address_len) != 0) {
         error = errno;
+        note_absent(true);
         if (error == EINPROGRESS && (!wait_until(fd, POLLOUT, deadline) ||
                                      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0))
             error = ETIMEDOUT;
     }
     if (error == 0 && client.root.kind == UT_JOB_ROOT_UNIX && !ut_job_root_same_user(fd))
         error = EACCES;
+    note_absent(error != 0);
     if (error != 0) {
         close(fd);
         return -error;
@@ -451,21 +462,31 @@ static int log_loss(int rc)
     return rc;
 }
 
+/* With the lock held: has the wait for the publication, begun at `since`, to go on? */
+static bool must_wait(int64_t since)
+{
+    if (client.own == PUBLISHED || client.requests.broken)
+        return false;
+    return (int64_t)ut_clock_ms() <
+           since + (client.absent ? PUBLISH_WAIT_MS : PUBLISH_WAIT_SLOW_MS);
+}
+
 int ut_job_client_publish(const void *record, size_t size)
 {
-    struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
-    int rc = 0;
+    int64_t since = ut_clock_ms();
 
     pthread_mutex_lock(&client.requests.lock);
     memcpy(client.own_record, record, size);
     client.own_size = size;
     client.own = TO_PUBLISH;
     wake(client.rank);
-    /* a server that runs answers at once, and errors are returned here; one that is not there yet
-     * gets the record later */
-    while (rc == 0 && client.own != PUBLISHED && !client.requests.broken)
-        rc = pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);
-    rc = client.requests.broken;
+    /* Whoever has published is found, even if it ends at once; and errors are returned here. A
+     * server that is not there yet gets the record later. */
+    while (must_wait(since)) {
+        struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
+        pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);
+    }
+    int rc = client.requests.broken;
     pthread_mutex_unlock(&client.requests.lock);
     return log_loss(rc);
 }

@@ -120,10 +120,8 @@ static void leaves_before(void *arg)
     struct ut_peer peers[2];
 
     ut_open_all(&end, 4096, peers);
-    if (ut_rank == VICTIM) {
-        usleep(300000); /* its address is on its way to the job's server by a thread of its own */
+    if (ut_rank == VICTIM) /* its address was published by its first call */
         leave(&end, *(enum way *)arg);
-    }
     ut_barrier(); /* comes back when the other one is gone */
     put_until_gone(&end, &peers[VICTIM]);
     ut_end_close(&end);
