@@ -260,7 +260,7 @@ static void after_iteration(struct perf_worker *w, uint64_t iteration)
 
 void perf_be_busy(void)
 {
-    static volatile double sum;
+    volatile double sum = 0; /* keeps the loop */
 
     if (perf_options.target == PERF_SLEEPS) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
