@@ -312,7 +312,7 @@ int ut_engine_progress_rest(struct ut_vcq *vcq)
     if (vcq->handlers)
         events += vcq->handlers->progress(vcq);
     if (!ut_vcq_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)
-        ut_process_progress_alone();
+        ut_process_progress();
     return events;
 }
 

@@ -233,7 +233,7 @@ const struct ut_process *ut_process_peek(void)
     return __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 }
 
-int ut_process_progress(void)
+static int progress(void)
 {
     const struct ut_process *process = ut_process_peek();
     int soonest = -1;
@@ -248,13 +248,13 @@ int ut_process_progress(void)
     return soonest;
 }
 
-int ut_process_progress_alone(void)
+int ut_process_progress(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
     if (pthread_mutex_trylock(&lock) != 0)
         return 1;
-    int ms = ut_process_progress();
+    int ms = progress();
     pthread_mutex_unlock(&lock);
     return ms;
 }

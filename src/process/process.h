@@ -44,12 +44,10 @@ void ut_process_ready(void);
 
 /* The process; NULL: it is not set up yet. */
 const struct ut_process *ut_process_peek(void);
-/* Progress of the providers, for the background thread. Returns in how many ms it is due again; -1:
- * when one of their file descriptors is readable. */
+/* Progress of the providers, by any thread. Returns in how many ms it is due again; -1: when one of
+ * their file descriptors is readable. While another thread is in it it does nothing, and is due
+ * again in 1 ms. */
 int ut_process_progress(void);
-/* The same where there is no background thread; while another thread is in it, it does nothing, and
- * is due again in 1 ms. */
-int ut_process_progress_alone(void);
 /* Sets up what needs no job: environment and log. 0 or UTOFU_ERR_FATAL. */
 int ut_process_environment(void);
 

@@ -35,10 +35,11 @@ void ut_thread_wake(void *owner)
 {
     struct ut_vcq *vcq = owner;
 
-    /* called by the thread itself, in progress(), before it visits the VCQs */
+    /* called in progress() by the thread itself, or by one that serves, before it visits the VCQs
+     */
     __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
-        ut_vcq_wake_thread(); /* or by a thread that does not visit them */
+    if (!ut_vcq_has_thread() && __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
+        ut_vcq_wake_thread(); /* or by a call that does not visit them */
 }
 
 static bool arm(struct ut_vcq *vcq)
@@ -51,22 +52,20 @@ static bool arm(struct ut_vcq *vcq)
     return more;
 }
 
-enum ut_settled ut_thread_settle(struct ut_vcq *vcq)
+bool ut_thread_settle(struct ut_vcq *vcq)
 {
     for (int round = 0; round < MAX_ROUNDS; round++) {
         bool again = ut_engine_progress(vcq);
-        if (vcq->waits && ut_engine_has_entry(vcq)) {
+        if (vcq->waits && ut_engine_has_entry(vcq))
             ut_vcq_end_waits(vcq);
-            return UT_SETTLED_WAITS_ENDED;
-        }
         if (again)
             continue;
         if (vcq->waits) /* unsignalled communications may be what is waited for */
             ut_engine_request_completions(vcq);
         if (!arm(vcq))
-            return UT_SETTLED;
+            return true;
     }
-    return UT_SETTLED_NOT_YET;
+    return false;
 }
 
 static void sooner(int *timeout, int64_t ms)
@@ -110,13 +109,11 @@ static void visit(struct ut_vcq *vcq, void *arg)
         due = now + vcq->look_interval;
     } else {
         vcq->look_interval = 0;
-        enum ut_settled settled = ut_thread_settle(vcq);
-        due = vcq->waiting                        ? now + WAITING_MS
-              : settled == UT_SETTLED_WAITS_ENDED ? now + FIRST_LOOK_MS
-                                                  : 0;
+        bool settled = ut_thread_settle(vcq);
+        due = vcq->waiting ? now + WAITING_MS : 0;
         if (vcq->waiting) /* the timeout does */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
-        else if (settled == UT_SETTLED_NOT_YET) /* goes on next time */
+        else if (!settled) /* goes on next time */
             __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&vcq->look_again_at, due, __ATOMIC_RELAXED);
@@ -133,7 +130,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
 
 int ut_thread_serve(void)
 {
-    int timeout = ut_process_progress_alone();
+    int timeout = ut_process_progress();
 
     ut_vcq_for_each(visit, &timeout);
     return timeout;
@@ -153,9 +150,16 @@ nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS])
     return n;
 }
 
-void ut_thread_sleepers(int more)
+void ut_thread_begin_serving(void)
 {
-    if (__atomic_add_fetch(&sleepers, more, __ATOMIC_SEQ_CST) > 0 && more < 0)
+    __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+void ut_thread_end_serving(bool due)
+{
+    bool others = __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST) > 0;
+
+    if (ut_vcq_has_thread() ? due : others)
         ut_vcq_wake_thread();
 }
 
@@ -184,8 +188,7 @@ static void *thread_main(void *arg)
             if (events[i].data.fd == ut_vcq_wake_fd())
                 ut_thread_drain();
         }
-        timeout = ut_process_progress();
-        ut_vcq_for_each(visit, &timeout);
+        timeout = ut_thread_serve();
     }
     return NULL;
 }

@@ -19,16 +19,13 @@ int ut_thread_start(void);
 /* For providers: the endpoint of this VCQ needs attention. From any thread. */
 void ut_thread_wake(void *vcq);
 
-enum ut_settled {
-    UT_SETTLED,             /* nothing comes any more, and every endpoint is armed */
-    UT_SETTLED_WAITS_ENDED, /* there was something that threads waited for */
-    UT_SETTLED_NOT_YET,     /* it goes on and on: to be called again */
-};
-/* Polls the VCQ, whose lock the caller holds, and arms it for what is waited for. */
-enum ut_settled ut_thread_settle(struct ut_vcq *vcq);
+/* Polls the VCQ, whose lock the caller holds, until nothing comes, ends the waits for it if there
+ * is something to poll, and arms it. False: more and more comes, and it is to be called again. */
+bool ut_thread_settle(struct ut_vcq *vcq);
 
 /*
- * Where the process has no such thread, its threads that wait do what it would do.
+ * Threads of the program that wait do the same as this one, beside it: so an arrival wakes them and
+ * not another thread that wakes them. Without it they are the only ones.
  */
 
 /* One round; returns milliseconds until it is to be called again, or -1. */
@@ -40,7 +37,9 @@ enum { UT_THREAD_FDS = PROV_COUNT + 1 };
 nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS]);
 void ut_thread_drain(void);
 
-/* A thread begins (1) or ends (-1) to do that. Who ends wakes another one. */
-void ut_thread_sleepers(int more);
+/* Who ends wakes the thread where something is due that it may not know of (`due`); without it,
+ * another one that serves. */
+void ut_thread_begin_serving(void);
+void ut_thread_end_serving(bool due);
 
 #endif

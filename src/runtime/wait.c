@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -65,8 +66,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
         rc = UTOFU_SUCCESS;
     } else {
         ut_wait_enter(wait, waiter);
-        bool armed = ut_thread_settle(vcq) == UT_SETTLED;
-        if (!armed || vcq->waiting)
+        if (!ut_thread_settle(vcq) || vcq->waiting)
             ut_vcq_need(vcq); /* the thread goes on */
     }
     ut_vcq_leave(vcq);
@@ -126,49 +126,61 @@ static bool is_over(const struct timespec *end)
     return end && time_left(end, -1, &left)->tv_sec == 0 && left.tv_nsec == 0;
 }
 
-/* Without the background thread. Any of the threads that sleep here may get what is for another: it
- * polls every VCQ. The last thing that it does is to wake one of them, as something may be left. */
-static bool sleep_and_serve(struct ut_waiter *waiter, const struct timespec *end)
+/* Any of the threads that sleep here, and the background thread, may get what is for another: each
+ * visits every VCQ. */
+static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
 {
     struct pollfd fds[UT_THREAD_FDS + 1];
     nfds_t n = ut_thread_fds(fds);
-    bool over = false;
+    struct timespec left;
 
     fds[n++] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
-    ut_thread_sleepers(1);
-    while (!over && !ut_waiter_has_ended(waiter)) {
-        struct timespec left;
-        int ms = ut_thread_serve();
-        over = is_over(end);
-        if (!over && !ut_waiter_has_ended(waiter) &&
-            ppoll(fds, n, time_left(end, ms, &left), NULL) > 0)
+    ut_thread_begin_serving();
+    int ms = ut_vcq_has_thread() ? -1 : ut_thread_serve();
+    while (!ut_waiter_has_ended(waiter) && !is_over(end)) {
+        if (ppoll(fds, n, time_left(end, ms, &left), NULL) > 0 && fds[0].revents)
             ut_thread_drain();
+        if (!ut_waiter_has_ended(waiter))
+            ms = ut_thread_serve();
     }
-    ut_thread_sleepers(-1);
-    return ut_waiter_has_ended(waiter);
+    ut_thread_end_serving(ms >= 0);
+    return ut_waiter_has_ended(waiter) ? UTOFU_SUCCESS : UTOFU_ERR_NOT_FOUND;
 }
 
-static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
-{
-    bool ended = ut_vcq_has_thread() ? ut_waiter_sleep(waiter, end) : sleep_and_serve(waiter, end);
+/* A descriptor is kept for the next wait. */
+static int spare_fd = -1; /* atomic */
 
-    return ended ? UTOFU_SUCCESS : UTOFU_ERR_NOT_FOUND;
+static int take_eventfd(void)
+{
+    int fd = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQUIRE);
+
+    return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void give_eventfd(int fd)
+{
+    uint64_t count;
+    int none = -1;
+
+    if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+        count = 0;
+    if (!__atomic_compare_exchange_n(&spare_fd, &none, fd, false, __ATOMIC_RELEASE,
+                                     __ATOMIC_RELAXED))
+        close(fd);
 }
 
 static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad,
                    struct ut_wait *waits)
 {
-    struct ut_waiter waiter = {.fd = -1};
+    struct ut_waiter waiter = {0};
     struct timespec end;
     int rc = UTOFU_ERR_NOT_FOUND;
     size_t n = 0;
 
     if (timeout_us > 0)
         set_end(&end, timeout_us);
-    if (!ut_vcq_has_thread()) {
-        if (ut_vcq_wake_fd() < 0 || (waiter.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-            return UTOFU_ERR_OUT_OF_RESOURCE;
-    }
+    if (ut_vcq_wake_fd() < 0 || (waiter.fd = take_eventfd()) < 0)
+        return UTOFU_ERR_OUT_OF_RESOURCE;
     while (n < num && rc == UTOFU_ERR_NOT_FOUND && !ut_waiter_has_ended(&waiter)) {
         rc = enter_one(handles[n], &waits[n], &waiter);
         if (rc == UTOFU_ERR_INVALID_VCQ_HDL)
@@ -179,8 +191,7 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
     if (rc == UTOFU_ERR_NOT_FOUND)
         rc = sleep_until(&waiter, timeout_us > 0 ? &end : NULL);
     leave_all(waits, n);
-    if (waiter.fd >= 0)
-        close(waiter.fd);
+    give_eventfd(waiter.fd);
     /* a VCQ that was freed has ended the wait, too */
     for (size_t i = 0; i < num && rc == UTOFU_SUCCESS; i++) {
         if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) != handles[i]) {

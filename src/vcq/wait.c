@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of threads that wait for a VCQ, and how they sleep. */
+/* The list of threads that wait for a VCQ. */
 #include "vcq/wait.h"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-bool ut_waiter_sleep(struct ut_waiter *waiter, const struct timespec *end)
-{
-    while (!ut_waiter_has_ended(waiter)) {
-        long rc = syscall(SYS_futex, &waiter->ended, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, end,
-                          NULL, FUTEX_BITSET_MATCH_ANY);
-        if (rc < 0 && errno == ETIMEDOUT)
-            return ut_waiter_has_ended(waiter);
-    }
-    return true;
-}
 
 /* The waiter does not return, and its memory stays, until it has had the VCQ's lock. */
 static void end(struct ut_waiter *waiter)
 {
     uint64_t one = 1;
 
-    __atomic_store_n(&waiter->ended, 1, __ATOMIC_RELEASE);
-    if (waiter->fd < 0)
-        syscall(SYS_futex, &waiter->ended, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
-    else if (write(waiter->fd, &one, sizeof(one)) < 0)
+    __atomic_store_n(&waiter->ended, true, __ATOMIC_RELEASE);
+    if (write(waiter->fd, &one, sizeof(one)) < 0)
         return; /* full: it is readable */
 }
 

@@ -11,14 +11,13 @@
 #define UT_VCQ_WAIT_H
 
 #include <stdint.h>
-#include <time.h>
 
 #include "vcq/vcq.h"
 
 /* A thread that sleeps. */
 struct ut_waiter {
-    uint32_t ended; /* atomic, a futex */
-    int fd;         /* an eventfd to be written, or negative: the futex is woken */
+    bool ended; /* atomic */
+    int fd;     /* an eventfd that it sleeps on, with others */
 };
 
 /* Its place in the list of one VCQ. All fields but the first are accessed with the lock held. */
@@ -31,11 +30,8 @@ struct ut_wait {
 
 static inline bool ut_waiter_has_ended(const struct ut_waiter *waiter)
 {
-    return __atomic_load_n(&waiter->ended, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&waiter->ended, __ATOMIC_ACQUIRE);
 }
-
-/* Sleeps until the wait is ended; false: until the time `end` (CLOCK_MONOTONIC; NULL: none). */
-bool ut_waiter_sleep(struct ut_waiter *waiter, const struct timespec *end);
 
 /* With the lock of wait->vcq held. The second does nothing where the wait was ended. */
 void ut_wait_enter(struct ut_wait *wait, struct ut_waiter *waiter);
