@@ -123,7 +123,8 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
     memcpy(al_op_bounce(op), &command, sizeof(command));
     task->stage = SENT; /* the answer may be here before its notice */
     if (al_op_put(op, peer->id, al_op_bounce_stadd(op), al_peer_control(peer, place),
-                  sizeof(command), UTOFU_ONESIDED_FLAG_STRONG_ORDER))
+                  sizeof(command),
+                  UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
         return true;
     task->stage = HAS_TICKET;
     return false;
@@ -161,14 +162,12 @@ void al_command_send(struct al_task *task)
     al_task_later(task);
 }
 
-void al_command_arrived(utofu_stadd_t stadd)
+void al_command_answered(uint32_t slot)
 {
-    uint64_t slot = stadd - al_control_stadd - offsetof(struct al_control, done) - 1;
-    struct al_task *task = al_queue_slot((uint32_t)slot);
+    struct al_task *task = al_queue_slot(slot);
 
-    if (slot >= AL_QUEUE || task->stage != SENT || task->kind != AL_COPY) {
-        al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
-               (unsigned long long)stadd);
+    if (task->stage != SENT || task->kind != AL_COPY) {
+        al_log("the answer to a command that was not sent: another program's?");
         return;
     }
     task->stage = ANSWERED;

@@ -54,24 +54,35 @@ extern struct al {
 
 /*
  * lock.c: a thread that waits for it spins, and then yields. Usually it is free, and costs one
- * atomic exchange.
+ * atomic exchange. Who goes to sleep in utofu_wait_vcqs() leaves it as AL_ASLEEP: whoever takes it
+ * next ends that sleep, as communications on a VCQ that is waited for cost more.
  */
-void al_lock_wait(void) __attribute__((cold));
+enum { AL_UNLOCKED, AL_LOCKED, AL_ASLEEP };
+void al_lock_wait(void) __attribute__((cold)); /* until it may be free */
+void al_lock_slow(uint32_t was) __attribute__((cold));
 
-static inline bool al_trylock(void)
+/* AL_LOCKED: somebody else has it. */
+static inline uint32_t al_lock_grab(void)
 {
-    return __atomic_exchange_n(&al.lock, 1, __ATOMIC_ACQUIRE) == 0;
+    return __atomic_exchange_n(&al.lock, AL_LOCKED, __ATOMIC_ACQUIRE);
 }
 
 static inline void al_lock(void)
 {
-    if (__builtin_expect(!al_trylock(), 0))
-        al_lock_wait();
+    uint32_t was = al_lock_grab();
+
+    if (__builtin_expect(was != AL_UNLOCKED, 0))
+        al_lock_slow(was);
 }
 
 static inline void al_unlock(void)
 {
-    __atomic_store_n(&al.lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&al.lock, AL_UNLOCKED, __ATOMIC_RELEASE);
+}
+
+static inline void al_unlock_asleep(void)
+{
+    __atomic_store_n(&al.lock, AL_ASLEEP, __ATOMIC_RELEASE);
 }
 
 /*
@@ -196,6 +207,7 @@ bool al_net_poll(void); /* true: something has happened */
 void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice);
 uint32_t al_net_busy(void); /* communications in flight */
 bool al_net_quiet(void);    /* none, if need be after some polls */
+size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS]);
 
 /*
  * control.c: the memory that peers write to and read of this process, on color 0.
@@ -227,6 +239,7 @@ extern struct al_control *al_control;
 extern utofu_stadd_t al_control_stadd;
 bool al_control_setup(void);
 void al_control_close(void);
+void al_control_arrived(utofu_stadd_t stadd); /* the notice of a put of a peer, and where it ends */
 
 /*
  * peers.c: the VCQ ids of the others, as they are used.
@@ -333,6 +346,7 @@ void al_queue_complete_all(void); /* gives the lock away meanwhile */
 void al_task_step(struct al_task *task);
 void al_task_later(struct al_task *task); /* no room: again at the next progress */
 bool al_task_step_later_ones(void);
+bool al_task_has_later_ones(void);
 void al_task_end(struct al_task *task); /* complete, or failed */
 __attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
                                                         ...);
@@ -360,14 +374,17 @@ void al_command_setup(void);
 void al_command_send(struct al_task *task);
 void al_command_report(struct al_task *task); /* one that is executed here */
 bool al_command_serve(void);
-void al_command_arrived(utofu_stadd_t stadd); /* the notice of a report */
+void al_command_answered(uint32_t slot); /* the notice of a report */
 
 /*
  * progress.c: makes everything go on.
  */
 bool al_progress(void); /* true: something has happened */
-/* Waits a little, with the lock given away; idle counts the calls since something happened. */
+/* Waits a little, with the lock given away; idle counts the calls since something happened. Who has
+ * called it calls al_progress_waited() in the end. */
 void al_progress_pause(uint32_t *idle);
+void al_progress_waited(void);
+void al_progress_wake(void); /* ends the sleep of those who left the lock as AL_ASLEEP */
 bool al_progress_start_thread(void);
 void al_progress_stop_thread(void);
 
@@ -390,6 +407,8 @@ bool al_sync_wait(uint64_t limit_ns); /* 0: as long as it takes; false: it took 
  */
 void al_watch_setup(void);
 void al_watch_poll(void);
+uint32_t al_watch_due_us(void);    /* until it has something to do */
+void al_watch_soon(void);          /* the next poll looks at the clock */
 void al_watch_tell(uint32_t rank); /* tells the others that this rank ends the job */
 
 #pragma GCC visibility pop

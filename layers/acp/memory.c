@@ -410,6 +410,7 @@ static uint32_t merge(const char *addr, size_t size, uint32_t color)
         else
             al_progress_pause(&idle);
     }
+    al_progress_waited();
     if (tag == NOBODY)
         return NOBODY;
     whole = (size_t)(addr + size - row_of(tag)->addr);

@@ -283,7 +283,7 @@ void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *no
     if (notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT)
         end_op(&port->ops[notice->edata], rc, notice->rmt_value);
     else if (!al.dying)
-        al_command_arrived(notice->rmt_stadd);
+        al_control_arrived(notice->rmt_stadd);
 }
 
 static bool poll_mrq(struct al_port *port)
@@ -315,6 +315,16 @@ static bool poll_port(struct al_port *port)
     if (!any || ++port->polls % TCQ_PERIOD == 0)
         any |= empty_tcq(port);
     return any;
+}
+
+size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS])
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < num_colors; i++)
+        if (ports[i] != NULL)
+            vcqs[n++] = ports[i]->vcq;
+    return n;
 }
 
 bool al_net_quiet(void)

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes everything go on: in the calls of the program that wait or ask, and in a thread of the
- * layer for when there are none. uTofu has no call that waits for an arrival, so both poll. As long
- * as things happen they spin, where the core is not wanted by others, and yield where it is. Then
- * they sleep, longer and longer up to a millisecond.
+ * layer for when there are none. As long as things happen both poll: without pause where the core
+ * is not wanted by others. Then they sleep in utofu_wait_vcqs(), and while a call does so, the
+ * thread leaves everything to it. It does not sleep there while the program is busy with calls that
+ * do not wait, as a VCQ that is waited for takes its slow path: see al_lock().
  */
 #include "layer.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <utofu_ext.h>
+
 enum {
-    YIELD_EVERY = 16,     /* polls without result, on a core of one's own */
-    CALL_POLLS = 16384,   /* of a call that waits, before it sleeps between them */
-    THREAD_POLLS = 2048,  /* of the thread, which leaves the core where others want it */
-    LONG_YIELD_NS = 2000, /* another thread has run */
-    LEAST_NAPS = 2,
-    MOST_NAPS = 256,
+    YIELD_EVERY = 16,         /* polls without result, on a core of one's own */
+    CALL_POLLS = 16384,       /* of a call that waits, before it sleeps */
+    THREAD_POLLS = 2048,      /* of the thread, after something has happened */
+    FEW_POLLS = 16,           /* of it, once the program has become quiet */
+    LONG_YIELD_NS = 2000,     /* another thread has run */
     SLACK_NS = 1000,          /* of the kernel's timers: 50 us unless set */
-    SHARED_NAP_NS = 2 * 1000, /* in place of a poll, on a core that others want */
-    NAP_NS = 20 * 1000,
-    WORK_NAP_NS = 100 * 1000, /* the longest sleep while something is pending */
-    CALL_NAP_NS = 250 * 1000, /* of the thread, while a call polls */
-    IDLE_NAP_NS = 1000 * 1000,
-    NAPS_EACH = 16, /* before they get twice as long */
+    BUSY_NAP_NS = 250 * 1000, /* of the thread, while the program makes calls */
+    LATER_US = 50,            /* the longest sleep while something is to be tried again */
 };
 
 static pthread_t thread;
 static bool stop;
-static bool call_polls; /* since the thread looked */
+static bool call_polls;       /* since the thread looked */
+static uint64_t seen_issued;  /* when it looked */
+static uint32_t asleep_calls; /* in utofu_wait_vcqs() */
+static bool parked;           /* the thread waits for `go` */
+static sem_t go;
 
 bool al_progress(void)
 {
@@ -62,90 +65,144 @@ static bool is_shared(void)
     return al_now_ns() - begin > LONG_YIELD_NS;
 }
 
-static void nap(uint32_t naps, long shortest, long longest)
+static void nap(long ns)
 {
-    uint32_t doubled = naps / NAPS_EACH;
-    long ns = doubled < 10 ? shortest << doubled : longest;
-    struct timespec t = {.tv_nsec = ns < longest ? ns : longest};
+    const struct timespec t = {.tv_nsec = ns};
 
     nanosleep(&t, NULL);
 }
 
-/* A thread that sleeps gets its core back when it wakes, and one that yields a time slice later. */
-static void nap_on_shared_core(void)
-{
-    unsigned long slack = (unsigned long)prctl(PR_GET_TIMERSLACK);
+/*
+ * Sleeping, with the lock given away.
+ */
 
-    prctl(PR_SET_TIMERSLACK, SLACK_NS);
-    nap(0, SHARED_NAP_NS, SHARED_NAP_NS);
-    prctl(PR_SET_TIMERSLACK, slack);
+void al_progress_wake(void)
+{
+    if (al_port(0) != NULL)
+        utofu_wake_vcq(al_port(0)->vcq);
 }
 
-/* The poll of this number found nothing. A core that others want is left to them for some naps,
- * and for more each time that it still is. */
-static void pause_briefly(uint32_t idle)
+/* As al_lock(), by one who has slept: who else sleeps is not woken. */
+static void lock_again(void)
 {
-    static _Thread_local uint32_t naps, series = LEAST_NAPS;
+    uint32_t was;
 
-    if (naps > 0) {
-        naps--;
-        nap_on_shared_core();
-    } else if (idle % YIELD_EVERY != 0) {
-        relax();
-    } else if (is_shared()) {
-        naps = series;
-        series = series < MOST_NAPS ? 2 * series : MOST_NAPS;
-    } else {
-        series = LEAST_NAPS;
-    }
+    while ((was = al_lock_grab()) == AL_LOCKED)
+        al_lock_wait();
 }
 
+/* Until something arrives, another thread takes the lock, or something is due. */
+static void sleep_in_utofu(void)
+{
+    utofu_vcq_hdl_t vcqs[AL_MAX_COLORS];
+    uint32_t us = al_watch_due_us();
+    size_t n = al_net_vcqs(vcqs);
+
+    if (al_task_has_later_ones() && us > LATER_US)
+        us = LATER_US;
+    al_unlock_asleep();
+    utofu_wait_vcqs(vcqs, n, us);
+    lock_again();
+    al_watch_soon();
+}
+
+/* The poll of this number found nothing. False: others want the core. */
+static bool pause_briefly(uint32_t idle)
+{
+    if (idle % YIELD_EVERY == 0)
+        return !is_shared();
+    relax();
+    return true;
+}
+
+/* It sleeps with the lock held since the caller looked: else another thread might have taken the
+ * notice of what the caller looks for. */
 void al_progress_pause(uint32_t *idle)
 {
-    uint32_t polls = ++*idle;
-
     call_polls = true;
-    al_unlock();
-    if (polls < CALL_POLLS)
-        pause_briefly(polls);
-    else
-        nap(polls - CALL_POLLS, NAP_NS, WORK_NAP_NS);
-    al_lock();
+    if (++*idle < CALL_POLLS) {
+        al_unlock();
+        if (!pause_briefly(*idle))
+            *idle = CALL_POLLS; /* sleeps the next time */
+        al_lock();
+    } else if (al.running) {
+        asleep_calls++;
+        sleep_in_utofu();
+        asleep_calls--;
+    }
 }
 
-/* The longest that the thread may sleep now. It does nothing while a call polls. */
-static long look(uint32_t *idle)
+void al_progress_waited(void)
 {
-    long longest = IDLE_NAP_NS;
+    if (!parked || asleep_calls > 0)
+        return;
+    parked = false;
+    sem_post(&go);
+}
 
-    if (!al_trylock())
-        return CALL_NAP_NS;
-    if (call_polls) {
-        longest = CALL_NAP_NS;
-        *idle = THREAD_POLLS + 16 * NAPS_EACH;
-    } else {
-        *idle = al_progress() ? 0 : *idle + 1;
-        if (!al_queue_idle())
-            longest = WORK_NAP_NS;
-    }
+/*
+ * The thread.
+ */
+
+/* Since the thread looked; with the lock. */
+static bool program_has_polled(void)
+{
+    bool polled = call_polls;
+
     call_polls = false;
+    return polled;
+}
+
+static bool program_has_issued(void)
+{
+    bool issued = seen_issued != al_handles.issued;
+
+    seen_issued = al_handles.issued;
+    return issued;
+}
+
+static void park(void)
+{
+    parked = true;
+    al_unlock_asleep();
+    while (sem_wait(&go) != 0)
+        ;
+}
+
+/* One round, with the lock, which it gives away. While the program waits in a call, that one polls;
+ * while it issues, its own polls find most things. */
+static void work(uint32_t *idle)
+{
+    bool polled = program_has_polled(), issued = program_has_issued();
+    bool any = !polled && al_progress();
+
+    if (polled || issued) {
+        *idle = THREAD_POLLS - FEW_POLLS;
+        al_unlock();
+        nap(BUSY_NAP_NS);
+        return;
+    }
+    *idle = any ? 0 : *idle + 1;
+    if (*idle >= THREAD_POLLS)
+        sleep_in_utofu();
     al_unlock();
-    return longest;
+    if (!pause_briefly(*idle))
+        *idle = THREAD_POLLS;
 }
 
 static void *run(void *unused)
 {
-    uint32_t idle = THREAD_POLLS;
+    uint32_t idle = THREAD_POLLS - FEW_POLLS;
 
     (void)unused;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-        long longest = look(&idle);
-
-        if (idle < THREAD_POLLS)
-            pause_briefly(idle);
+        if (al_lock_grab() == AL_LOCKED)
+            nap(BUSY_NAP_NS);
+        else if (asleep_calls > 0)
+            park();
         else
-            nap(idle - THREAD_POLLS, NAP_NS, longest);
+            work(&idle);
     }
     return NULL;
 }
@@ -155,7 +212,8 @@ bool al_progress_start_thread(void)
     sigset_t all, before;
     int rc;
 
-    stop = false;
+    stop = parked = false;
+    sem_init(&go, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&thread, NULL, run, NULL);
@@ -169,5 +227,9 @@ bool al_progress_start_thread(void)
 void al_progress_stop_thread(void)
 {
     __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+    al_lock(); /* wakes it where it sleeps */
+    al_progress_waited();
+    al_unlock();
     pthread_join(thread, NULL);
+    sem_destroy(&go);
 }

@@ -125,6 +125,7 @@ static void wait_for_room(void)
             idle = 0;
         else
             al_progress_pause(&idle);
+    al_progress_waited();
 }
 
 /* The handle that has to be complete before; false: it was never issued. */
@@ -185,6 +186,7 @@ static void complete_upto(uint64_t handle)
             idle = 0;
         else if (al_handles.complete < handle)
             al_progress_pause(&idle);
+    al_progress_waited();
 }
 
 void al_queue_complete_all(void)

@@ -144,6 +144,7 @@ static void drain(void)
     while (al_net_busy() > 0)
         if (!al_progress())
             al_progress_pause(&idle);
+    al_progress_waited();
 }
 
 /* All have completed what they issued when the first barrier is behind them; when the second is,

@@ -28,32 +28,42 @@ static void tell(uint32_t finger)
     for (;;) {
         struct al_op *op = al_op_take(0, NULL, rank, told);
 
-        if (op != NULL && al_op_put_now(op, peer.id, &epoch, at, 8, 0))
+        if (op != NULL &&
+            al_op_put_now(op, peer.id, &epoch, at, 8, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
             return;
         if (!al_progress())
             al_progress_pause(&idle);
     }
 }
 
+/* False: not until the time `end`. */
+static bool await(uint32_t finger, uint64_t end)
+{
+    uint32_t idle = 0;
+
+    while (__atomic_load_n(&al_control->sync[finger], __ATOMIC_ACQUIRE) < epoch) {
+        if (end != UINT64_MAX && al_now_ns() > end)
+            return false;
+        if (al_progress())
+            idle = 0;
+        else
+            al_progress_pause(&idle);
+    }
+    return true;
+}
+
 bool al_sync_wait(uint64_t limit_ns)
 {
     uint64_t end = limit_ns == 0 ? UINT64_MAX : al_now_ns() + limit_ns;
+    bool come = true;
 
     epoch++;
-    for (uint32_t k = 0; k < al.num_fingers; k++) {
-        uint32_t idle = 0;
-
+    for (uint32_t k = 0; come && k < al.num_fingers; k++) {
         tell(k);
-        while (__atomic_load_n(&al_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
-            if (limit_ns != 0 && al_now_ns() > end)
-                return false;
-            if (al_progress())
-                idle = 0;
-            else
-                al_progress_pause(&idle);
-        }
+        come = await(k, end);
     }
-    return true;
+    al_progress_waited();
+    return come;
 }
 
 int acp_sync(void)

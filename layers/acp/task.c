@@ -47,6 +47,11 @@ bool al_task_step_later_ones(void)
     return false; /* no progress as such */
 }
 
+bool al_task_has_later_ones(void)
+{
+    return later != NULL;
+}
+
 static const char *name_of(const struct al_task *task)
 {
     static const char *const names[][2] = {

@@ -57,6 +57,20 @@ void al_watch_poll(void)
         probe();
 }
 
+uint32_t al_watch_due_us(void)
+{
+    uint64_t now = al_now_ns();
+
+    if (probing || al.procs == 1)
+        return PERIOD_MS * 1000;
+    return now < next_probe ? (uint32_t)((next_probe - now) / 1000 + 1) : 1;
+}
+
+void al_watch_soon(void)
+{
+    calls = CALLS - 1;
+}
+
 static void told(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)op;
@@ -78,7 +92,8 @@ void al_watch_tell(uint32_t rank)
 
         if (op != NULL)
             al_op_put_now(op, peer.id, &word,
-                          al_peer_control(&peer, offsetof(struct al_control, aborted)), 8, 0);
+                          al_peer_control(&peer, offsetof(struct al_control, aborted)), 8,
+                          UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     while (al_net_busy() > 0 && al_now_ns() < end)
         al_net_poll();

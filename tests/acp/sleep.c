@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has nothing to do sleeps, in calls that wait and between calls, and wakes for what others ask
+ * of it.
+ *
+ *     acp_sleep [awake]     awake: a process that spins, which is found out
+ */
+#include "check.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+enum { QUIET_MS = 400, COPIES = 50, CPU_MS = 100, TIMES = 100 };
+
+static void rest(long ms)
+{
+    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&t, NULL);
+}
+
+struct used {
+    long ms, times;
+};
+
+static struct used used(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (struct used){(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000 +
+                             (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1000,
+                         r.ru_nvcsw};
+}
+
+/* However busy the machine is: a thread that spins, or wakes up every millisecond, uses more. */
+static void check_asleep(struct used before, const char *where)
+{
+    struct used now = used();
+
+    if (now.ms - before.ms >= CPU_MS || now.times - before.times >= TIMES)
+        fprintf(stderr, "%s: %ld ms of CPU in %d ms of quiet, %ld times\n", where,
+                now.ms - before.ms, QUIET_MS, now.times - before.times);
+    CHECK(now.ms - before.ms < CPU_MS);
+    CHECK(now.times - before.times < TIMES);
+}
+
+static void between_calls(bool awake)
+{
+    struct used before;
+    time_t end = time(NULL) + 2;
+
+    acp_sync();
+    rest(QUIET_MS); /* until it has seen that no more calls come */
+    before = used();
+    rest(QUIET_MS);
+    while (awake && time(NULL) < end)
+        acp_inquire(ACP_HANDLE_ALL);
+    check_asleep(before, "between calls");
+}
+
+static void in_a_call(void)
+{
+    struct used before;
+
+    acp_sync();
+    if (acp_rank() == 0)
+        rest(QUIET_MS);
+    before = used();
+    if (acp_rank() == 0)
+        rest(2 * QUIET_MS);
+    acp_sync();
+    if (acp_rank() != 0)
+        check_asleep(before, "in acp_sync");
+}
+
+/* Copies between two processes that sleep outside the library, and are told by a word. */
+static void for_others(void)
+{
+    uint64_t *told = acp_query_address(acp_query_starter_ga(acp_rank()));
+    acp_ga_t out = acp_query_starter_ga(0);
+
+    told[0] = 0;
+    told[1] = 77;
+    acp_sync();
+    if (acp_rank() == 0) {
+        told[2] = 1;
+        for (int i = 0; i < COPIES; i++) {
+            acp_ga_t from = acp_query_starter_ga(1 + i % 2) + 8;
+            acp_ga_t to = acp_query_starter_ga(2 - i % 2) + 24 + 8 * (size_t)i;
+            rest(i % 5);
+            acp_complete(acp_copy(to, from, 8, ACP_HANDLE_NULL));
+        }
+        for (int r = 1; r < 3; r++)
+            acp_complete(acp_copy(acp_query_starter_ga(r), out + 16, 8, ACP_HANDLE_NULL));
+    } else {
+        while (__atomic_load_n(told, __ATOMIC_ACQUIRE) == 0)
+            rest(10);
+        for (int i = 0; i < COPIES; i++)
+            CHECK(told[3 + i] == (2 - i % 2 == acp_rank() ? 77 : 0));
+    }
+    acp_sync();
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(acp_init(&argc, &argv) == 0);
+    CHECK(acp_procs() == 3);
+    for_others();
+    between_calls(argc > 1);
+    in_a_call();
+    CHECK(acp_finalize() == 0);
+    return 0;
+}
