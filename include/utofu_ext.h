@@ -107,8 +107,7 @@ int utofu_profile_stop(const char *name);
  * @return UTOFU_ERR_INVALID_NUMBER: num_vcqs is 0 or too large.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: One of them is no VCQ of this process, or was freed meanwhile.
  * @return UTOFU_ERR_OUT_OF_MEMORY: There is no memory for so many VCQs.
- * @return UTOFU_ERR_OUT_OF_RESOURCE: With UTOFU_PROGRESS_THREAD=0: there is no file descriptor
- * left.
+ * @return UTOFU_ERR_OUT_OF_RESOURCE: There is no file descriptor left to sleep on.
  * @threads any
  * @manual none (utofu_ext.h)
  */

@@ -815,6 +815,11 @@ group_slurm() {
     check without_mpi 0 '^pmi1 rank .* node 0/1 .*: ok$' 3 $run -n 3 "$PROBE" --layout
     check before 0 '^pmi1 rank .*: ok$' 3 $run -n 3 "$PROBE_MPICH" --mpi before
     deferred "barrier sleep finalize" $run -n 3 "$DEFERRED_MPICH"
+    [ -n "$ACP_RELAY" ] || return 0
+    check acp_relay 0 'went through 3 processes and is right$' 1 $run -n 3 "$ACP_RELAY"
+    check acp_counter 0 '^the counter is 150, ' 1 $run -n 3 "$ACP_COUNTER"
+    check acp_without_pmi 1 'acp: .* (with srun, use --mpi=pmix or --mpi=pmi2)$' 1+ \
+        env UTOFU_JOB_TIMEOUT=1 srun --mpi=none --overcommit -n 3 "$ACP_RELAY"
 }
 
 run_group "$1"
