@@ -818,7 +818,7 @@ group_slurm() {
     [ -n "$ACP_RELAY" ] || return 0
     check acp_relay 0 'went through 3 processes and is right$' 1 $run -n 3 "$ACP_RELAY"
     check acp_counter 0 '^the counter is 150, ' 1 $run -n 3 "$ACP_COUNTER"
-    check acp_without_pmi 1 'acp: .* (with srun, use --mpi=pmix or --mpi=pmi2)$' 1+ \
+    check acp_without_pmi 1 'acp: .* uTofu does not see the 3 processes' 1+ \
         env UTOFU_JOB_TIMEOUT=1 srun --mpi=none --overcommit -n 3 "$ACP_RELAY"
 }
 
