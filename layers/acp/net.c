@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TCQ_PERIOD = 32 /* notices */, QUIET_POLLS = 256 };
+enum { TCQ_PERIOD = 8 /* polls */, QUIET_POLLS = 256 };
 
 static struct al_port *ports[AL_MAX_COLORS];
 static uint32_t num_colors, num_busy;
@@ -307,12 +307,12 @@ static bool empty_tcq(struct al_port *port)
 }
 
 /* One notice at a time, so that a call that waits for it returns at once. The TCQ reports errors
- * only, and is polled to make room. */
+ * only. */
 static bool poll_port(struct al_port *port)
 {
     bool any = poll_mrq(port);
 
-    if (!any || ++port->polls % TCQ_PERIOD == 0)
+    if (++port->polls % TCQ_PERIOD == 0)
         any |= empty_tcq(port);
     return any;
 }

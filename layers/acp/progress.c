@@ -38,9 +38,9 @@ static sem_t go;
 
 bool al_progress(void)
 {
-    bool any = al_net_poll();
+    bool any = al_command_serve(); /* what others wait for comes first */
 
-    any |= al_command_serve();
+    any |= al_net_poll();
     any |= al_queue_start_waiting();
     al_task_step_later_ones();
     al_watch_poll();
