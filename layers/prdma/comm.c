@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is kept for a communicator: its neighbours, and a communicator of the layer's own for the
+ * processes of the former, so that messages of the layer meet no receive of the program. It hangs
+ * on the communicator as an attribute, and lives on while there are requests.
+ */
+#include "mpilayer.h"
+
+#include <stdlib.h>
+
+static int keyval = MPI_KEYVAL_INVALID;
+
+void pr_comm_release(struct pr_comm *c)
+{
+    if (--c->refs > 0)
+        return;
+    if (c->private != MPI_COMM_NULL)
+        PMPI_Comm_free(&c->private);
+    free(c->in);
+    free(c->out);
+    free(c);
+}
+
+static int comm_freed(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct pr_comm *c = value;
+
+    (void)comm, (void)key, (void)extra;
+    c->user = MPI_COMM_NULL;
+    pr_comm_release(c);
+    return MPI_SUCCESS;
+}
+
+static bool cart_neighbours(struct pr_comm *c)
+{
+    int dims;
+
+    PMPI_Cartdim_get(c->user, &dims);
+    c->num_in = c->num_out = 2 * dims;
+    c->in = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    c->out = malloc(((size_t)c->num_out + 1) * sizeof(int));
+    if (c->in == NULL || c->out == NULL)
+        return false;
+    for (int i = 0; i < dims; i++) {
+        PMPI_Cart_shift(c->user, i, 1, &c->in[2 * i], &c->in[2 * i + 1]);
+        c->out[2 * i] = c->in[2 * i];
+        c->out[2 * i + 1] = c->in[2 * i + 1];
+    }
+    return true;
+}
+
+static bool graph_neighbours(struct pr_comm *c)
+{
+    PMPI_Graph_neighbors_count(c->user, c->rank, &c->num_in);
+    c->num_out = c->num_in;
+    c->in = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    c->out = malloc(((size_t)c->num_out + 1) * sizeof(int));
+    if (c->in == NULL || c->out == NULL)
+        return false;
+    PMPI_Graph_neighbors(c->user, c->rank, c->num_in, c->in);
+    PMPI_Graph_neighbors(c->user, c->rank, c->num_out, c->out);
+    return true;
+}
+
+static bool dist_graph_neighbours(struct pr_comm *c)
+{
+    int weighted;
+
+    PMPI_Dist_graph_neighbors_count(c->user, &c->num_in, &c->num_out, &weighted);
+    c->in = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    c->out = malloc(((size_t)c->num_out + 1) * sizeof(int));
+    int *in_weights = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    int *out_weights = malloc(((size_t)c->num_out + 1) * sizeof(int));
+    bool ok = c->in != NULL && c->out != NULL && in_weights != NULL && out_weights != NULL;
+
+    if (ok)
+        PMPI_Dist_graph_neighbors(c->user, c->num_in, c->in, weighted ? in_weights : MPI_UNWEIGHTED,
+                                  c->num_out, c->out, weighted ? out_weights : MPI_UNWEIGHTED);
+    free(in_weights);
+    free(out_weights);
+    return ok;
+}
+
+static bool neighbours(struct pr_comm *c)
+{
+    int topology;
+
+    PMPI_Topo_test(c->user, &topology);
+    switch (topology) {
+    case MPI_CART:
+        return cart_neighbours(c);
+    case MPI_GRAPH:
+        return graph_neighbours(c);
+    case MPI_DIST_GRAPH:
+        return dist_graph_neighbours(c);
+    default:
+        return false;
+    }
+}
+
+/* Errors of requests go to the handler of the communicator even when that is freed. */
+static void take_handler(struct pr_comm *c)
+{
+    MPI_Errhandler handler;
+
+    PMPI_Comm_get_errhandler(c->user, &handler);
+    PMPI_Comm_set_errhandler(c->private, handler);
+    PMPI_Errhandler_free(&handler);
+}
+
+/* Collective when it is first called for a communicator. NULL: no topology, or no memory. */
+struct pr_comm *pr_comm_get(MPI_Comm comm)
+{
+    struct pr_comm *c;
+    int found;
+
+    if (keyval == MPI_KEYVAL_INVALID &&
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comm_freed, &keyval, NULL) != MPI_SUCCESS)
+        return NULL;
+    PMPI_Comm_get_attr(comm, keyval, &c, &found);
+    if (!found) {
+        c = malloc(sizeof(*c));
+        if (c == NULL)
+            return NULL;
+        *c = (struct pr_comm){.user = comm, .private = MPI_COMM_NULL, .refs = 1};
+        PMPI_Comm_rank(comm, &c->rank);
+        if (!neighbours(c)) {
+            pr_comm_release(c);
+            return NULL;
+        }
+        PMPI_Comm_set_attr(comm, keyval, c);
+    }
+    if (c->private == MPI_COMM_NULL) {
+        if (!pr_presence_all(c))
+            return NULL;
+        PMPI_Comm_split(comm, 0, c->rank, &c->private);
+    }
+    take_handler(c);
+    return c;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange itself. A sender's puts of a round wait in session-mode VCQs, one for each group of
+ * targets, and the RTRs of the targets free them. A group of one target (FAST) has its puts alone
+ * in its block, and the RTR frees them all. In a block that serves several targets (MRC) nothing
+ * may leave before all of them are ready:
+ *
+ *     [NOP, one less than targets] [SELF] [puts...]
+ *
+ * Each RTR has an SPS of 1, so the last of them, whichever it is, reaches SELF, a put of the VCQ to
+ * itself, whose SPS frees the puts; 15 at most, so that further SELFs among them free the rest.
+ *
+ * A receiver sends the RTRs of a round only when all puts of the round before have arrived, so the
+ * steps of two rounds never mix. One RTR serves all edges of a pair of processes.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32 };
+
+struct pr_engine pr_engine;
+
+uint64_t pr_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void pr_vcq_close(struct pr_vcq *vcq)
+{
+    utofu_dereg_mem(vcq->hdl, vcq->scratch, 0);
+    utofu_free_vcq(vcq->hdl);
+    if (vcq->session)
+        pr_engine.vcqs_used--;
+}
+
+/* On the next TNI that has one. */
+bool pr_vcq_open(struct pr_vcq *vcq, bool session)
+{
+    struct pr_engine *e = &pr_engine;
+    unsigned long int flags =
+        UTOFU_VCQ_FLAG_THREAD_SAFE | (session ? UTOFU_VCQ_FLAG_SESSION_MODE : 0);
+    int rc = UTOFU_ERR_FULL;
+
+    if (session && e->vcqs_used >= pr_settings.vcqs)
+        return false;
+    for (size_t i = 0; rc != UTOFU_SUCCESS && i < e->num_tnis; i++)
+        rc = utofu_create_vcq(e->tnis[e->next_tni++ % e->num_tnis], flags, &vcq->hdl);
+    if (rc != UTOFU_SUCCESS)
+        return false;
+    vcq->session = session;
+    if (utofu_query_vcq_id(vcq->hdl, &vcq->id) != UTOFU_SUCCESS ||
+        utofu_reg_mem(vcq->hdl, e->scratch, PR_SCRATCH, 0, &vcq->scratch) != UTOFU_SUCCESS) {
+        utofu_free_vcq(vcq->hdl);
+        return false;
+    }
+    if (session)
+        e->vcqs_used++;
+    return true;
+}
+
+static bool read_caps(void)
+{
+    struct pr_engine *e = &pr_engine;
+    struct utofu_onesided_caps *caps;
+
+    if (utofu_get_onesided_tnis(&e->tnis, &e->num_tnis) != UTOFU_SUCCESS || e->num_tnis == 0 ||
+        utofu_query_onesided_caps(e->tnis[0], &caps) != UTOFU_SUCCESS ||
+        !(caps->flags & UTOFU_ONESIDED_CAP_FLAG_SESSION_MODE))
+        return false;
+    e->desc_size = caps->max_toq_desc_size;
+    e->max_put = caps->max_putget_size / 4096 * 4096;
+    return true;
+}
+
+bool pr_engine_open(void)
+{
+    struct pr_engine *e = &pr_engine;
+    void *scratch;
+
+    if (e->tried)
+        return e->open;
+    e->tried = true;
+    if (!read_caps() || posix_memalign(&scratch, 4096, 4096) != 0)
+        return false;
+    memset(scratch, 0, 4096);
+    e->scratch = scratch;
+    e->open = pr_vcq_open(&e->free, false);
+    return e->open;
+}
+
+/* What is left to do for puts that nobody waits for; and the errors of RTRs and probes. */
+void pr_engine_poll(void)
+{
+    struct pr_engine *e = &pr_engine;
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc;
+
+    while (utofu_poll_tcq(e->free.hdl, 0, &cbdata) != UTOFU_ERR_NOT_FOUND)
+        ;
+    while ((rc = utofu_poll_mrq(e->free.hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc == UTOFU_SUCCESS)
+            continue;
+        for (struct pr_xfer *x = e->xfers; x != NULL; x = x->next) {
+            int rank = -1;
+
+            for (unsigned int i = 0; i < x->num_sources && rank < 0; i++)
+                if (x->sources[i].session == notice.vcq_id)
+                    rank = x->sources[i].rank;
+            for (unsigned int i = 0; i < x->num_peers && rank < 0; i++)
+                if (x->peers[i].free == notice.vcq_id)
+                    rank = x->peers[i].rank;
+            if (rank >= 0 && x->error == UTOFU_SUCCESS) {
+                x->error = rc;
+                x->error_rank = rank;
+            }
+        }
+    }
+}
+
+unsigned int pr_put_descs(size_t bytes)
+{
+    size_t descs = (bytes + pr_engine.max_put - 1) / pr_engine.max_put;
+
+    return descs > PR_BLOCK_MAX ? PR_BLOCK_MAX + 1 : (unsigned int)descs;
+}
+
+static unsigned int num_selfs(unsigned int descs)
+{
+    unsigned int selfs = 1;
+
+    for (; descs > PR_SPS_MAX; descs -= PR_SPS_MAX - 1)
+        selfs++;
+    return selfs;
+}
+
+/* Descriptors in the block of a group. */
+unsigned int pr_group_descs(const struct pr_group *group)
+{
+    if (group->num_targets == 1)
+        return group->num_descs;
+    return group->num_targets - 1 + num_selfs(group->num_descs) + group->num_descs;
+}
+
+unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target)
+{
+    return x->groups[target->group].num_targets == 1 ? target->descs : 1;
+}
+
+/* The puts of a group, piece by piece. */
+struct pieces {
+    const struct pr_xfer *x;
+    unsigned int group, target, put;
+    size_t done; /* bytes of the put */
+};
+
+static bool prepare(struct pr_group *g, utofu_vcq_id_t to, utofu_stadd_t from, utofu_stadd_t at,
+                    size_t bytes, unsigned long int flags)
+{
+    size_t size;
+
+    if (utofu_prepare_put(g->vcq.hdl, to, from, at, bytes, 0, flags,
+                          (char *)g->block + g->block_size, &size) != UTOFU_SUCCESS)
+        return false;
+    g->block_size += size;
+    return true;
+}
+
+static bool prepare_piece(struct pieces *p, unsigned long int flags)
+{
+    const struct pr_xfer *x = p->x;
+
+    while (x->targets[p->target].group != p->group)
+        p->target++;
+    const struct pr_target *t = &x->targets[p->target];
+    const struct pr_put *put = &t->puts[p->put];
+    size_t rest = put->bytes - p->done;
+    size_t bytes = rest < pr_engine.max_put ? rest : pr_engine.max_put;
+
+    if (bytes == rest) /* the notice comes when all of the put is there */
+        flags |= UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
+    if (!prepare(&x->groups[p->group], t->rx, put->lcl + p->done, put->rmt + p->done, bytes, flags))
+        return false;
+    p->done += bytes;
+    if (p->done == put->bytes) {
+        p->done = 0;
+        if (++p->put == t->num_puts) {
+            p->put = 0;
+            p->target++;
+        }
+    }
+    return true;
+}
+
+static bool prepare_pieces(struct pieces *p, unsigned int count, bool last)
+{
+    for (unsigned int i = 0; i < count; i++)
+        if (!prepare_piece(p, last && i == count - 1 ? UTOFU_ONESIDED_FLAG_TCQ_NOTICE : 0))
+            return false;
+    return true;
+}
+
+static bool prepare_self(struct pr_group *g, unsigned int sps)
+{
+    return prepare(g, g->vcq.id, g->vcq.scratch, g->vcq.scratch, 8, UTOFU_ONESIDED_FLAG_SPS(sps));
+}
+
+static bool prepare_nops(struct pr_group *g, unsigned int count)
+{
+    size_t size;
+
+    for (unsigned int i = 0; i < count; i++) {
+        if (utofu_prepare_nop(g->vcq.hdl, 0, (char *)g->block + g->block_size, &size) !=
+            UTOFU_SUCCESS)
+            return false;
+        g->block_size += size;
+    }
+    return true;
+}
+
+static bool prepare_group(struct pr_xfer *x, unsigned int group)
+{
+    struct pr_group *g = &x->groups[group];
+    struct pieces pieces = {.x = x, .group = group};
+    unsigned int rest = g->num_descs;
+
+    g->block = malloc(pr_group_descs(g) * pr_engine.desc_size);
+    if (g->block == NULL)
+        return false;
+    if (g->num_targets == 1)
+        return prepare_pieces(&pieces, rest, true);
+    if (!prepare_nops(g, g->num_targets - 1))
+        return false;
+    /* each SELF but the last frees the next one first, so that it need not wait for the puts */
+    unsigned int between = 0;
+    while (rest > PR_SPS_MAX) {
+        if (!prepare_self(g, PR_SPS_MAX) || !prepare_pieces(&pieces, between, false))
+            return false;
+        between = PR_SPS_MAX - 1;
+        rest -= between;
+    }
+    return prepare_self(g, rest) && prepare_pieces(&pieces, between, false) &&
+           prepare_pieces(&pieces, rest, true);
+}
+
+bool pr_xfer_prepare(struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_groups; i++)
+        if (!prepare_group(x, i))
+            return false;
+    return true;
+}
+
+void pr_xfer_list(struct pr_xfer *x)
+{
+    x->next = pr_engine.xfers;
+    pr_engine.xfers = x;
+}
+
+void pr_xfer_unlist(struct pr_xfer *x)
+{
+    struct pr_xfer **p = &pr_engine.xfers;
+
+    while (*p != NULL && *p != x)
+        p = &(*p)->next;
+    if (*p == x)
+        *p = x->next;
+}
+
+static void failed(struct pr_xfer *x, int rc)
+{
+    if (x->error == UTOFU_SUCCESS) {
+        x->error = rc;
+        x->error_rank = -1;
+    }
+}
+
+static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int sps)
+{
+    struct pr_engine *e = &pr_engine;
+    int rc;
+
+    while ((rc = utofu_put(e->free.hdl, s->session, e->free.scratch, s->scratch, 8, 0,
+                           UTOFU_ONESIDED_FLAG_SPS(sps), NULL)) == UTOFU_ERR_BUSY)
+        pr_engine_poll();
+    if (rc != UTOFU_SUCCESS)
+        failed(x, rc);
+}
+
+void pr_xfer_start(struct pr_xfer *x)
+{
+    int rc;
+    void *cbdata;
+
+    x->missing = x->arrivals + x->num_groups;
+    x->since = 0;
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        unsigned int sps = x->sources[i].sps;
+
+        for (; sps > PR_SPS_MAX; sps -= PR_SPS_MAX)
+            put_rtr(x, &x->sources[i], PR_SPS_MAX);
+        put_rtr(x, &x->sources[i], sps);
+    }
+    for (unsigned int i = 0; i < x->num_groups; i++) {
+        struct pr_group *g = &x->groups[i];
+
+        /* the entries of the last round are free once its notice was taken */
+        while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY)
+            utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
+        if (rc != UTOFU_SUCCESS)
+            failed(x, rc);
+    }
+    utofu_poll_tcq(pr_engine.free.hdl, 0, &cbdata); /* makes room for RTRs */
+}
+
+static void poll_vcq(struct pr_xfer *x, utofu_vcq_hdl_t vcq)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc;
+
+    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS)
+            failed(x, rc);
+        else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
+            x->missing--;
+    }
+    while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS)
+            failed(x, rc);
+        else
+            x->missing--;
+    }
+}
+
+/* Is the round over? Well, or with x->error. */
+bool pr_xfer_poll(struct pr_xfer *x)
+{
+    if (x->missing != 0 && x->error == UTOFU_SUCCESS) {
+        for (unsigned int i = 0; i < x->num_groups; i++)
+            poll_vcq(x, x->groups[i].vcq.hdl);
+        if (x->has_rx)
+            poll_vcq(x, x->rx.hdl);
+    }
+    return x->missing == 0 || x->error != UTOFU_SUCCESS;
+}
+
+/*
+ * Called now and then while somebody waits. A peer that died before it sent its RTR makes no
+ * communication fail, so puts that do nothing else are sent to find out. They go to VCQs that live
+ * as long as their processes.
+ */
+void pr_xfer_waiting(struct pr_xfer *x)
+{
+    uint64_t now = pr_now_ns();
+
+    pr_engine_poll();
+    if (x->since == 0) {
+        x->since = now;
+        x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
+    }
+    if (now < x->next_probe)
+        return;
+    x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
+    for (unsigned int i = 0; i < x->num_peers; i++) /* without room, next time */
+        utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch, x->peers[i].scratch,
+                  PROBE_BYTES, 0, 0, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c knows uTofu and no
+ * MPI; everything else is compiled once for each MPI library, and reaches it through PMPI alone.
+ *
+ * A round is what MPI_Start begins and MPI_Wait ends. RTR ("ready to receive") is a put with an SPS
+ * by which a receiver frees the puts that wait for it in the session-mode VCQ of a sender.
+ */
+#ifndef PRDMA_LAYER_H
+#define PRDMA_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <utofu.h>
+
+/* Settings (settings.c). */
+
+enum pr_method { PR_OFF, PR_MRC, PR_MID, PR_FAST, PR_AUTO };
+
+struct pr_settings {
+    bool read;
+    enum pr_method method;
+    long vcqs;     /* session-mode VCQs that this process may take */
+    long mid_vcqs; /* those of a request with PR_MID */
+    long copy;     /* longest contiguous message that is copied, so that peers can map it */
+    bool stats;
+    bool info; /* write lines of level info */
+};
+
+extern struct pr_settings pr_settings;
+
+void pr_settings_read(void);
+const char *pr_method_name(enum pr_method method);
+
+/* Log lines (log.c): "prdma: [rank 2] ...". */
+
+extern int pr_log_rank;
+
+void pr_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void pr_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *pr_utofu_error(void);
+
+/* The engine (engine.c). */
+
+enum {
+    PR_SPS_MAX = 15,
+    PR_BLOCK_MAX = 1800, /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
+    PR_SCRATCH = 64      /* bytes of the memory that RTRs and probes write */
+};
+
+struct pr_vcq {
+    utofu_vcq_hdl_t hdl;
+    utofu_vcq_id_t id;
+    utofu_stadd_t scratch; /* of pr_engine.scratch */
+    bool session;
+};
+
+/* One edge of the graph, at either end. */
+struct pr_put {
+    int edge; /* of the program's */
+    size_t bytes;
+    utofu_stadd_t lcl;
+    utofu_stadd_t rmt;
+};
+
+/* A process that this one sends to, and its puts. */
+struct pr_target {
+    int rank;
+    unsigned int group;
+    utofu_vcq_id_t rx; /* the VCQ that gets the notices */
+    struct pr_put *puts;
+    unsigned int num_puts;
+    unsigned int descs; /* the puts in pieces */
+};
+
+/* A process that this one receives from: where its RTR goes. */
+struct pr_source {
+    int rank;
+    utofu_vcq_id_t session;
+    utofu_stadd_t scratch;
+    unsigned int sps;
+    int *edges; /* of the program's, in the sender's order */
+    unsigned int num_edges;
+    struct pr_vcq *rx; /* gets the puts */
+};
+
+/* Some process this one exchanges with, for finding out whether it is alive. */
+struct pr_peer {
+    int rank;
+    utofu_vcq_id_t free;
+    utofu_stadd_t scratch;
+};
+
+/* A session-mode VCQ and the targets that it serves. */
+struct pr_group {
+    struct pr_vcq vcq;
+    unsigned int num_targets;
+    unsigned int num_descs;
+    uint64_t *block; /* the descriptors of a round */
+    size_t block_size;
+};
+
+struct pr_xfer {
+    struct pr_group *groups;
+    unsigned int num_groups;
+    struct pr_vcq rx; /* of free mode; only where there is no group */
+    bool has_rx;
+    struct pr_target *targets;
+    unsigned int num_targets;
+    struct pr_source *sources;
+    unsigned int num_sources;
+    struct pr_peer *peers;
+    unsigned int num_peers;
+    unsigned int arrivals; /* notices in a round */
+    unsigned int missing;  /* of the current round: notices and ends of blocks */
+    int error;             /* of uTofu; it stays */
+    int error_rank;        /* whom it concerns, or -1 */
+    uint64_t since;        /* when the current wait began, in ns; 0: no wait */
+    uint64_t next_probe;
+    struct pr_xfer *next; /* in pr_engine.xfers */
+};
+
+struct pr_engine {
+    bool tried, open;
+    utofu_tni_id_t *tnis;
+    size_t num_tnis, next_tni;
+    struct pr_vcq free; /* sends RTRs and probes, for all requests */
+    unsigned char *scratch;
+    size_t desc_size, max_put;
+    long vcqs_used;
+    struct pr_xfer *xfers;
+};
+
+extern struct pr_engine pr_engine;
+
+bool pr_engine_open(void);
+void pr_engine_poll(void);
+bool pr_vcq_open(struct pr_vcq *vcq, bool session);
+void pr_vcq_close(struct pr_vcq *vcq);
+unsigned int pr_put_descs(size_t bytes);
+unsigned int pr_group_descs(const struct pr_group *group);
+unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target);
+bool pr_xfer_prepare(struct pr_xfer *x);
+void pr_xfer_list(struct pr_xfer *x);
+void pr_xfer_unlist(struct pr_xfer *x);
+void pr_xfer_start(struct pr_xfer *x);
+bool pr_xfer_poll(struct pr_xfer *x);
+void pr_xfer_waiting(struct pr_xfer *x);
+uint64_t pr_now_ns(void);
+
+#endif

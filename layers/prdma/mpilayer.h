@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that know MPI share. Handles are those of the MPI library that mpi.h belongs to.
+ */
+#ifndef PRDMA_MPILAYER_H
+#define PRDMA_MPILAYER_H
+
+#include "layer.h"
+
+#include <mpi.h>
+#ifdef OPEN_MPI
+#    include <mpi-ext.h>
+#endif
+
+/* The arguments of one side of a call, in the forms that the calls have them. */
+struct pr_side {
+    const void *buf;
+    MPI_Count count;   /* of each block, where there are no counts */
+    const int *counts; /* or */
+    const MPI_Count *counts_c;
+    const int *displs;        /* in extents of type, or */
+    const MPI_Aint *displs_c; /* the same; in bytes where there are types */
+    MPI_Datatype type;
+    const MPI_Datatype *types;
+    bool same; /* one block for all neighbours */
+};
+
+/* A communicator with a topology. Its requests keep it. */
+struct pr_comm {
+    MPI_Comm user;    /* MPI_COMM_NULL once it is freed */
+    MPI_Comm private; /* the same processes, without a topology */
+    int refs;
+    int rank;
+    int num_in, num_out;
+    int *in, *out;                              /* ranks */
+    enum { PR_UNKNOWN, PR_ALL, PR_SOME } shims; /* who has this layer */
+};
+
+/* One end of an edge. */
+struct pr_edge {
+    int rank;  /* of the neighbour, or MPI_PROC_NULL */
+    int index; /* of the edge at its other end, or -1; in-edges only */
+    void *buf; /* as the program gave it, displaced */
+    MPI_Count count;
+    MPI_Datatype type; /* a duplicate of ours where it is packed */
+    bool own_type;
+    bool contiguous;
+    char *data; /* first byte; of a contiguous one */
+    size_t bytes;
+    size_t stage; /* offset in the staging memory; where packed or copied */
+    bool staged;
+    bool registered;
+    utofu_stadd_t stadd;
+    struct pr_vcq *vcq; /* where it is registered */
+};
+
+enum pr_state { PR_INACTIVE, PR_ACTIVE, PR_DONE };
+
+struct pr_request {
+    MPI_Request handle; /* MPI's own request for the same, which is never started */
+    struct pr_comm *comm;
+    enum pr_state state;
+    bool fallback; /* handle is started after all; here for statistics only */
+    struct pr_edge *out, *in;
+    int num_out, num_in;
+    char *stage;
+    size_t stage_size;
+    utofu_stadd_t *stage_stadds; /* on each VCQ of xfer: those of its groups, or rx */
+    unsigned int num_stage_stadds;
+    struct pr_xfer xfer;
+    /* for PRDMA_STATS */
+    const char *call;
+    enum pr_method method;
+    const char *why; /* it fell back */
+    int num;
+    uint64_t rounds, bytes;
+    struct pr_request *next;     /* in its bucket */
+    struct pr_request *all_next; /* in the list of all */
+};
+
+/* The lock: of any use only with MPI_THREAD_MULTIPLE (request.c). */
+void pr_lock(void);
+void pr_unlock(void);
+
+/* request.c */
+extern int pr_num_requests;
+
+struct pr_request *pr_find(MPI_Request handle);
+void pr_enter(struct pr_request *r);
+void pr_request_each(void (*visit)(const struct pr_request *r));
+int pr_start(struct pr_request *r);
+bool pr_test(struct pr_request *r);
+bool pr_test_now(struct pr_request *r);
+void pr_wait(struct pr_request *r);
+int pr_result(struct pr_request *r);
+void pr_empty_status(MPI_Status *status);
+int pr_raise(struct pr_request *r, int code);
+void pr_release(struct pr_request *r);
+void pr_destroy(struct pr_request *r);
+
+/* comm.c */
+struct pr_comm *pr_comm_get(MPI_Comm comm);
+void pr_comm_release(struct pr_comm *c);
+
+/* datatype.c */
+bool pr_side_edge(const struct pr_side *side, int k, struct pr_edge *edge);
+void pr_edge_release(struct pr_edge *edge);
+int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
+int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
+
+/* setup.c */
+int pr_take(const char *call, MPI_Comm comm, const struct pr_side *send, const struct pr_side *recv,
+            int rc, MPI_Request *request);
+
+/* stats.c */
+void pr_stats_keep(const struct pr_request *r);
+void pr_stats_print(void);
+
+/* presence.c */
+void pr_presence_announce(void);
+bool pr_presence_all(struct pr_comm *c);
+
+#endif

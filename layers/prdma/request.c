@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requests of this process that the layer has taken over, found by MPI's handle, and their
+ * rounds.
+ */
+#include "mpilayer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 256, POLLS = 64 };
+
+int pr_num_requests;
+
+static struct pr_request *buckets[BUCKETS], *all;
+static int next_num;
+static bool locking, know_locking;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void pr_lock(void)
+{
+    if (!know_locking) {
+        int level;
+
+        PMPI_Query_thread(&level);
+        locking = level == MPI_THREAD_MULTIPLE;
+        know_locking = true;
+    }
+    if (locking)
+        pthread_mutex_lock(&mutex);
+}
+
+void pr_unlock(void)
+{
+    if (locking)
+        pthread_mutex_unlock(&mutex);
+}
+
+static struct pr_request **bucket_of(MPI_Request handle)
+{
+    uint64_t h = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+
+    return &buckets[h >> 56];
+}
+
+/* The lock is held. NULL: not one of the layer's. */
+struct pr_request *pr_find(MPI_Request handle)
+{
+    if (pr_num_requests == 0 || handle == MPI_REQUEST_NULL)
+        return NULL;
+    struct pr_request *r = *bucket_of(handle);
+    while (r != NULL && r->handle != handle)
+        r = r->next;
+    return r;
+}
+
+void pr_enter(struct pr_request *r)
+{
+    struct pr_request **bucket = bucket_of(r->handle);
+
+    r->num = next_num++;
+    r->next = *bucket;
+    *bucket = r;
+    r->all_next = all;
+    all = r;
+    if (!r->fallback)
+        pr_xfer_list(&r->xfer);
+    __atomic_store_n(&pr_num_requests, pr_num_requests + 1, __ATOMIC_RELEASE);
+}
+
+void pr_request_each(void (*visit)(const struct pr_request *r))
+{
+    for (const struct pr_request *r = all; r != NULL; r = r->all_next)
+        visit(r);
+}
+
+static void leave(struct pr_request *r)
+{
+    struct pr_request **p = bucket_of(r->handle);
+
+    while (*p != NULL && *p != r)
+        p = &(*p)->next;
+    if (*p == NULL)
+        return;
+    *p = r->next;
+    for (p = &all; *p != r;)
+        p = &(*p)->all_next;
+    *p = r->all_next;
+    pr_xfer_unlist(&r->xfer);
+    pr_stats_keep(r);
+    __atomic_store_n(&pr_num_requests, pr_num_requests - 1, __ATOMIC_RELEASE);
+}
+
+static void free_edges(struct pr_edge *edges, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (edges[i].registered)
+            utofu_dereg_mem(edges[i].vcq->hdl, edges[i].stadd, 0);
+        pr_edge_release(&edges[i]);
+    }
+    free(edges);
+}
+
+static void free_xfer(struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_groups; i++) {
+        pr_vcq_close(&x->groups[i].vcq);
+        free(x->groups[i].block);
+    }
+    if (x->has_rx)
+        pr_vcq_close(&x->rx);
+    for (unsigned int i = 0; i < x->num_targets; i++)
+        free(x->targets[i].puts);
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        free(x->sources[i].edges);
+    free(x->groups);
+    free(x->targets);
+    free(x->sources);
+    free(x->peers);
+}
+
+/* All but what the statistics want to know. */
+void pr_release(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    free_edges(r->out, r->num_out);
+    free_edges(r->in, r->num_in);
+    r->num_out = r->num_in = 0;
+    r->out = r->in = NULL;
+    for (unsigned int i = 0; i < r->num_stage_stadds; i++)
+        utofu_dereg_mem((x->has_rx ? &x->rx : &x->groups[i].vcq)->hdl, r->stage_stadds[i], 0);
+    r->num_stage_stadds = 0;
+    free_xfer(x);
+    *x = (struct pr_xfer){0};
+    free(r->stage_stadds);
+    free(r->stage);
+    r->stage_stadds = NULL;
+    r->stage = NULL;
+}
+
+/* Not MPI's handle. */
+void pr_destroy(struct pr_request *r)
+{
+    leave(r);
+    pr_release(r);
+    pr_comm_release(r->comm);
+    free(r);
+}
+
+int pr_raise(struct pr_request *r, int code)
+{
+    struct pr_comm *c = r->comm;
+
+    PMPI_Comm_call_errhandler(c->user != MPI_COMM_NULL ? c->user : c->private, code);
+    return code;
+}
+
+/* Edges of this process to itself. */
+static void copy_self(struct pr_request *r)
+{
+    for (int i = 0; i < r->num_in; i++) {
+        struct pr_edge *in = &r->in[i];
+
+        if (in->rank != r->comm->rank || in->bytes == 0)
+            continue;
+        struct pr_edge *out = &r->out[in->index];
+        if (in->staged) {
+            pr_pack(out, r->stage + in->stage, r->comm->private);
+            pr_unpack(in, r->stage + in->stage, r->comm->private);
+        } else {
+            memmove(in->data, out->data, in->bytes);
+        }
+    }
+}
+
+/* A code of MPI; the error is not raised yet. */
+int pr_start(struct pr_request *r)
+{
+    if (r->state != PR_INACTIVE)
+        return MPI_ERR_REQUEST;
+    if (r->xfer.error != UTOFU_SUCCESS)
+        return pr_result(r);
+    for (int i = 0; i < r->num_out; i++)
+        if (r->out[i].staged)
+            pr_pack(&r->out[i], r->stage + r->out[i].stage, r->comm->private);
+    copy_self(r);
+    r->rounds++;
+    r->state = PR_ACTIVE;
+    pr_xfer_start(&r->xfer);
+    return MPI_SUCCESS;
+}
+
+/* Is it complete, or inactive? */
+bool pr_test(struct pr_request *r)
+{
+    if (r->state != PR_ACTIVE)
+        return true;
+    if (!pr_xfer_poll(&r->xfer))
+        return false;
+    r->state = PR_DONE;
+    if (r->xfer.error != UTOFU_SUCCESS)
+        return true;
+    for (int i = 0; i < r->num_in; i++)
+        if (r->in[i].staged && r->in[i].rank != r->comm->rank)
+            pr_unpack(&r->in[i], r->stage + r->in[i].stage, r->comm->private);
+    return true;
+}
+
+/* Lets MPI and the other requests make progress as well, as a call that waits has to. */
+static void while_waiting(struct pr_request *r)
+{
+    int flag;
+
+    for (struct pr_request *other = all; other != NULL; other = other->all_next)
+        if (other != r && other->state == PR_ACTIVE)
+            pr_xfer_poll(&other->xfer);
+    pr_xfer_waiting(&r->xfer);
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, r->comm->private, &flag, MPI_STATUS_IGNORE);
+}
+
+/* The same for programs that only test: probes and MPI's progress come with every 64th call. */
+bool pr_test_now(struct pr_request *r)
+{
+    static unsigned int calls;
+
+    if (pr_test(r))
+        return true;
+    if (++calls % POLLS == 0)
+        while_waiting(r);
+    return pr_test(r);
+}
+
+/* The lock is held, and given up now and then. */
+void pr_wait(struct pr_request *r)
+{
+    for (unsigned int polls = 1; !pr_test(r); polls++) {
+        if (polls % POLLS != 0)
+            continue;
+        while_waiting(r);
+        pr_unlock();
+        pr_lock();
+    }
+}
+
+static int peer_error(void)
+{
+    static int code;
+
+    if (code == 0) {
+        PMPI_Add_error_code(MPI_ERR_OTHER, &code);
+        PMPI_Add_error_string(code, "prdma: the exchange with a neighbour failed");
+    }
+    return code;
+}
+
+/* What a completed request gives; it becomes inactive. */
+int pr_result(struct pr_request *r)
+{
+    const struct pr_xfer *x = &r->xfer;
+
+    if (r->state == PR_DONE)
+        r->state = PR_INACTIVE;
+    if (x->error == UTOFU_SUCCESS)
+        return MPI_SUCCESS;
+    if (x->error_rank >= 0)
+        pr_warn("%s: rank %d of the communicator does not answer (uTofu error %d)", r->call,
+                x->error_rank, x->error);
+    else
+        pr_warn("%s: the exchange with a neighbour failed (uTofu error %d)", r->call, x->error);
+    return peer_error();
+}
+
+/* Of a request of a collective operation. MPI_ERROR stays as it is. */
+void pr_empty_status(MPI_Status *status)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    status->MPI_SOURCE = MPI_ANY_SOURCE;
+    status->MPI_TAG = MPI_ANY_TAG;
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+}

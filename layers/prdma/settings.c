@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the environment says. docs/prdma.md has the list. */
+#include "layer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VCQS = 12, MID_VCQS = 4, COPY = 4096 };
+
+struct pr_settings pr_settings;
+
+static const char *const methods[] = {"off", "mrc", "mid", "fast", "auto"};
+
+const char *pr_method_name(enum pr_method method)
+{
+    return methods[method];
+}
+
+static long number(const char *name, long otherwise, long most)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (text == NULL || *text == '\0')
+        return otherwise;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (*end != '\0' || errno != 0 || value < 0 || value > most) {
+        pr_warn("%s=%s: a number from 0 to %ld is wanted; %ld is used", name, text, most,
+                otherwise);
+        return otherwise;
+    }
+    return value;
+}
+
+static enum pr_method method(void)
+{
+    const char *text = getenv("PRDMA_METHOD");
+
+    if (text == NULL || *text == '\0')
+        return PR_AUTO;
+    for (int i = PR_OFF; i <= PR_AUTO; i++)
+        if (strcmp(text, methods[i]) == 0)
+            return (enum pr_method)i;
+    pr_warn("PRDMA_METHOD=%s: auto, fast, mid, mrc or off is wanted; auto is used", text);
+    return PR_AUTO;
+}
+
+/* The level is that of the library. */
+static bool wants_info(void)
+{
+    const char *text = getenv("UTOFU_LOG_LEVEL");
+
+    return text != NULL && (strcmp(text, "info") == 0 || strcmp(text, "debug") == 0 ||
+                            strcmp(text, "3") == 0 || strcmp(text, "4") == 0);
+}
+
+void pr_settings_read(void)
+{
+    if (pr_settings.read)
+        return;
+    pr_settings = (struct pr_settings){.read = true,
+                                       .method = method(),
+                                       .vcqs = number("PRDMA_SESSION_VCQS", VCQS, 65536),
+                                       .mid_vcqs = number("PRDMA_MID_VCQS", MID_VCQS, 65536),
+                                       .copy = number("PRDMA_COPY", COPY, 1 << 24),
+                                       .stats = number("PRDMA_STATS", 0, 1) != 0,
+                                       .info = wants_info()};
+    if (pr_settings.mid_vcqs == 0)
+        pr_settings.mid_vcqs = 1;
+}

@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A new request, which all processes of the communicator make together:
+ *
+ *     the blocks of all edges; which edge is which one at its other end, as this MPI pairs them
+ *     session-mode VCQs, as many as the method wants; all agree on the method
+ *     registration; sender and receiver tell each other where the puts and the RTRs go
+ *     the descriptors; all agree that it has worked
+ *
+ * Where anything stands against it, in any process, all of them use MPI's own request.
+ */
+#include "mpilayer.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_SENDER = 1, TAG_RECEIVER = 2, TAG_EDGE = 3, PAGE = 4096, LINE = 64 };
+
+/* What a sender says of an edge. */
+struct record {
+    int64_t rank, edge;
+    uint64_t bytes;
+};
+
+/* What a sender says to a target, and what that one answers. */
+struct from_sender {
+    utofu_vcq_id_t free, session;
+    utofu_stadd_t free_scratch, session_scratch;
+    uint64_t sps;
+};
+
+struct from_receiver {
+    utofu_vcq_id_t free, rx;
+    utofu_stadd_t free_scratch;
+    utofu_stadd_t stadds[];
+};
+
+static void refuse(struct pr_request *r, const char *why)
+{
+    if (r->why == NULL)
+        r->why = why;
+}
+
+static bool has_data(const struct pr_edge *edge)
+{
+    return edge->rank != MPI_PROC_NULL && edge->bytes > 0;
+}
+
+static bool take_side(struct pr_request *r, const struct pr_side *side, struct pr_edge *edges,
+                      const int *ranks, int count)
+{
+    bool ok = true;
+
+    for (int i = 0; i < count; i++) {
+        edges[i] = (struct pr_edge){.rank = ranks[i], .index = -1};
+        if (ranks[i] != MPI_PROC_NULL && r->why == NULL)
+            ok = pr_side_edge(side, i, &edges[i]) && ok;
+    }
+    return ok;
+}
+
+#ifdef OPEN_MPI
+/* Lets MPI carry the records along the edges: on a torus it pairs parallel edges by direction. */
+static bool carry(struct pr_request *r, struct record *out, struct record *in)
+{
+    const struct pr_comm *c = r->comm;
+    size_t most = (size_t)(c->num_in > c->num_out ? c->num_in : c->num_out) + 1;
+    int *counts = malloc(most * sizeof(int));
+    MPI_Aint *displs = malloc(most * sizeof(*displs));
+    MPI_Datatype *types = malloc(most * sizeof(*types));
+    bool ok = counts != NULL && displs != NULL && types != NULL;
+
+    for (size_t i = 0; ok && i < most; i++) {
+        counts[i] = (int)sizeof(*out);
+        displs[i] = (MPI_Aint)(i * sizeof(*out));
+        types[i] = MPI_BYTE;
+    }
+    ok = ok && PMPI_Neighbor_alltoallw(out, counts, displs, types, in, counts, displs, types,
+                                       c->user) == MPI_SUCCESS;
+    free(counts);
+    free(displs);
+    free(types);
+    return ok;
+}
+#else
+/*
+ * Messages, so that the k-th edge from one process to another is the k-th at both ends: MPICH means
+ * to pair them so, but where a process has edges to itself beside others, 4.0.2 mixes them up.
+ */
+static bool carry(struct pr_request *r, struct record *out, struct record *in)
+{
+    int n = 0;
+    MPI_Request *requests = malloc((size_t)(r->num_in + r->num_out + 1) * sizeof(*requests));
+
+    if (requests == NULL)
+        return false;
+    for (int i = 0; i < r->num_in; i++)
+        if (r->in[i].rank != MPI_PROC_NULL)
+            PMPI_Irecv(&in[i], (int)sizeof(*in), MPI_BYTE, r->in[i].rank, TAG_EDGE,
+                       r->comm->private, &requests[n++]);
+    for (int i = 0; i < r->num_out; i++)
+        if (r->out[i].rank != MPI_PROC_NULL)
+            PMPI_Isend(&out[i], (int)sizeof(*out), MPI_BYTE, r->out[i].rank, TAG_EDGE,
+                       r->comm->private, &requests[n++]);
+    bool ok = PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS;
+    free(requests);
+    return ok;
+}
+#endif
+
+/* Which edge at the other end belongs to each in-edge, and whether both ends have one length. */
+static bool learn_pairs(struct pr_request *r)
+{
+    struct record *out = calloc((size_t)r->num_out + 1, sizeof(*out));
+    struct record *in = calloc((size_t)r->num_in + 1, sizeof(*in));
+    bool ok = out != NULL && in != NULL;
+
+    for (int i = 0; ok && i < r->num_out; i++)
+        out[i] = (struct record){r->comm->rank, i, r->out[i].bytes};
+    for (int i = 0; ok && i < r->num_in; i++)
+        in[i].rank = -1;
+    ok = ok && carry(r, out, in);
+    for (int i = 0; ok && i < r->num_in; i++) {
+        if (r->in[i].rank == MPI_PROC_NULL)
+            continue;
+        r->in[i].index = (int)in[i].edge;
+        if (in[i].rank != r->in[i].rank)
+            refuse(r, "edges are paired in a way that is not understood");
+        else if (in[i].bytes != r->in[i].bytes)
+            refuse(r, "blocks differ in length at the two ends of an edge");
+    }
+    free(out);
+    free(in);
+    return ok;
+}
+
+static struct pr_target *find_target(struct pr_xfer *x, int rank)
+{
+    for (unsigned int i = 0; i < x->num_targets; i++)
+        if (x->targets[i].rank == rank)
+            return &x->targets[i];
+    return NULL;
+}
+
+static struct pr_source *find_source(struct pr_xfer *x, int rank)
+{
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        if (x->sources[i].rank == rank)
+            return &x->sources[i];
+    return NULL;
+}
+
+static bool collect_targets(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    x->targets = calloc((size_t)r->num_out + 1, sizeof(*x->targets));
+    if (x->targets == NULL)
+        return false;
+    for (int i = 0; i < r->num_out; i++) {
+        const struct pr_edge *edge = &r->out[i];
+
+        if (!has_data(edge) || edge->rank == r->comm->rank)
+            continue;
+        struct pr_target *t = find_target(x, edge->rank);
+        if (t == NULL) {
+            t = &x->targets[x->num_targets++];
+            t->rank = edge->rank;
+            t->puts = calloc((size_t)(r->num_out - i), sizeof(*t->puts));
+            if (t->puts == NULL)
+                return false;
+        }
+        t->puts[t->num_puts++] = (struct pr_put){.edge = i, .bytes = edge->bytes};
+        t->descs += pr_engine.open ? pr_put_descs(edge->bytes) : 1;
+        if (t->descs > PR_BLOCK_MAX)
+            t->descs = PR_BLOCK_MAX + 1;
+        r->bytes += edge->bytes;
+    }
+    return true;
+}
+
+static bool collect_sources(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    x->sources = calloc((size_t)r->num_in + 1, sizeof(*x->sources));
+    if (x->sources == NULL)
+        return false;
+    for (int i = 0; i < r->num_in; i++) {
+        const struct pr_edge *edge = &r->in[i];
+        unsigned int k;
+
+        if (!has_data(edge) || edge->rank == r->comm->rank)
+            continue;
+        struct pr_source *s = find_source(x, edge->rank);
+        if (s == NULL) {
+            s = &x->sources[x->num_sources++];
+            s->rank = edge->rank;
+            s->edges = calloc((size_t)(r->num_in - i), sizeof(*s->edges));
+            if (s->edges == NULL)
+                return false;
+        }
+        for (k = s->num_edges++; k > 0 && r->in[s->edges[k - 1]].index > edge->index; k--)
+            s->edges[k] = s->edges[k - 1];
+        s->edges[k] = i;
+        x->arrivals++;
+    }
+    return true;
+}
+
+static unsigned int less(unsigned int a, unsigned int b)
+{
+    return a < b ? a : b;
+}
+
+static unsigned int mid_vcqs(unsigned int targets)
+{
+    return less(targets, (unsigned int)pr_settings.mid_vcqs);
+}
+
+/* How many VCQs it is sensible to try for; auto leaves half of what is left to later requests. */
+static unsigned int vcqs_wanted(const struct pr_request *r)
+{
+    unsigned int targets = r->xfer.num_targets;
+    long left = (pr_settings.vcqs - pr_engine.vcqs_used) / 2;
+
+    switch (pr_settings.method) {
+    case PR_OFF:
+        return 0;
+    case PR_MRC:
+        return less(targets, 1);
+    case PR_MID:
+        return mid_vcqs(targets);
+    case PR_FAST:
+        return targets;
+    default:
+        return less(targets, left < 2 ? 2 : (unsigned int)left);
+    }
+}
+
+static void take_vcqs(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+    unsigned int wanted = vcqs_wanted(r);
+
+    x->groups = calloc((size_t)wanted + 1, sizeof(*x->groups));
+    if (x->groups == NULL) {
+        refuse(r, "no memory");
+        return;
+    }
+    while (x->num_groups < wanted && pr_vcq_open(&x->groups[x->num_groups].vcq, true))
+        x->num_groups++;
+}
+
+static void form_groups(struct pr_request *r, enum pr_method method)
+{
+    struct pr_xfer *x = &r->xfer;
+    unsigned int wanted = x->num_targets;
+
+    if (method == PR_MID)
+        wanted = mid_vcqs(wanted);
+    else if (method == PR_MRC)
+        wanted = less(wanted, 1);
+    while (x->num_groups > wanted)
+        pr_vcq_close(&x->groups[--x->num_groups].vcq);
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        struct pr_group *g = &x->groups[i % x->num_groups];
+
+        x->targets[i].group = i % x->num_groups;
+        g->num_targets++;
+        g->num_descs += x->targets[i].descs;
+    }
+}
+
+/* The best method that all processes can take; PR_OFF: none. */
+static enum pr_method agree(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+    enum pr_method set = pr_settings.method;
+    unsigned int got = x->num_groups, targets = x->num_targets, descs = 0;
+    int can[PR_AUTO] = {0};
+
+    for (unsigned int i = 0; i < targets; i++)
+        descs = less(descs + x->targets[i].descs, PR_BLOCK_MAX + 1);
+    if (set == PR_OFF)
+        refuse(r, "PRDMA_METHOD=off");
+    else if (descs + targets > PR_BLOCK_MAX / 2)
+        refuse(r, "more pieces than a queue holds");
+    else if (targets > 0 && got == 0)
+        refuse(r, "no session-mode VCQ is left");
+    if (r->why == NULL) {
+        can[PR_OFF] = 1;
+        can[PR_FAST] = (set == PR_FAST || set == PR_AUTO) && got == targets;
+        can[PR_MID] = (set == PR_MID || set == PR_AUTO) && got >= mid_vcqs(targets);
+        can[PR_MRC] = 1;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, can, PR_AUTO, MPI_INT, MPI_MIN, r->comm->private);
+    if (!can[PR_OFF]) {
+        refuse(r, "another process refused");
+        return PR_OFF;
+    }
+    return can[PR_FAST] ? PR_FAST : can[PR_MID] ? PR_MID : PR_MRC;
+}
+
+/* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
+static bool make_stage(struct pr_request *r)
+{
+    size_t size = 0;
+    void *memory;
+
+    for (int side = 0; side < 2; side++) {
+        struct pr_edge *edges = side == 0 ? r->out : r->in;
+        int count = side == 0 ? r->num_out : r->num_in;
+
+        for (int i = 0; i < count; i++) {
+            struct pr_edge *edge = &edges[i];
+            bool self = edge->rank == r->comm->rank;
+
+            if (!has_data(edge) || (self && side == 0))
+                continue;
+            if (self)
+                edge->staged = !edge->contiguous || !r->out[edge->index].contiguous;
+            else
+                edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
+            if (!edge->staged)
+                continue;
+            edge->stage = size;
+            size += (edge->bytes + LINE - 1) / LINE * LINE;
+        }
+    }
+    if (size == 0)
+        return true;
+    size = (size + PAGE - 1) / PAGE * PAGE;
+    if (posix_memalign(&memory, PAGE, size) != 0)
+        return false;
+    memset(memory, 0, size);
+    r->stage = memory;
+    r->stage_size = size;
+    return true;
+}
+
+static struct pr_vcq *vcq_number(struct pr_xfer *x, unsigned int i)
+{
+    return x->has_rx ? &x->rx : &x->groups[i].vcq;
+}
+
+static bool register_stage(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+    unsigned int vcqs = x->has_rx ? 1 : x->num_groups;
+
+    if (r->stage == NULL)
+        return true;
+    r->stage_stadds = calloc((size_t)vcqs + 1, sizeof(*r->stage_stadds));
+    if (r->stage_stadds == NULL)
+        return false;
+    for (unsigned int i = 0; i < vcqs; i++) {
+        if (utofu_reg_mem(vcq_number(x, i)->hdl, r->stage, r->stage_size, 0, &r->stage_stadds[i]) !=
+            UTOFU_SUCCESS)
+            return false;
+        r->num_stage_stadds++;
+    }
+    return true;
+}
+
+static bool register_edge(struct pr_request *r, struct pr_edge *edge, struct pr_vcq *vcq,
+                          unsigned long int flags)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    edge->vcq = vcq;
+    if (edge->staged) {
+        for (unsigned int i = 0; i < r->num_stage_stadds; i++)
+            if (vcq_number(x, i) == vcq)
+                edge->stadd = r->stage_stadds[i] + edge->stage;
+        return true;
+    }
+    edge->registered =
+        utofu_reg_mem(vcq->hdl, edge->data, edge->bytes, flags, &edge->stadd) == UTOFU_SUCCESS;
+    return edge->registered;
+}
+
+static bool register_all(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    if (x->num_groups == 0 && x->num_sources > 0)
+        x->has_rx = pr_vcq_open(&x->rx, false);
+    if (x->num_groups == 0 && x->num_sources > 0 && !x->has_rx)
+        return false;
+    if (!make_stage(r) || !register_stage(r))
+        return false;
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        struct pr_target *t = &x->targets[i];
+
+        for (unsigned int k = 0; k < t->num_puts; k++) {
+            struct pr_edge *edge = &r->out[t->puts[k].edge];
+
+            if (!register_edge(r, edge, &x->groups[t->group].vcq, UTOFU_REG_MEM_FLAG_READ_ONLY))
+                return false;
+            t->puts[k].lcl = edge->stadd;
+        }
+    }
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        struct pr_source *s = &x->sources[i];
+        const struct pr_target *t = find_target(x, s->rank);
+
+        s->rx = x->has_rx ? &x->rx : &x->groups[t != NULL ? t->group : 0].vcq;
+        for (unsigned int k = 0; k < s->num_edges; k++)
+            if (!register_edge(r, &r->in[s->edges[k]], s->rx, 0))
+                return false;
+    }
+    return true;
+}
+
+static void add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
+{
+    for (unsigned int i = 0; i < x->num_peers; i++)
+        if (x->peers[i].rank == rank)
+            return;
+    x->peers[x->num_peers++] = (struct pr_peer){rank, vcq, scratch};
+}
+
+/* The messages between the ends of the edges: room for them, and their requests. */
+struct exchange {
+    struct from_sender *to_targets, *from_sources;
+    char *from_targets, *to_sources; /* struct from_receiver, one behind the other */
+    MPI_Request *requests;
+};
+
+static size_t answer_size(unsigned int edges)
+{
+    return sizeof(struct from_receiver) + edges * sizeof(utofu_stadd_t);
+}
+
+static bool make_exchange(struct pr_request *r, struct exchange *e)
+{
+    struct pr_xfer *x = &r->xfer;
+    size_t targets = x->num_targets + 1, sources = x->num_sources + 1;
+    size_t from_targets = 1, to_sources = 1;
+
+    for (unsigned int i = 0; i < x->num_targets; i++)
+        from_targets += answer_size(x->targets[i].num_puts);
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        to_sources += answer_size(x->sources[i].num_edges);
+    e->to_targets = calloc(targets, sizeof(*e->to_targets));
+    e->from_sources = calloc(sources, sizeof(*e->from_sources));
+    e->from_targets = calloc(1, from_targets);
+    e->to_sources = calloc(1, to_sources);
+    e->requests = calloc(2 * (targets + sources), sizeof(*e->requests));
+    x->peers = calloc(targets + sources, sizeof(*x->peers));
+    return e->to_targets != NULL && e->from_sources != NULL && e->from_targets != NULL &&
+           e->to_sources != NULL && e->requests != NULL && x->peers != NULL;
+}
+
+static void free_exchange(struct exchange *e)
+{
+    free(e->to_targets);
+    free(e->from_sources);
+    free(e->from_targets);
+    free(e->to_sources);
+    free(e->requests);
+}
+
+/* To targets: where their RTRs go. */
+static int talk_to_targets(struct pr_request *r, struct exchange *e, int n)
+{
+    struct pr_xfer *x = &r->xfer;
+    char *answer = e->from_targets;
+
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        const struct pr_target *t = &x->targets[i];
+        const struct pr_vcq *vcq = &x->groups[t->group].vcq;
+        size_t size = answer_size(t->num_puts);
+
+        e->to_targets[i] = (struct from_sender){
+            .free = pr_engine.free.id,
+            .free_scratch = pr_engine.free.scratch,
+            .session = vcq->id,
+            .session_scratch = vcq->scratch,
+            .sps = pr_target_sps(x, t),
+        };
+        PMPI_Irecv(answer, (int)size, MPI_BYTE, t->rank, TAG_RECEIVER, r->comm->private,
+                   &e->requests[n++]);
+        PMPI_Isend(&e->to_targets[i], (int)sizeof(*e->to_targets), MPI_BYTE, t->rank, TAG_SENDER,
+                   r->comm->private, &e->requests[n++]);
+        answer += size;
+    }
+    return n;
+}
+
+/* To sources: where their puts go. */
+static int talk_to_sources(struct pr_request *r, struct exchange *e, int n)
+{
+    struct pr_xfer *x = &r->xfer;
+    char *place = e->to_sources;
+
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        const struct pr_source *s = &x->sources[i];
+        struct from_receiver *answer = (struct from_receiver *)place;
+        size_t size = answer_size(s->num_edges);
+
+        answer->free = pr_engine.free.id;
+        answer->free_scratch = pr_engine.free.scratch;
+        answer->rx = s->rx != NULL ? s->rx->id : 0;
+        for (unsigned int k = 0; k < s->num_edges; k++)
+            answer->stadds[k] = r->in[s->edges[k]].stadd;
+        PMPI_Irecv(&e->from_sources[i], (int)sizeof(*e->from_sources), MPI_BYTE, s->rank,
+                   TAG_SENDER, r->comm->private, &e->requests[n++]);
+        PMPI_Isend(answer, (int)size, MPI_BYTE, s->rank, TAG_RECEIVER, r->comm->private,
+                   &e->requests[n++]);
+        place += size;
+    }
+    return n;
+}
+
+static void tell_each_other(struct pr_request *r, struct exchange *e)
+{
+    struct pr_xfer *x = &r->xfer;
+    int n = talk_to_sources(r, e, talk_to_targets(r, e, 0));
+    char *place = e->from_targets;
+
+    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        struct pr_target *t = &x->targets[i];
+        const struct from_receiver *answer = (const struct from_receiver *)place;
+
+        t->rx = answer->rx;
+        for (unsigned int k = 0; k < t->num_puts; k++)
+            t->puts[k].rmt = answer->stadds[k];
+        add_peer(x, t->rank, answer->free, answer->free_scratch);
+        place += answer_size(t->num_puts);
+    }
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        struct pr_source *s = &x->sources[i];
+
+        s->session = e->from_sources[i].session;
+        s->scratch = e->from_sources[i].session_scratch;
+        s->sps = (unsigned int)e->from_sources[i].sps;
+        add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
+    }
+}
+
+/* Everything from the method on. */
+static bool build(struct pr_request *r, struct exchange *e)
+{
+    r->method = agree(r);
+    if (r->method == PR_OFF)
+        return false;
+    form_groups(r, r->method);
+    bool ok = register_all(r);
+    if (!ok)
+        refuse(r, "memory could not be registered");
+    tell_each_other(r, e);
+    if (ok && !pr_xfer_prepare(&r->xfer)) {
+        ok = false;
+        refuse(r, "descriptors could not be prepared");
+    }
+    int all = ok;
+    PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, r->comm->private);
+    if (!all)
+        refuse(r, "another process refused");
+    return all;
+}
+
+static bool make(struct pr_request *r, const struct pr_side *send, const struct pr_side *recv)
+{
+    struct exchange e = {0};
+
+    if (r->why == NULL && pr_settings.method != PR_OFF && !pr_engine_open())
+        refuse(r, "uTofu is not available");
+    if (!take_side(r, send, r->out, r->comm->out, r->num_out) ||
+        !take_side(r, recv, r->in, r->comm->in, r->num_in))
+        refuse(r, "a datatype cannot be packed");
+    if (!learn_pairs(r) || !collect_targets(r) || !collect_sources(r) || !make_exchange(r, &e))
+        refuse(r, "no memory");
+    if (r->why == NULL)
+        take_vcqs(r);
+    bool ok = build(r, &e);
+    free_exchange(&e);
+    return ok;
+}
+
+static struct pr_request *new_request(const char *call, struct pr_comm *c)
+{
+    struct pr_request *r = calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return NULL;
+    r->call = call;
+    r->comm = c;
+    r->num_out = c->num_out;
+    r->num_in = c->num_in;
+    r->out = calloc((size_t)c->num_out + 1, sizeof(*r->out));
+    r->in = calloc((size_t)c->num_in + 1, sizeof(*r->in));
+    if (r->out == NULL || r->in == NULL) {
+        free(r->out);
+        free(r->in);
+        free(r);
+        return NULL;
+    }
+    c->refs++;
+    return r;
+}
+
+/* May all processes have come here, with this communicator? */
+static bool is_worth_it(MPI_Comm comm, int rc)
+{
+    int class;
+
+    if (rc == MPI_SUCCESS)
+        return true;
+    PMPI_Error_class(rc, &class);
+    return comm != MPI_COMM_NULL && class != MPI_ERR_COMM && class != MPI_ERR_TOPOLOGY;
+}
+
+/*
+ * *request is MPI's own, or rc says why there is none; then the others must hear of it. Where the
+ * layer takes the call over, MPI's own request stays inactive, and its handle becomes the layer's.
+ */
+int pr_take(const char *call, MPI_Comm comm, const struct pr_side *send, const struct pr_side *recv,
+            int rc, MPI_Request *request)
+{
+    if (!is_worth_it(comm, rc))
+        return rc;
+    pr_settings_read();
+    pr_lock();
+    if (pr_log_rank < 0)
+        PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);
+    struct pr_comm *c = pr_comm_get(comm);
+    struct pr_request *r = c != NULL ? new_request(call, c) : NULL;
+    if (r != NULL) {
+        if (rc != MPI_SUCCESS)
+            refuse(r, "MPI refuses the arguments");
+        bool ok = make(r, send, recv);
+        if (rc == MPI_SUCCESS)
+            r->handle = *request;
+        if (!ok)
+            pr_info("%s: MPI's own is used: %s", call, r->why);
+        else
+            pr_info("%s: method %s, %u VCQs for %u targets", call, pr_method_name(r->method),
+                    r->xfer.num_groups, r->xfer.num_targets);
+        r->fallback = !ok;
+        if (!ok)
+            pr_release(r);
+        if (rc == MPI_SUCCESS && (ok || pr_settings.stats))
+            pr_enter(r);
+        else
+            pr_destroy(r);
+    }
+    pr_unlock();
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the programs of this folder share: MPI's names, and how to say that something is wrong. */
+#ifndef PRDMA_CHECK_H
+#define PRDMA_CHECK_H
+
+#include <mpi.h>
+#ifdef OPEN_MPI
+#    include <mpi-ext.h>
+#    define INIT(name) MPIX_Neighbor_##name##_init
+#else
+#    define INIT(name) MPI_Neighbor_##name##_init
+#endif
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline int my_rank(void)
+{
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+}
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: [rank %d] not so: %s\n", __FILE__, __LINE__, my_rank(),        \
+                    #condition);                                                                   \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+        }                                                                                          \
+    } while (0)
+
+#endif
