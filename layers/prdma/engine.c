@@ -31,12 +31,45 @@ uint64_t pr_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void pr_vcq_close(struct pr_vcq *vcq)
+/* Those that have been closed, for requests to come: a peer that knows one is connected to it. */
+static struct pr_vcq *pool;
+static size_t pool_size, pool_room;
+
+/*
+ * No round is under way on it, so that its queues are empty and its schedule pointer is where its
+ * descriptors end. If something went wrong, nobody can say that.
+ */
+void pr_vcq_close(struct pr_vcq *vcq, bool sound)
 {
-    utofu_dereg_mem(vcq->hdl, vcq->scratch, 0);
-    utofu_free_vcq(vcq->hdl);
     if (vcq->session)
         pr_engine.vcqs_used--;
+    if (sound && pool_size == pool_room) {
+        struct pr_vcq *more = realloc(pool, (pool_room + 16) * sizeof(*pool));
+
+        sound = more != NULL;
+        if (sound) {
+            pool = more;
+            pool_room += 16;
+        }
+    }
+    if (sound) {
+        pool[pool_size++] = *vcq;
+        return;
+    }
+    utofu_dereg_mem(vcq->hdl, vcq->scratch, 0);
+    utofu_free_vcq(vcq->hdl);
+}
+
+static bool take_from_pool(struct pr_vcq *vcq, bool session)
+{
+    for (size_t i = 0; i < pool_size; i++) {
+        if (pool[i].session != session)
+            continue;
+        *vcq = pool[i];
+        pool[i] = pool[--pool_size];
+        return true;
+    }
+    return false;
 }
 
 /* On the next TNI that has one. */
@@ -49,6 +82,10 @@ bool pr_vcq_open(struct pr_vcq *vcq, bool session)
 
     if (session && e->vcqs_used >= pr_settings.vcqs)
         return false;
+    if (take_from_pool(vcq, session)) {
+        e->vcqs_used += session;
+        return true;
+    }
     for (size_t i = 0; rc != UTOFU_SUCCESS && i < e->num_tnis; i++)
         rc = utofu_create_vcq(e->tnis[e->next_tni++ % e->num_tnis], flags, &vcq->hdl);
     if (rc != UTOFU_SUCCESS)

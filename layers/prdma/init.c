@@ -28,7 +28,7 @@ int CALL(Neighbor_alltoallw_init)(const void *sendbuf, const int sendcounts[],
     int rc = NEXT(Neighbor_alltoallw_init)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
                                            recvcounts, rdispls, recvtypes, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallw_init", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoallw_init", comm, info, &send, &recv, rc, request);
 }
 
 int CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[], const int sdispls[],
@@ -43,7 +43,7 @@ int CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[], c
     int rc = NEXT(Neighbor_alltoallv_init)(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
                                            recvcounts, rdispls, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallv_init", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoallv_init", comm, info, &send, &recv, rc, request);
 }
 
 int CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -55,7 +55,7 @@ int CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Datatyp
     int rc = NEXT(Neighbor_alltoall_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                           recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoall_init", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoall_init", comm, info, &send, &recv, rc, request);
 }
 
 int CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -67,7 +67,7 @@ int CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Dataty
     int rc = NEXT(Neighbor_allgather_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                            recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgather_init", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_allgather_init", comm, info, &send, &recv, rc, request);
 }
 
 int CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -81,7 +81,7 @@ int CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Datat
     int rc = NEXT(Neighbor_allgatherv_init)(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
                                             displs, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgatherv_init", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_allgatherv_init", comm, info, &send, &recv, rc, request);
 }
 
 #if MPI_VERSION >= 4
@@ -98,7 +98,7 @@ int MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcount
     int rc = PMPI_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
                                             recvcounts, rdispls, recvtypes, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallw_init_c", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoallw_init_c", comm, info, &send, &recv, rc, request);
 }
 
 int MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
@@ -114,7 +114,7 @@ int MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcount
     int rc = PMPI_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
                                             recvcounts, rdispls, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallv_init_c", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoallv_init_c", comm, info, &send, &recv, rc, request);
 }
 
 int MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -126,7 +126,7 @@ int MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_D
     int rc = PMPI_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                            recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoall_init_c", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_alltoall_init_c", comm, info, &send, &recv, rc, request);
 }
 
 int MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -138,7 +138,7 @@ int MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_
     int rc = PMPI_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                             recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgather_init_c", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_allgather_init_c", comm, info, &send, &recv, rc, request);
 }
 
 int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -152,7 +152,7 @@ int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI
     int rc = PMPI_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
                                              displs, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgatherv_init_c", comm, &send, &recv, rc, request);
+    return pr_take("MPI_Neighbor_allgatherv_init_c", comm, info, &send, &recv, rc, request);
 }
 #endif
 

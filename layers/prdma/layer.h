@@ -33,6 +33,7 @@ extern struct pr_settings pr_settings;
 
 void pr_settings_read(void);
 const char *pr_method_name(enum pr_method method);
+bool pr_method_of(const char *name, enum pr_method *method);
 
 /* Log lines (log.c): "prdma: [rank 2] ...". */
 
@@ -138,7 +139,7 @@ extern struct pr_engine pr_engine;
 bool pr_engine_open(void);
 void pr_engine_poll(void);
 bool pr_vcq_open(struct pr_vcq *vcq, bool session);
-void pr_vcq_close(struct pr_vcq *vcq);
+void pr_vcq_close(struct pr_vcq *vcq, bool sound);
 unsigned int pr_put_descs(size_t bytes);
 unsigned int pr_group_descs(const struct pr_group *group);
 unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target);

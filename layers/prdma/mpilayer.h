@@ -69,7 +69,7 @@ struct pr_request {
     struct pr_xfer xfer;
     /* for PRDMA_STATS */
     const char *call;
-    enum pr_method method;
+    enum pr_method set, method;
     const char *why; /* it fell back */
     int num;
     uint64_t rounds, bytes;
@@ -108,8 +108,8 @@ int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
 int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
 
 /* setup.c */
-int pr_take(const char *call, MPI_Comm comm, const struct pr_side *send, const struct pr_side *recv,
-            int rc, MPI_Request *request);
+int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
+            const struct pr_side *recv, int rc, MPI_Request *request);
 
 /* stats.c */
 void pr_stats_keep(const struct pr_request *r);

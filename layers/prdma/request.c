@@ -105,11 +105,11 @@ static void free_edges(struct pr_edge *edges, int count)
 static void free_xfer(struct pr_xfer *x)
 {
     for (unsigned int i = 0; i < x->num_groups; i++) {
-        pr_vcq_close(&x->groups[i].vcq);
+        pr_vcq_close(&x->groups[i].vcq, x->error == UTOFU_SUCCESS);
         free(x->groups[i].block);
     }
     if (x->has_rx)
-        pr_vcq_close(&x->rx);
+        pr_vcq_close(&x->rx, x->error == UTOFU_SUCCESS);
     for (unsigned int i = 0; i < x->num_targets; i++)
         free(x->targets[i].puts);
     for (unsigned int i = 0; i < x->num_sources; i++)

@@ -34,15 +34,26 @@ static long number(const char *name, long otherwise, long most)
     return value;
 }
 
-static enum pr_method method(void)
+bool pr_method_of(const char *name, enum pr_method *method)
+{
+    for (int i = PR_OFF; i <= PR_AUTO; i++) {
+        if (strcmp(name, methods[i]) != 0)
+            continue;
+        *method = (enum pr_method)i;
+        return true;
+    }
+    return false;
+}
+
+static enum pr_method method_setting(void)
 {
     const char *text = getenv("PRDMA_METHOD");
+    enum pr_method method;
 
     if (text == NULL || *text == '\0')
         return PR_AUTO;
-    for (int i = PR_OFF; i <= PR_AUTO; i++)
-        if (strcmp(text, methods[i]) == 0)
-            return (enum pr_method)i;
+    if (pr_method_of(text, &method))
+        return method;
     pr_warn("PRDMA_METHOD=%s: auto, fast, mid, mrc or off is wanted; auto is used", text);
     return PR_AUTO;
 }
@@ -61,7 +72,7 @@ void pr_settings_read(void)
     if (pr_settings.read)
         return;
     pr_settings = (struct pr_settings){.read = true,
-                                       .method = method(),
+                                       .method = method_setting(),
                                        .vcqs = number("PRDMA_SESSION_VCQS", VCQS, 65536),
                                        .mid_vcqs = number("PRDMA_MID_VCQS", MID_VCQS, 65536),
                                        .copy = number("PRDMA_COPY", COPY, 1 << 24),

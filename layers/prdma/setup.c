@@ -225,7 +225,7 @@ static unsigned int vcqs_wanted(const struct pr_request *r)
     unsigned int targets = r->xfer.num_targets;
     long left = (pr_settings.vcqs - pr_engine.vcqs_used) / 2;
 
-    switch (pr_settings.method) {
+    switch (r->set) {
     case PR_OFF:
         return 0;
     case PR_MRC:
@@ -263,7 +263,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
     else if (method == PR_MRC)
         wanted = less(wanted, 1);
     while (x->num_groups > wanted)
-        pr_vcq_close(&x->groups[--x->num_groups].vcq);
+        pr_vcq_close(&x->groups[--x->num_groups].vcq, true);
     for (unsigned int i = 0; i < x->num_targets; i++) {
         struct pr_group *g = &x->groups[i % x->num_groups];
 
@@ -277,14 +277,14 @@ static void form_groups(struct pr_request *r, enum pr_method method)
 static enum pr_method agree(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
-    enum pr_method set = pr_settings.method;
+    enum pr_method set = r->set;
     unsigned int got = x->num_groups, targets = x->num_targets, descs = 0;
     int can[PR_AUTO] = {0};
 
     for (unsigned int i = 0; i < targets; i++)
         descs = less(descs + x->targets[i].descs, PR_BLOCK_MAX + 1);
     if (set == PR_OFF)
-        refuse(r, "PRDMA_METHOD=off");
+        refuse(r, "method off");
     else if (descs + targets > PR_BLOCK_MAX / 2)
         refuse(r, "more pieces than a queue holds");
     else if (targets > 0 && got == 0)
@@ -568,7 +568,7 @@ static bool make(struct pr_request *r, const struct pr_side *send, const struct 
 {
     struct exchange e = {0};
 
-    if (r->why == NULL && pr_settings.method != PR_OFF && !pr_engine_open())
+    if (r->why == NULL && r->set != PR_OFF && !pr_engine_open())
         refuse(r, "uTofu is not available");
     if (!take_side(r, send, r->out, r->comm->out, r->num_out) ||
         !take_side(r, recv, r->in, r->comm->in, r->num_in))
@@ -582,7 +582,19 @@ static bool make(struct pr_request *r, const struct pr_side *send, const struct 
     return ok;
 }
 
-static struct pr_request *new_request(const char *call, struct pr_comm *c)
+/* The program may choose for one request, with a key of its info. */
+static enum pr_method chosen_method(MPI_Info info)
+{
+    char value[16];
+    int there = 0;
+    enum pr_method method;
+
+    if (info != MPI_INFO_NULL)
+        PMPI_Info_get(info, "prdma_method", (int)sizeof(value) - 1, value, &there);
+    return there && pr_method_of(value, &method) ? method : pr_settings.method;
+}
+
+static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_Info info)
 {
     struct pr_request *r = calloc(1, sizeof(*r));
 
@@ -590,6 +602,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c)
         return NULL;
     r->call = call;
     r->comm = c;
+    r->set = chosen_method(info);
     r->num_out = c->num_out;
     r->num_in = c->num_in;
     r->out = calloc((size_t)c->num_out + 1, sizeof(*r->out));
@@ -619,8 +632,8 @@ static bool is_worth_it(MPI_Comm comm, int rc)
  * *request is MPI's own, or rc says why there is none; then the others must hear of it. Where the
  * layer takes the call over, MPI's own request stays inactive, and its handle becomes the layer's.
  */
-int pr_take(const char *call, MPI_Comm comm, const struct pr_side *send, const struct pr_side *recv,
-            int rc, MPI_Request *request)
+int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
+            const struct pr_side *recv, int rc, MPI_Request *request)
 {
     if (!is_worth_it(comm, rc))
         return rc;
@@ -629,7 +642,7 @@ int pr_take(const char *call, MPI_Comm comm, const struct pr_side *send, const s
     if (pr_log_rank < 0)
         PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);
     struct pr_comm *c = pr_comm_get(comm);
-    struct pr_request *r = c != NULL ? new_request(call, c) : NULL;
+    struct pr_request *r = c != NULL ? new_request(call, c, info) : NULL;
     if (r != NULL) {
         if (rc != MPI_SUCCESS)
             refuse(r, "MPI refuses the arguments");

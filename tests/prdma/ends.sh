@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN: jobs that are not as they should be, and what is printed.
+set -u
+mpi=$1 launcher=$2 library=$3 rounds=$4 forms=$5 run=$6
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+# start NAME OPTION... : runs it with a time limit, the output in a file of that name
+start() {
+    local name=$1
+    shift
+    timeout 60 "$launcher" "$@" >"$folder/$name" 2>&1
+}
+
+fail() {
+    echo "not so: $1"
+    sed 's/^/    /' "$folder/$2"
+    failed=1
+}
+
+# how_many WORDS NAME
+how_many() {
+    grep -c -- "$1" "$folder/$2"
+}
+
+# A neighbour is killed: both others get an error and go on.
+case $mpi in
+mpich) goes_on=-disable-auto-cleanup ;;
+*) goes_on=--enable-recovery ;;
+esac
+start killed $goes_on -n 3 env LD_PRELOAD="$library" "$rounds" 1000 "$folder/survivor"
+[ $? != 124 ] || fail 'it ends though one was killed' killed
+for rank in 0 1; do
+    grep -q 'the exchange with a neighbour failed' "$folder/survivor$rank" ||
+        fail "survivor $rank gets an error" killed
+done
+
+# One rank without the library, in each place: one line, and MPI's own for all.
+for place in 0 2; do
+    if [ $place = 0 ]; then
+        start missing -n 1 "$rounds" 100 : -n 2 env LD_PRELOAD="$library" "$rounds" 100
+    else
+        start missing -n 2 env LD_PRELOAD="$library" "$rounds" 100 : -n 1 "$rounds" 100
+    fi || fail "a job without the library on rank $place works" missing
+    [ "$(how_many "rank $place has no libprdma" missing)" = 1 ] || fail 'one line says so' missing
+done
+
+# The statistics, each method, and that off and no VCQs mean MPI's own.
+export PRDMA_STATS=1
+for method in auto fast mid mrc off; do
+    PRDMA_METHOD=$method start "$method" -n 3 env LD_PRELOAD="$library" "$rounds" 10 ||
+        fail "method $method works" "$method"
+    expected=$method
+    case $method in
+    auto) expected=fast ;;
+    off) expected='mpi (method off)' ;;
+    esac
+    [ "$(how_many "stats: request.*method $expected.*2 in, 2 out, 10 rounds" "$method")" = 6 ] ||
+        fail "a line for each request: $expected" "$method"
+done
+PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast "$rounds" 10 ||
+    fail 'too few VCQs for fast' some
+[ "$(how_many 'method fast' some)" = 3 ] || fail 'the first request is fast' some
+[ "$(how_many 'method mrc' some)" = 3 ] || fail 'the second one falls back to mrc' some
+UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_SESSION_VCQS=0 "$rounds" 10 ||
+    fail 'no VCQs' none
+[ "$(how_many "MPI's own is used: no session-mode VCQ is left" none)" = 6 ] ||
+    fail 'a line of level info says why' none
+[ "$(how_many 'method mpi (no session-mode VCQ is left)' none)" = 6 ] || fail 'statistics say why' none
+
+# prdma-run finds out which MPI it is.
+PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run
+[ "$(how_many 'method fast' run)" -ge 10 ] || fail 'prdma-run puts the library in front' run
+"$run" true || fail 'prdma-run starts what uses no MPI' run
+"$run" --mpi lam true 2>"$folder/run"
+[ $? = 2 ] || fail 'prdma-run refuses a wrong option' run
+exit $failed

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rounds ROUNDS [PREFIX]: a ring and many rounds of a number each, of two requests that are both
+ * active. With PREFIX the last process dies in the middle, and the others get an error of MPI,
+ * which they write to PREFIX and their rank.
+ */
+#include "check.h"
+
+#include <signal.h>
+
+int main(int argc, char **argv)
+{
+    int rank, procs, code = MPI_SUCCESS;
+    MPI_Comm ring;
+    MPI_Request requests[2];
+    long long out[2], in[4];
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &procs);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    long long rounds = argc > 1 ? atoll(argv[1]) : 1000;
+    int kill_one = argc > 2;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &procs, (int[]){1}, 0, &ring);
+    MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+    for (int k = 0; k < 2; k++)
+        INIT(allgather)
+    (&out[k], 8, MPI_BYTE, &in[2 * k], 8, MPI_BYTE, ring, MPI_INFO_NULL, &requests[k]);
+    int last = (rank + procs - 1) % procs, next = (rank + 1) % procs;
+    for (long long i = 0; i < rounds; i++) {
+        for (int k = 0; k < 2; k++) {
+            out[k] = i * 100 + rank * 2 + k;
+            MPI_Start(&requests[k]);
+        }
+        if (kill_one && rank == procs - 1 && i == rounds / 2)
+            raise(SIGKILL);
+        for (int k = 1; k >= 0 && code == MPI_SUCCESS; k--) {
+            code = MPI_Wait(&requests[k], MPI_STATUS_IGNORE);
+            if (code != MPI_SUCCESS)
+                break;
+            CHECK(in[2 * k] == i * 100 + last * 2 + k);
+            CHECK(in[2 * k + 1] == i * 100 + next * 2 + k);
+        }
+        if (code != MPI_SUCCESS)
+            break;
+    }
+    if (kill_one) {
+        char text[MPI_MAX_ERROR_STRING], path[4096];
+        int length;
+
+        CHECK(code != MPI_SUCCESS);
+        MPI_Error_string(code, text, &length);
+        snprintf(path, sizeof(path), "%s%d", argv[2], rank);
+        FILE *f = fopen(path, "w");
+        CHECK(f != NULL && fprintf(f, "%s\n", text) > 0 && fclose(f) == 0);
+        _Exit(0); /* MPI_Finalize would wait for the dead */
+    }
+    CHECK(code == MPI_SUCCESS);
+    for (int k = 0; k < 2; k++)
+        MPI_Request_free(&requests[k]);
+    MPI_Comm_free(&ring);
+    MPI_Finalize();
+    return 0;
+}
