@@ -244,17 +244,6 @@ void pr_wait(struct pr_request *r)
     }
 }
 
-static int peer_error(void)
-{
-    static int code;
-
-    if (code == 0) {
-        PMPI_Add_error_code(MPI_ERR_OTHER, &code);
-        PMPI_Add_error_string(code, "prdma: the exchange with a neighbour failed");
-    }
-    return code;
-}
-
 /* What a completed request gives; it becomes inactive. */
 int pr_result(struct pr_request *r)
 {
@@ -269,7 +258,7 @@ int pr_result(struct pr_request *r)
                 x->error_rank, x->error);
     else
         pr_warn("%s: the exchange with a neighbour failed (uTofu error %d)", r->call, x->error);
-    return peer_error();
+    return MPI_ERR_OTHER;
 }
 
 /* Of a request of a collective operation. MPI_ERROR stays as it is. */
