@@ -8,7 +8,7 @@
  *     [NOP, one less than targets] [SELF] [puts...]
  *
  * Each RTR has an SPS of 1, so the last of them, whichever it is, reaches SELF, a put of the VCQ to
- * itself, whose SPS frees the puts; 15 at most, so that further SELFs among them free the rest.
+ * itself, whose SPS frees the puts; 15 at most, so that more of the kind among them free the rest.
  *
  * A receiver sends the RTRs of a round only when all puts of the round before have arrived, so the
  * steps of two rounds never mix. One RTR serves all edges of a pair of processes.
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32 };
+enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32, POOL = 256 };
 
 struct pr_engine pr_engine;
 
@@ -32,8 +32,8 @@ uint64_t pr_now_ns(void)
 }
 
 /* Those that have been closed, for requests to come: a peer that knows one is connected to it. */
-static struct pr_vcq *pool;
-static size_t pool_size, pool_room;
+static struct pr_vcq pool[POOL];
+static size_t pool_size;
 
 /*
  * No round is under way on it, so that its queues are empty and its schedule pointer is where its
@@ -43,16 +43,7 @@ void pr_vcq_close(struct pr_vcq *vcq, bool sound)
 {
     if (vcq->session)
         pr_engine.vcqs_used--;
-    if (sound && pool_size == pool_room) {
-        struct pr_vcq *more = realloc(pool, (pool_room + 16) * sizeof(*pool));
-
-        sound = more != NULL;
-        if (sound) {
-            pool = more;
-            pool_room += 16;
-        }
-    }
-    if (sound) {
+    if (sound && pool_size < POOL) {
         pool[pool_size++] = *vcq;
         return;
     }
@@ -168,13 +159,13 @@ unsigned int pr_put_descs(size_t bytes)
     return descs > PR_BLOCK_MAX ? PR_BLOCK_MAX + 1 : (unsigned int)descs;
 }
 
-static unsigned int num_selfs(unsigned int descs)
+static unsigned int num_self_puts(unsigned int descs)
 {
-    unsigned int selfs = 1;
+    unsigned int count = 1;
 
     for (; descs > PR_SPS_MAX; descs -= PR_SPS_MAX - 1)
-        selfs++;
-    return selfs;
+        count++;
+    return count;
 }
 
 /* Descriptors in the block of a group. */
@@ -182,7 +173,7 @@ unsigned int pr_group_descs(const struct pr_group *group)
 {
     if (group->num_targets == 1)
         return group->num_descs;
-    return group->num_targets - 1 + num_selfs(group->num_descs) + group->num_descs;
+    return group->num_targets - 1 + num_self_puts(group->num_descs) + group->num_descs;
 }
 
 unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target)
