@@ -82,6 +82,7 @@ static MPI_Datatype slice(const int *direction, int outside)
 static void set_up(void)
 {
     int extents[3] = {dims == 2, 0, 0}, periods[3] = {1, 1, 1}, opposite[3];
+    int weights[DIRECTIONS_MAX];
 
     MPI_Dims_create(procs, 3, extents);
     MPI_Cart_create(MPI_COMM_WORLD, 3, extents, periods, 0, &torus);
@@ -94,9 +95,10 @@ static void set_up(void)
         from[i] = neighbour(directions[i], -1);
         edges[i] = slice(directions[i], 0);
         halos[i] = slice(opposite, 1);
+        weights[i] = 1;
     }
-    MPI_Dist_graph_create_adjacent(torus, num_directions, from, MPI_UNWEIGHTED, num_directions, to,
-                                   MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph);
+    MPI_Dist_graph_create_adjacent(torus, num_directions, from, weights, num_directions, to,
+                                   weights, MPI_INFO_NULL, 0, &graph);
 }
 
 static void start_values(double *u)
@@ -162,6 +164,7 @@ static void solve_persistent(double *u[2])
 static void solve_messages(double *u[2])
 {
     MPI_Request requests[2 * DIRECTIONS_MAX];
+    MPI_Status statuses[2 * DIRECTIONS_MAX];
 
     for (int step = 0; step < STEPS; step++) {
         int now = step % 2, n = 0;
@@ -170,7 +173,7 @@ static void solve_messages(double *u[2])
             MPI_Irecv(u[now], 1, halos[i], from[i], i, torus, &requests[n++]);
         for (int i = 0; i < num_directions; i++)
             MPI_Isend(u[now], 1, edges[i], to[i], i, torus, &requests[n++]);
-        MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(n, requests, statuses);
         compute(u[now], u[1 - now], 1);
         compute(u[now], u[1 - now], 0);
     }
