@@ -166,6 +166,8 @@ int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
+    if (pr_num_requests == 0)
+        return PMPI_Request_get_status(request, flag, status);
     pr_lock();
     struct pr_request *r = find_own(request);
     if (r != NULL) {
@@ -202,6 +204,8 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     struct set s;
     struct pr_request *bad = NULL;
 
+    if (pr_num_requests == 0)
+        return PMPI_Waitall(count, requests, statuses);
     pr_lock();
     if (!set_make(&s, count, requests)) {
         pr_unlock();
@@ -225,6 +229,8 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
     struct pr_request *bad = NULL, *some = NULL;
     bool all_done = true;
 
+    if (pr_num_requests == 0)
+        return PMPI_Testall(count, requests, flag, statuses);
     pr_lock();
     if (!set_make(&s, count, requests)) {
         pr_unlock();
@@ -305,6 +311,8 @@ int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_St
     struct set s;
     struct pr_request *bad = NULL;
 
+    if (pr_num_requests == 0)
+        return PMPI_Testany(count, requests, index, flag, status);
     pr_lock();
     bool mixed = set_make(&s, count, requests);
     pr_unlock();
@@ -321,6 +329,8 @@ int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *statu
     struct pr_request *bad = NULL;
     int flag = 0, code = MPI_SUCCESS;
 
+    if (pr_num_requests == 0)
+        return PMPI_Waitany(count, requests, index, status);
     pr_lock();
     bool mixed = set_make(&s, count, requests);
     pr_unlock();
@@ -373,6 +383,8 @@ int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int indices[]
     struct set s;
     struct pr_request *bad = NULL;
 
+    if (pr_num_requests == 0)
+        return PMPI_Testsome(count, requests, outcount, indices, statuses);
     pr_lock();
     bool mixed = set_make(&s, count, requests);
     pr_unlock();
@@ -390,6 +402,8 @@ int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[]
     struct pr_request *bad = NULL;
     int code = MPI_SUCCESS;
 
+    if (pr_num_requests == 0)
+        return PMPI_Waitsome(count, requests, outcount, indices, statuses);
     pr_lock();
     bool mixed = set_make(&s, count, requests);
     pr_unlock();
@@ -422,6 +436,8 @@ int MPI_Request_free(MPI_Request *request)
 
 int MPI_Cancel(MPI_Request *request)
 {
+    if (pr_num_requests == 0)
+        return PMPI_Cancel(request);
     pr_lock();
     struct pr_request *r = find_own(*request);
     if (r != NULL)

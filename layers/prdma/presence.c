@@ -50,11 +50,33 @@ static bool look_up(const char *name, char value[MPI_MAX_PORT_NAME])
     return PMPI_Lookup_name(name, MPI_INFO_NULL, value) == MPI_SUCCESS;
 }
 
+/*
+ * Handles of the other MPI mean nothing here. As a program of it makes no request that the layer
+ * takes over, everything goes on to its MPI if only no call is made here.
+ */
+static bool is_this_mpi(void)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    PMPI_Get_library_version(version, &length);
+    bool open_mpi = strstr(version, "Open MPI") != NULL;
+#ifdef OPEN_MPI
+    return open_mpi;
+#else
+    return !open_mpi;
+#endif
+}
+
 void pr_presence_announce(void)
 {
     char name[NAME];
     struct handlers handlers;
 
+    if (!is_this_mpi()) {
+        pr_warn("this library is not for the MPI of the program, which goes on without it");
+        return;
+    }
     PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);
     take_handlers(&handlers);
     snprintf(name, sizeof(name), "prdma-%d", pr_log_rank);

@@ -73,6 +73,13 @@ UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_SESSION_VCQ
     fail 'a line of level info says why' none
 [ "$(how_many 'method mpi (no session-mode VCQ is left)' none)" = 6 ] || fail 'statistics say why' none
 
+# The library for MPICH does no harm in front of a program of Open MPI.
+other=${library%/*}/libprdma-mpich.so
+if [ "$mpi" = openmpi ] && [ -e "$other" ]; then
+    start other -n 2 env LD_PRELOAD="$other" "$rounds" 10 || fail 'the library for the other MPI' other
+    [ "$(how_many 'is not for the MPI of the program' other)" = 2 ] || fail 'it says so' other
+fi
+
 # prdma-run finds out which MPI it is.
 PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run
 [ "$(how_many 'method fast' run)" -ge 10 ] || fail 'prdma-run puts the library in front' run
