@@ -14,13 +14,14 @@
 
 #include <utofu.h>
 
+#include "../common/common.h"
 #include "acp.h"
 
 #pragma GCC visibility push(hidden)
 
 enum {
-    AL_MAX_COLORS = 8,    /* three bits of a GA */
-    AL_MAX_FINGERS = 31,  /* ranks are ints */
+    AL_MAX_COLORS = 8, /* three bits of a GA */
+    AL_MAX_FINGERS = LC_MAX_FINGERS,
     AL_QUEUE = 4096,      /* GMAs of this process that are not complete */
     AL_OPS = 256,         /* uTofu communications in flight of a port: EDATA is their number */
     AL_BOUNCE = 64,       /* bytes of registered memory of each of these */
@@ -89,17 +90,13 @@ static inline void al_unlock_asleep(void)
  * log.c: one line each on standard error.
  */
 __attribute__((format(printf, 1, 2))) void al_log(const char *format, ...);
-const char *al_utofu_error(void); /* the last one of this thread */
+#define al_utofu_error lc_utofu_error
 
 /* Says why and ends the process, and through the others' watch (watch.c) the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);
 
-/*
- * job.c: what the launcher says.
- */
-void al_job_find(uint32_t *rank, uint32_t *procs);
-uint32_t al_env_seconds(const char *name, uint32_t value_unless_set);
-uint64_t al_now_ns(void);
+#define al_env_seconds lc_env_seconds
+#define al_now_ns      lc_now_ns
 
 /*
  * options.c: the arguments of acp_init(), and what ACP's upper layers read.
@@ -387,14 +384,6 @@ void al_progress_waited(void);
 void al_progress_wake(void); /* ends the sleep of those who left the lock as AL_ASLEEP */
 bool al_progress_start_thread(void);
 void al_progress_stop_thread(void);
-
-/*
- * meet.c: before there are connections.
- */
-enum al_verdict { AL_GOOD = 1, AL_NO_PERMUTATION, AL_OTHER_SIZES, AL_FAILED };
-/* All processes come to the first one of the job with their VCQ id and their rank, and get the ids
- * of their fingers. */
-enum al_verdict al_meet(uint64_t rank, utofu_vcq_id_t id, uint64_t fingers[AL_MAX_FINGERS]);
 
 /*
  * sync.c: the barrier.

@@ -52,12 +52,12 @@ static void close_all(void)
     al_direct_forget_all();
 }
 
-static const char *why(enum al_verdict verdict)
+static const char *why(enum lc_verdict verdict)
 {
     switch (verdict) {
-    case AL_NO_PERMUTATION:
+    case LC_NO_PERMUTATION:
         return "the ranks of the processes are not 0 to N - 1, each once";
-    case AL_OTHER_SIZES:
+    case LC_DISAGREED:
         return "the processes have starter memory of different sizes (--acp-size-smem)";
     default:
         return "the processes did not all meet";
@@ -77,17 +77,40 @@ static bool open_all(uint32_t rank)
     return al_net_setup() && al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
+/* One number for the sizes of all starter memories. */
+static uint64_t sizes_hash(void)
+{
+    uint64_t hash = 1469598103934665603u;
+
+    for (int i = 0; i < AL_STARTERS; i++)
+        hash = (hash ^ al.starter_size[i]) * 1099511628211u;
+    return hash;
+}
+
+static enum lc_verdict meet(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS], const char *function)
+{
+    const struct lc_meeting m = {.layer = "acp",
+                                 .function = function,
+                                 .job_rank = al.job_rank,
+                                 .procs = al.procs,
+                                 .num_fingers = al.num_fingers,
+                                 .cmp_id = AL_COMP_MEET,
+                                 .agreed = sizes_hash()};
+
+    return lc_meet(&m, rank, al_port(0)->id, fingers);
+}
+
 /* Everything but the hooks. */
 static bool start(uint32_t rank, const char *function)
 {
-    enum al_verdict verdict;
+    enum lc_verdict verdict;
 
     if (!open_all(rank)) {
         close_all();
         return false;
     }
-    verdict = al_meet(rank, al_port(0)->id, al_control->fingers);
-    if (verdict != AL_GOOD) {
+    verdict = meet(rank, al_control->fingers, function);
+    if (verdict != LC_GOOD) {
         al_log("%s: %s", function, why(verdict));
         close_all();
         return false;
@@ -108,7 +131,7 @@ static bool find_job(uint32_t *rank)
 {
     uint32_t procs;
 
-    al_job_find(&al.job_rank, &al.procs);
+    lc_job_find(&al.job_rank, &al.procs);
     *rank = al.job_rank;
     al_option_rank(rank);
     if (al_option_procs(&procs) && procs != al.procs) {
@@ -204,12 +227,12 @@ int acp_finalize(void)
 static bool ranks_are_good(int rank)
 {
     uint64_t fingers[AL_MAX_FINGERS];
-    enum al_verdict verdict = al_meet((uint64_t)(int64_t)rank, al_port(0)->id, fingers);
+    enum lc_verdict verdict = meet((uint64_t)(int64_t)rank, fingers, "acp_reset");
 
     acp_sync(); /* the first process has left the meeting */
-    if (verdict == AL_NO_PERMUTATION || verdict == AL_FAILED)
+    if (verdict == LC_NO_PERMUTATION || verdict == LC_FAILED)
         al_log("acp_reset: rank %d: %s", rank, why(verdict));
-    return verdict != AL_NO_PERMUTATION && verdict != AL_FAILED;
+    return verdict != LC_NO_PERMUTATION && verdict != LC_FAILED;
 }
 
 int acp_reset(int rank)

@@ -3,7 +3,7 @@
  * Rank and number of processes, which uTofu has no function for: from the variables of the
  * launcher.
  */
-#include "layer.h"
+#include "common.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -31,7 +31,7 @@ static bool number(const char *name, uint32_t *value)
     return *end == '\0' && n <= INT32_MAX;
 }
 
-void al_job_find(uint32_t *rank, uint32_t *procs)
+void lc_job_find(uint32_t *rank, uint32_t *procs)
 {
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
         uint32_t r, p;
@@ -46,14 +46,14 @@ void al_job_find(uint32_t *rank, uint32_t *procs)
     *procs = 1;
 }
 
-uint32_t al_env_seconds(const char *name, uint32_t value_unless_set)
+uint32_t lc_env_seconds(const char *name, uint32_t value_unless_set)
 {
     uint32_t seconds;
 
     return number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
 }
 
-uint64_t al_now_ns(void)
+uint64_t lc_now_ns(void)
 {
     struct timespec t;
 

@@ -6,9 +6,10 @@
  * its fingers into the memory of each. The table exists, and the VCQs for this exist, only
  * meanwhile.
  */
-#include "layer.h"
+#include "common.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,16 +17,17 @@
 
 struct card { /* what a process brings: 32 bytes, a piggyback put */
     utofu_vcq_id_t id;
-    uint64_t rank, sizes;
+    uint64_t rank, agreed;
     uint64_t come; /* arrives last */
 };
 
 struct reply {
-    uint64_t fingers[AL_MAX_FINGERS];
+    uint64_t fingers[LC_MAX_FINGERS];
     uint64_t verdict; /* arrives last */
 };
 
 struct place {
+    const struct lc_meeting *m;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
@@ -43,34 +45,45 @@ static void pause_ms(void)
 
 static uint64_t deadline(void)
 {
-    return al_now_ns() + al_env_seconds("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
+    return lc_now_ns() + lc_env_seconds("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
 }
 
-/* One number for the sizes of all starter memories. */
-static uint64_t sizes_hash(void)
+__attribute__((format(printf, 2, 3))) static void line(const struct lc_meeting *m,
+                                                       const char *format, ...)
 {
-    uint64_t hash = 1469598103934665603u;
+    va_list args;
 
-    for (int i = 0; i < AL_STARTERS; i++)
-        hash = (hash ^ al.starter_size[i]) * 1099511628211u;
-    return hash;
+    va_start(args, format);
+    lc_log(m->layer, m->job_rank, format, args);
+    va_end(args);
+}
+
+__attribute__((format(printf, 2, 3))) static void say(const struct lc_meeting *m,
+                                                      const char *format, ...)
+{
+    char text[1200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    line(m, "%s: %s", m->function, text);
 }
 
 static bool open_place(struct place *p)
 {
     utofu_stadd_t stadd;
 
-    p->size = sizeof(struct reply) + (al.job_rank == 0 ? al.procs * sizeof(struct card) : 0);
+    p->size = sizeof(struct reply) + (p->m->job_rank == 0 ? p->m->procs * sizeof(struct card) : 0);
     p->size = (p->size + 4095) / 4096 * 4096;
     p->reply = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->reply == MAP_FAILED) {
-        al_log("acp_init: no memory for %zu bytes", p->size);
+        say(p->m, "no memory for %zu bytes", p->size);
         return false;
     }
     p->table = (struct card *)(p->reply + 1);
-    if (utofu_create_vcq_with_cmp_id(0, AL_COMP_MEET, 0, &p->vcq) != UTOFU_SUCCESS) {
-        al_log("acp_init: no VCQ with component id %d on TNI 0: %s", AL_COMP_MEET,
-               al_utofu_error());
+    if (utofu_create_vcq_with_cmp_id(0, p->m->cmp_id, 0, &p->vcq) != UTOFU_SUCCESS) {
+        say(p->m, "no VCQ with component id %d on TNI 0: %s", p->m->cmp_id, lc_utofu_error());
         munmap(p->reply, p->size);
         return false;
     }
@@ -79,7 +92,7 @@ static bool open_place(struct place *p)
         p->stadd = stadd;
         return true;
     }
-    al_log("acp_init: %zu bytes cannot be registered: %s", p->size, al_utofu_error());
+    say(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
     utofu_free_vcq(p->vcq);
     munmap(p->reply, p->size);
     return false;
@@ -108,7 +121,7 @@ static int wait_notice(const struct place *p)
 }
 
 /* The VCQ for meeting of the process that has this VCQ for work. */
-static utofu_vcq_id_t meeting_id(utofu_vcq_id_t work)
+static utofu_vcq_id_t meeting_id(const struct lc_meeting *m, utofu_vcq_id_t work)
 {
     uint8_t coords[6];
     utofu_tni_id_t tni;
@@ -117,7 +130,7 @@ static utofu_vcq_id_t meeting_id(utofu_vcq_id_t work)
     utofu_vcq_id_t id = work;
 
     if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS)
-        utofu_construct_vcq_id(coords, tni, cq, AL_COMP_MEET, &id);
+        utofu_construct_vcq_id(coords, tni, cq, m->cmp_id, &id);
     return id;
 }
 
@@ -129,15 +142,16 @@ static bool all_have_come(const struct place *p)
 {
     uint64_t end = deadline();
 
-    for (uint32_t r = 0; r < al.procs; r++) {
+    for (uint32_t r = 0; r < p->m->procs; r++) {
         while (__atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0) {
             struct utofu_mrq_notice notice;
 
             utofu_poll_mrq(p->vcq, 0, &notice);
-            if (al_now_ns() > end) {
-                al_log("acp_init: process %u of %u has not come in %u seconds "
-                       "(UTOFU_JOB_TIMEOUT)",
-                       r, al.procs, al_env_seconds("UTOFU_JOB_TIMEOUT", 60));
+            if (lc_now_ns() > end) {
+                say(p->m,
+                    "process %u of %u has not come in %u seconds "
+                    "(UTOFU_JOB_TIMEOUT)",
+                    r, p->m->procs, lc_env_seconds("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
             pause_ms();
@@ -148,36 +162,36 @@ static bool all_have_come(const struct place *p)
 
 /* by_rank[r]: who has rank r. Where the ranks are no permutation, each
  * process has the rank of its place in the job. */
-static enum al_verdict judge(const struct place *p, uint32_t *by_rank)
+static enum lc_verdict judge(const struct place *p, uint32_t *by_rank)
 {
-    enum al_verdict verdict = AL_GOOD;
+    enum lc_verdict verdict = LC_GOOD;
 
-    for (uint32_t r = 0; r < al.procs; r++)
-        by_rank[r] = al.procs;
-    for (uint32_t i = 0; i < al.procs; i++) {
-        if (p->table[i].sizes != p->table[0].sizes)
-            verdict = AL_OTHER_SIZES;
-        if (p->table[i].rank < al.procs && by_rank[p->table[i].rank] == al.procs)
+    for (uint32_t r = 0; r < p->m->procs; r++)
+        by_rank[r] = p->m->procs;
+    for (uint32_t i = 0; i < p->m->procs; i++) {
+        if (p->table[i].agreed != p->table[0].agreed)
+            verdict = LC_DISAGREED;
+        if (p->table[i].rank < p->m->procs && by_rank[p->table[i].rank] == p->m->procs)
             by_rank[p->table[i].rank] = i;
         else
-            verdict = AL_NO_PERMUTATION;
+            verdict = LC_NO_PERMUTATION;
     }
-    for (uint32_t r = 0; verdict == AL_NO_PERMUTATION && r < al.procs; r++)
+    for (uint32_t r = 0; verdict == LC_NO_PERMUTATION && r < p->m->procs; r++)
         by_rank[r] = r;
     return verdict;
 }
 
 static void fill_reply(const struct place *p, const uint32_t *by_rank, uint32_t rank,
-                       enum al_verdict verdict)
+                       enum lc_verdict verdict)
 {
-    for (uint32_t k = 0; k < al.num_fingers; k++)
-        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % al.procs]].id;
+    for (uint32_t k = 0; k < p->m->num_fingers; k++)
+        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % p->m->procs]].id;
     p->reply->verdict = verdict;
 }
 
 static bool send_reply(const struct place *p, uint32_t to)
 {
-    utofu_vcq_id_t id = meeting_id(p->table[to].id);
+    utofu_vcq_id_t id = meeting_id(p->m, p->table[to].id);
     utofu_stadd_t rmt;
     int rc;
 
@@ -188,23 +202,23 @@ static bool send_reply(const struct place *p, uint32_t to)
     if (rc == UTOFU_SUCCESS)
         rc = wait_notice(p);
     if (rc != UTOFU_SUCCESS)
-        al_log("acp_init: process %u cannot be answered: %s", to, al_utofu_error());
+        say(p->m, "process %u cannot be answered: %s", to, lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
 static bool answer_all(const struct place *p)
 {
-    uint32_t *by_rank = malloc(al.procs * sizeof(*by_rank));
+    uint32_t *by_rank = malloc(p->m->procs * sizeof(*by_rank));
     uint32_t own = 0;
-    enum al_verdict verdict;
+    enum lc_verdict verdict;
     bool good = true;
 
     if (by_rank == NULL) {
-        al_log("acp_init: no memory for %u ranks", al.procs);
+        say(p->m, "no memory for %u ranks", p->m->procs);
         return false;
     }
     verdict = judge(p, by_rank);
-    for (uint32_t rank = 0; rank < al.procs; rank++) {
+    for (uint32_t rank = 0; rank < p->m->procs; rank++) {
         if (by_rank[rank] == 0) {
             own = rank;
             continue;
@@ -231,27 +245,28 @@ static bool come(const struct place *p, const struct card *card)
     struct card copy = *card;
     int rc;
 
-    utofu_construct_vcq_id(first_node, 0, 0, AL_COMP_MEET, &first);
+    utofu_construct_vcq_id(first_node, 0, 0, p->m->cmp_id, &first);
     if (first == p->id) {
-        al_log("acp_init: uTofu does not see the %u processes that the launcher started "
-               "(with srun, use --mpi=pmix or --mpi=pmi2)",
-               al.procs);
+        say(p->m,
+            "uTofu does not see the %u processes that the launcher started "
+            "(with srun, use --mpi=pmix or --mpi=pmi2)",
+            p->m->procs);
         return false;
     }
     utofu_query_stadd(first, 0, &table);
-    table += sizeof(struct reply) + al.job_rank * sizeof(*card);
+    table += sizeof(struct reply) + p->m->job_rank * sizeof(*card);
     for (;;) {
         rc = utofu_put_piggyback(
             p->vcq, first, &copy, table, sizeof(copy), 0,
             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
         if (rc == UTOFU_SUCCESS)
             rc = wait_notice(p);
-        if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || al_now_ns() > end)
+        if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || lc_now_ns() > end)
             break;
         pause_ms();
     }
     if (rc != UTOFU_SUCCESS)
-        al_log("acp_init: the first process of the job cannot be reached: %s", al_utofu_error());
+        say(p->m, "the first process of the job cannot be reached: %s", lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
@@ -263,9 +278,11 @@ static bool wait_for_reply(const struct place *p)
         struct utofu_mrq_notice notice;
 
         utofu_poll_mrq(p->vcq, 0, &notice);
-        if (al_now_ns() > end) {
-            al_log("acp_init: the first process of the job has not answered: not all processes "
-                   "have called acp_init?");
+        if (lc_now_ns() > end) {
+            say(p->m,
+                "the first process of the job has not answered: not all processes "
+                "have called %s?",
+                p->m->function);
             return false;
         }
         pause_ms();
@@ -273,18 +290,19 @@ static bool wait_for_reply(const struct place *p)
     return true;
 }
 
-enum al_verdict al_meet(uint64_t rank, utofu_vcq_id_t id, uint64_t fingers[AL_MAX_FINGERS])
+enum lc_verdict lc_meet(const struct lc_meeting *m, uint64_t rank, utofu_vcq_id_t id,
+                        uint64_t fingers[LC_MAX_FINGERS])
 {
-    const struct card card = {.id = id, .rank = rank, .sizes = sizes_hash(), .come = 1};
-    enum al_verdict verdict = AL_FAILED;
-    struct place place = {0};
+    const struct card card = {.id = id, .rank = rank, .agreed = m->agreed, .come = 1};
+    enum lc_verdict verdict = LC_FAILED;
+    struct place place = {.m = m};
     bool good;
 
-    if (al.procs == 1)
-        return rank == 0 ? AL_GOOD : AL_NO_PERMUTATION;
+    if (m->procs == 1)
+        return rank == 0 ? LC_GOOD : LC_NO_PERMUTATION;
     if (!open_place(&place))
-        return AL_FAILED;
-    if (al.job_rank == 0) {
+        return LC_FAILED;
+    if (m->job_rank == 0) {
         place.table[0] = card;
         good = all_have_come(&place) && answer_all(&place);
     } else {
@@ -292,7 +310,7 @@ enum al_verdict al_meet(uint64_t rank, utofu_vcq_id_t id, uint64_t fingers[AL_MA
     }
     if (good) {
         memcpy(fingers, place.reply->fingers, sizeof(place.reply->fingers));
-        verdict = (enum al_verdict)place.reply->verdict;
+        verdict = (enum lc_verdict)place.reply->verdict;
     }
     close_place(&place);
     return verdict;

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines on standard error. */
+#include "common.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE = 2048 };
+
+/* One write, so that lines of several processes do not mix. */
+void lc_log(const char *layer, uint32_t rank, const char *format, va_list args)
+{
+    char line[LINE];
+    int start = snprintf(line, sizeof(line), "%s: [rank %u] ", layer, rank);
+    int rest = vsnprintf(line + start, sizeof(line) - (size_t)start - 1, format, args);
+    size_t length = strlen(line);
+
+    if (rest < 0)
+        return;
+    line[length++] = '\n';
+    if (write(STDERR_FILENO, line, length) < 0)
+        return; /* nowhere to say it */
+}
+
+const char *lc_utofu_error(void)
+{
+    static _Thread_local char text[1024];
+
+    text[0] = '\0';
+    utofu_get_last_error(text);
+    return text;
+}
