@@ -95,7 +95,7 @@ __attribute__((format(printf, 1, 2))) void al_log(const char *format, ...);
 /* Says why and ends the process, and through the others' watch (watch.c) the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);
 
-#define al_env_seconds lc_env_seconds
+#define al_env_seconds lc_env_number
 #define al_now_ns      lc_now_ns
 
 /*

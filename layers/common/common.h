@@ -19,7 +19,7 @@
  * job.c: what the launcher says.
  */
 void lc_job_find(uint32_t *rank, uint32_t *procs);
-uint32_t lc_env_seconds(const char *name, uint32_t value_unless_set);
+uint32_t lc_env_number(const char *name, uint32_t value_unless_set);
 uint64_t lc_now_ns(void);
 
 /*

@@ -46,7 +46,7 @@ void lc_job_find(uint32_t *rank, uint32_t *procs)
     *procs = 1;
 }
 
-uint32_t lc_env_seconds(const char *name, uint32_t value_unless_set)
+uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
 {
     uint32_t seconds;
 

@@ -45,7 +45,7 @@ static void pause_ms(void)
 
 static uint64_t deadline(void)
 {
-    return lc_now_ns() + lc_env_seconds("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
+    return lc_now_ns() + lc_env_number("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
 }
 
 __attribute__((format(printf, 2, 3))) static void line(const struct lc_meeting *m,
@@ -151,7 +151,7 @@ static bool all_have_come(const struct place *p)
                 say(p->m,
                     "process %u of %u has not come in %u seconds "
                     "(UTOFU_JOB_TIMEOUT)",
-                    r, p->m->procs, lc_env_seconds("UTOFU_JOB_TIMEOUT", 60));
+                    r, p->m->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
             pause_ms();

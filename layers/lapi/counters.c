@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counters. They are changed by any thread, and waited for without the lock being held. */
+#include "layer.h"
+
+void la_bump(lapi_cntr_t *cntr)
+{
+    __atomic_fetch_add(&cntr->value, 1, __ATOMIC_RELEASE);
+}
+
+int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    la_leave();
+    if (cntr == NULL)
+        return LAPI_ERR_CNTR_NULL;
+    if (val < 0)
+        return LAPI_ERR_CNTR_VAL;
+    __atomic_store_n(&cntr->value, val, __ATOMIC_RELEASE);
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (cntr != NULL && val != NULL)
+        la_progress();
+    la_leave();
+    if (cntr == NULL)
+        return LAPI_ERR_CNTR_NULL;
+    if (val == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    *val = __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE);
+    return LAPI_SUCCESS;
+}
+
+static bool take(lapi_cntr_t *cntr, int val, int *left)
+{
+    int now = __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE);
+
+    while (now >= val)
+        if (__atomic_compare_exchange_n(&cntr->value, &now, now - val, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            if (left != NULL)
+                *left = now - val;
+            return true;
+        }
+    return false;
+}
+
+static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
+{
+    uint64_t losses = la.losses;
+    uint32_t idle = 0;
+
+    while (!take(cntr, val, left)) {
+        if (la.losses != losses || la.losses != la.told) {
+            la.told = la.losses;
+            return la.code;
+        }
+        if (poll && la_progress())
+            idle = 0;
+        else
+            la_pause(&idle);
+    }
+    return LAPI_SUCCESS;
+}
+
+static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *left, bool poll)
+{
+    int rc;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (cntr == NULL)
+        rc = LAPI_ERR_CNTR_NULL;
+    else if (val < 0)
+        rc = LAPI_ERR_CNTR_VAL;
+    else if (!la_alone())
+        rc = LAPI_ERR_IN_HNDLR;
+    else
+        rc = wait_for(cntr, val, left, poll);
+    la_leave();
+    return rc;
+}
+
+int LAPI_Waitcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val)
+{
+    return check_and_wait(hndl, cntr, val, cur_cntr_val, true);
+}
+
+int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val)
+{
+    return check_and_wait(hndl, cntr, val, cur_cntr_val, false);
+}
+
+int LAPI_Probe(lapi_handle_t hndl)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    la_progress();
+    la_leave();
+    return LAPI_SUCCESS;
+}
+
+static lapi_msg_state_t poll_for(uint cnt)
+{
+    const uint64_t departures = la.departures, arrivals = la.arrivals;
+
+    for (uint i = 0; i < cnt; i++) {
+        la_progress();
+        if (la.departures != departures && la.arrivals != arrivals)
+            return LAPI_BOTH_COMPLETE;
+        if (la.departures != departures)
+            return LAPI_SEND_COMPLETE;
+        if (la.arrivals != arrivals)
+            return LAPI_RECV_COMPLETE;
+    }
+    return LAPI_DISP_CNTR;
+}
+
+int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (info != NULL)
+        info->status = poll_for(cnt);
+    la_leave();
+    return info == NULL ? LAPI_ERR_MSG_INFO_NULL : LAPI_SUCCESS;
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * lapi.h - LAPI on uTofu: active messages, one-sided transfers and counters
+ *
+ * A task sends a message to another one with the address of a function there, the header handler,
+ * which says where the data is to go; a completion handler may run when it is there. Put, get and
+ * read-modify-write take plain addresses; nothing has to be registered. Counters say what is done:
+ * the origin counter, that the origin's memory may be used again; the target counter, at the
+ * target, and the completion counter, at the origin, that the message is complete. Any of them may
+ * be NULL.
+ *
+ * Messages arrive in any order, also those of one task to one other. Header handlers, and
+ * completion handlers that run inline (LAPI_LOCAL_STATE, LAPI_SEND_REPLY), run inside the
+ * dispatcher: they may send messages, and may not wait. Other completion handlers run in a thread
+ * of the library, one after the other, and may do anything.
+ *
+ * With INTERRUPT_SET 1, as at the start, a thread makes progress also while the program computes;
+ * with 0 messages are handled inside calls only.
+ *
+ * Functions return LAPI_SUCCESS or a LAPI_ERR_* code. Each is described in one comment, of which
+ * scripts/make-man makes its manual page: purpose, text, parameters, result. LAPI_Init(),
+ * LAPI_Term(), LAPI_Address_init(), LAPI_Address_init64() and LAPI_Gfence() are collective. All but
+ * the collective ones may be called by any number of threads at once.
+ */
+#ifndef LAPI_H
+#define LAPI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/*
+ * Types and constants
+ */
+
+typedef unsigned int uint; /* where <sys/types.h> does not have them */
+typedef unsigned long ulong;
+
+typedef unsigned int lapi_handle_t;
+typedef unsigned long long lapi_long_t; /* an address of any task */
+typedef struct {                        /* used through functions only */
+    int value;
+    int reserved;
+} lapi_cntr_t;
+
+#define LAPI_ADDR_NULL  ((void *)0)
+#define LAPI_MAX_MSG_SZ 0x7fffffffffffffffUL /* bytes of the data of a message */
+#define LAPI_ADDRTBL_SZ 64                   /* indices of LAPI_Addr_set(): 1 to this less one */
+#define LAPI_MSG_STRING 160                  /* bytes that LAPI_Msg_string() writes at most */
+
+typedef enum {
+    LAPI_SUCCESS = 0,
+    LAPI_ERR_HNDL_INVALID = 400,     /* the handle: before LAPI_Init(), or after LAPI_Term() */
+    LAPI_ERR_ALL_HNDL_IN_USE = 401,  /* LAPI_Init() was called before, without LAPI_Term() */
+    LAPI_ERR_INIT_FAILED = 402,      /* no uTofu, or the tasks did not all come; the log says why */
+    LAPI_ERR_IN_HNDLR = 403,         /* a handler that runs in the dispatcher may not wait */
+    LAPI_ERR_MEMORY_EXHAUSTED = 404, /* no memory, or it cannot be registered */
+    LAPI_ERR_TGT = 405,              /* no such task */
+    LAPI_ERR_TGT_PURGED = 406,       /* LAPI_Purge_totask() was called, or the task is gone */
+    LAPI_ERR_TIMEOUT = 407,          /* a task is gone or cannot be reached */
+    LAPI_ERR_DATA_LEN = 408,         /* the length of the data: more than LAPI_MAX_MSG_SZ */
+    LAPI_ERR_UHDR_LEN = 409,         /* more than MAX_UHDR_SZ, or no multiple of 4 */
+    LAPI_ERR_UHDR_NULL = 410,        /* uhdr is NULL, and its length is not 0 */
+    LAPI_ERR_HDR_HNDLR_NULL = 411,   /* the header handler is NULL */
+    LAPI_ERR_ORG_ADDR_NULL = 412,    /* the origin's address is NULL, and the length is not 0 */
+    LAPI_ERR_TGT_ADDR_NULL = 413,    /* the target's address is NULL, and the length is not 0 */
+    LAPI_ERR_TGT_ADDR = 414,         /* the target's memory cannot be used */
+    LAPI_ERR_CNTR_NULL = 415,        /* the counter is NULL */
+    LAPI_ERR_CNTR_VAL = 416,         /* a negative value */
+    LAPI_ERR_RET_PTR_NULL = 417,     /* a pointer to a result is NULL */
+    LAPI_ERR_QUERY_TYPE = 418,       /* no such query, or it cannot be set */
+    LAPI_ERR_SET_VAL = 419,          /* a value that cannot be set */
+    LAPI_ERR_ADDR_HNDL_RANGE = 420,  /* an index that is not 1 to LAPI_ADDRTBL_SZ - 1 */
+    LAPI_ERR_ADDR_TBL_NULL = 421,    /* the table of addresses is NULL */
+    LAPI_ERR_MSG_STRING = 422,       /* no such code */
+    LAPI_ERR_MSG_INFO_NULL = 423,    /* info is NULL */
+    LAPI_ERR_INFO_NULL = 424,        /* the same, of LAPI_Init() */
+    LAPI_ERR_INFO_NONZERO = 425,     /* a field of lapi_info_t that is to be zero is not */
+    LAPI_ERR_RMW_OP = 426,           /* no such operation */
+    LAPI_ERR_TGT_VAR_NULL = 427,     /* the target variable is NULL */
+    LAPI_ERR_TGT_VAR_ALIGN = 428,    /* it is not aligned to its size */
+    LAPI_ERR_IN_VAL_NULL = 429,      /* the operand is NULL */
+    LAPI_ERR_OP_SZ = 430,            /* neither 32 nor 64 bits */
+    LAPI_ERR_ORG_VEC_NULL = 431,     /* vectors */
+    LAPI_ERR_TGT_VEC_NULL = 432,
+    LAPI_ERR_ORG_VEC_TYPE = 433,
+    LAPI_ERR_TGT_VEC_TYPE = 434,
+    LAPI_ERR_ORG_VEC_ADDR = 435,
+    LAPI_ERR_TGT_VEC_ADDR = 436,
+    LAPI_ERR_ORG_VEC_LEN = 437,
+    LAPI_ERR_TGT_VEC_LEN = 438,
+    LAPI_ERR_VEC_TYPE_DIFF = 439,
+    LAPI_ERR_VEC_NUM_DIFF = 440,
+    LAPI_ERR_VEC_LEN_DIFF = 441,
+    LAPI_ERR_ORG_STRIDE = 442,
+    LAPI_ERR_TGT_STRIDE = 443,
+    LAPI_ERR_XFER_CMD = 444, /* no such type of transfer */
+    LAPI_ERR_UTIL_CMD = 445, /* no such utility */
+    LAPI_ERR_CODE_END
+} lapi_err_code_t;
+
+typedef enum { INT_ERR, EXT_ERR } lapi_err_t;
+
+/* Called when a task is gone or a message cannot be executed; code is a LAPI_ERR_* code, src the
+ * task that it is about. It runs in the dispatcher. */
+typedef void(LAPI_err_hndlr)(lapi_handle_t *hndl, int *code, lapi_err_t *type, int *task_id,
+                             int *src);
+
+typedef struct {
+    LAPI_err_hndlr *err_hndlr; /* or NULL */
+    void *reserved[7];         /* zero */
+} lapi_info_t;
+
+typedef void(compl_hndlr_t)(lapi_handle_t *hndl, void *user_info);
+typedef void *(hdr_hndlr_t)(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_len,
+                            compl_hndlr_t **comp_h, void **user_info);
+
+typedef enum {
+    LAPI_NORMAL,      /* the completion handler runs in the thread for them */
+    LAPI_SEND_REPLY,  /* inline; it sends a message */
+    LAPI_LOCAL_STATE, /* inline; it sends none */
+} lapi_ret_flags_t;
+typedef enum { LAPI_CTL_NONE, LAPI_BURY_MSG /* the handler has consumed the data */ } lapi_ctl_t;
+
+/* What the header handler's msg_len points to, with a cast. */
+typedef struct {
+    ulong msg_len;
+    lapi_ret_flags_t ret_flags; /* written by the handler */
+    lapi_ctl_t ctl_flags;       /* the same */
+    void *udata_one_pkt_ptr;    /* the data, where all of it has come with the header; else NULL */
+    ulong dgsp_handle;          /* not for use */
+    uint src;                   /* the origin task */
+} lapi_return_info_t;
+
+typedef enum {
+    TASK_ID,       /* of this task */
+    NUM_TASKS,     /* of the job */
+    MAX_UHDR_SZ,   /* bytes of a user header */
+    MAX_DATA_SZ,   /* of a message, as far as an int can say it */
+    MAX_PKT_SZ,    /* header and data that travel together */
+    ERROR_CHK,     /* always 1: arguments are checked */
+    TIMEOUT,       /* seconds after which a task counts as gone: UTOFU_PEER_TIMEOUT */
+    INTERRUPT_SET, /* 0 or 1; can be set */
+    LOC_ADDRTBL_SZ,
+    EPOCH_NUM, /* how often LAPI_Init() succeeded in this process */
+    NUM_LOST,  /* tasks that are gone */
+    LAST_QUERY,
+} lapi_query_t;
+
+typedef enum {
+    LAPI_DISP_CNTR,     /* as often as was asked for, and nothing has happened */
+    LAPI_SEND_COMPLETE, /* a message of this task has left */
+    LAPI_RECV_COMPLETE, /* one has arrived */
+    LAPI_BOTH_COMPLETE,
+} lapi_msg_state_t;
+typedef struct {
+    lapi_msg_state_t status;
+    ulong reserved[3];
+} lapi_msg_info_t;
+
+typedef enum { FETCH_AND_ADD, FETCH_AND_OR, SWAP, COMPARE_AND_SWAP, LAPI_RMW_END } RMW_ops_t;
+
+/*
+ * The job
+ */
+
+/**
+ * LAPI_Init - join the job
+ *
+ * Collective. Task id and number of tasks are those of the launcher: mpirun, mpiexec, srun or
+ * utofurun. May be called again after LAPI_Term(). Of all functions only LAPI_Msg_string() and
+ * LAPI_Address() may be called before.
+ *
+ * @param hndl [out] The handle, which all other functions take.
+ * @param info [in] Zeroed, and with err_hndlr if errors are to be told.
+ * @return LAPI_SUCCESS: The process is task LAPI_Qenv(TASK_ID) of the job.
+ * @return LAPI_ERR_RET_PTR_NULL: hndl is NULL.
+ * @return LAPI_ERR_INFO_NULL: info is NULL.
+ * @return LAPI_ERR_INFO_NONZERO: A reserved field is not zero.
+ * @return LAPI_ERR_ALL_HNDL_IN_USE: It was called before, without LAPI_Term().
+ * @return LAPI_ERR_INIT_FAILED: A line on standard error says why.
+ */
+int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info);
+
+/**
+ * LAPI_Term - leave the job
+ *
+ * Collective. Waits until what this task has sent is at its targets, and for all tasks, and
+ * releases everything. The handle is void then.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @return LAPI_SUCCESS: Everything is released.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_TIMEOUT: The same, but some task was gone before.
+ */
+int LAPI_Term(lapi_handle_t hndl);
+
+/**
+ * LAPI_Qenv - query the environment
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param query [in] TASK_ID, NUM_TASKS, MAX_UHDR_SZ, MAX_DATA_SZ, MAX_PKT_SZ, ERROR_CHK, TIMEOUT,
+ *     INTERRUPT_SET, LOC_ADDRTBL_SZ, EPOCH_NUM or NUM_LOST.
+ * @param ret_val [out] The value.
+ * @return LAPI_SUCCESS: The value is written.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_QUERY_TYPE: There is no such query.
+ * @return LAPI_ERR_RET_PTR_NULL: ret_val is NULL.
+ */
+int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val);
+
+/**
+ * LAPI_Senv - change the environment
+ *
+ * INTERRUPT_SET 1 starts the thread that makes progress, 0 ends it.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param query [in] INTERRUPT_SET, or ERROR_CHK, which stays 1.
+ * @param set_val [in] The value.
+ * @return LAPI_SUCCESS: It is set.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_QUERY_TYPE: It cannot be set.
+ * @return LAPI_ERR_SET_VAL: The value is neither 0 nor 1, or ERROR_CHK is to be 0.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ */
+int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val);
+
+/**
+ * LAPI_Msg_string - get the text of a code
+ *
+ * @param error_code [in] What a function returned.
+ * @param buf [out] At least LAPI_MSG_STRING bytes, for the text and a null byte.
+ * @return LAPI_SUCCESS: The text is written.
+ * @return LAPI_ERR_RET_PTR_NULL: buf is NULL.
+ * @return LAPI_ERR_MSG_STRING: There is no such code; the text says so.
+ */
+int LAPI_Msg_string(int error_code, void *buf);
+
+/**
+ * LAPI_Purge_totask - give a task up
+ *
+ * Messages to it that wait here are dropped, and their counters do not rise; functions with it as
+ * target return LAPI_ERR_TGT_PURGED until LAPI_Resume_totask(). What it sends is still executed.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param dest [in] The task.
+ * @return LAPI_SUCCESS: It is given up.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ */
+int LAPI_Purge_totask(lapi_handle_t hndl, uint dest);
+
+/**
+ * LAPI_Resume_totask - use a task again after LAPI_Purge_totask()
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param dest [in] The task.
+ * @return LAPI_SUCCESS: It may be used again.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: It is gone.
+ */
+int LAPI_Resume_totask(lapi_handle_t hndl, uint dest);
+
+/*
+ * Addresses
+ */
+
+/**
+ * LAPI_Address - get an address as a number
+ *
+ * For languages without pointers.
+ *
+ * @param my_addr [in] Any address.
+ * @param ret_addr [out] The number.
+ * @return LAPI_SUCCESS: It is written.
+ * @return LAPI_ERR_RET_PTR_NULL: ret_addr is NULL.
+ */
+int LAPI_Address(void *my_addr, lapi_long_t *ret_addr);
+
+/**
+ * LAPI_Address_init, LAPI_Address_init64 - exchange addresses
+ *
+ * Collective. Every task gets the values of all, in the order of the task ids. They need not be
+ * addresses.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param my_addr [in] This task's value.
+ * @param add_tab [out] NUM_TASKS values.
+ * @return LAPI_SUCCESS: The table is filled.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_ADDR_TBL_NULL: add_tab is NULL.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ * @return LAPI_ERR_TIMEOUT: A task of the job is gone.
+ */
+int LAPI_Address_init(lapi_handle_t hndl, void *my_addr, void *add_tab[]);
+int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *add_tab);
+
+/**
+ * LAPI_Addr_set, LAPI_Addr_get - set and get an address by an index
+ *
+ * An index stands for the header handler in LAPI_Amsend() and LAPI_Amsendv(); it means what the
+ * target has set.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param addr [in,out] The address; NULL unless set.
+ * @param addr_hndl [in] The index, 1 to LAPI_ADDRTBL_SZ - 1.
+ * @return LAPI_SUCCESS: It is set, or written to *addr.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_ADDR_HNDL_RANGE: The index is too small or too large.
+ * @return LAPI_ERR_RET_PTR_NULL: addr is NULL, in LAPI_Addr_get().
+ */
+int LAPI_Addr_set(lapi_handle_t hndl, void *addr, int addr_hndl);
+int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl);
+
+/*
+ * Order and counters
+ */
+
+/**
+ * LAPI_Fence - wait until what was sent has arrived
+ *
+ * The data of what this task has started before is at its targets then, or, of gets, here.
+ * Completion handlers may still have to run.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @return LAPI_SUCCESS: It has arrived.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_TIMEOUT: A task of the job is gone.
+ */
+int LAPI_Fence(lapi_handle_t hndl);
+
+/**
+ * LAPI_Gfence - the same for all tasks
+ *
+ * Collective. LAPI_Fence() in every task, and a barrier.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @return LAPI_SUCCESS: What all have sent has arrived.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_TIMEOUT: A task of the job is gone.
+ */
+int LAPI_Gfence(lapi_handle_t hndl);
+
+/**
+ * LAPI_Setcntr, LAPI_Getcntr - set and read a counter
+ *
+ * LAPI_Getcntr() makes progress.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param cntr [in,out] The counter.
+ * @param val [in,out] Its value.
+ * @return LAPI_SUCCESS: It is set, or written to *val.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_CNTR_NULL: cntr is NULL.
+ * @return LAPI_ERR_CNTR_VAL: The value is negative.
+ * @return LAPI_ERR_RET_PTR_NULL: val is NULL, in LAPI_Getcntr().
+ */
+int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val);
+int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val);
+
+/**
+ * LAPI_Waitcntr, LAPI_Nopoll_wait - wait for a counter
+ *
+ * Waits until the counter is val or more, and subtracts val. LAPI_Waitcntr() makes progress
+ * meanwhile; LAPI_Nopoll_wait() leaves that to the thread of INTERRUPT_SET, or to other threads of
+ * the program.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param cntr [in,out] The counter.
+ * @param val [in] How much is waited for, and subtracted.
+ * @param cur_cntr_val [out] The value afterwards, or NULL.
+ * @return LAPI_SUCCESS: It was reached.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_CNTR_NULL: cntr is NULL.
+ * @return LAPI_ERR_CNTR_VAL: val is negative.
+ * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
+ * @return LAPI_ERR_TIMEOUT: A task is gone, which has not been told before; the counter is as it
+ *     was.
+ */
+int LAPI_Waitcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val);
+int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val);
+
+/**
+ * LAPI_Probe - make progress once
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @return LAPI_SUCCESS: Done.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ */
+int LAPI_Probe(lapi_handle_t hndl);
+
+/**
+ * LAPI_Msgpoll - make progress until something has happened
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param cnt [in] How often at most.
+ * @param info [out] Its status says what has happened.
+ * @return LAPI_SUCCESS: Something has, or cnt is reached.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_MSG_INFO_NULL: info is NULL.
+ */
+int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info);
+
+/*
+ * Transfers
+ */
+
+/**
+ * LAPI_Amsend - send an active message
+ *
+ * At the target the header handler runs once, when the first part has arrived. It gets uhdr, in
+ * memory that it may write to, and the length of udata, and returns the address where udata is to
+ * go; it may name a completion handler and its argument. Where udata has come with the header,
+ * lapi_return_info_t points to it: the handler may consume it, set LAPI_BURY_MSG and return NULL.
+ * When all data is in place the completion handler runs, then tgt_cntr rises, then cmpl_cntr.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param hdr_hdl [in] The header handler: its address at the target, or an index of
+ *     LAPI_Addr_set().
+ * @param uhdr [in] The user header, or NULL.
+ * @param uhdr_len [in] Its length, a multiple of 4 up to MAX_UHDR_SZ.
+ * @param udata [in] The data, or NULL.
+ * @param udata_len [in] Their length in bytes.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when the message is
+ *     complete there.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete at the
+ *     target.
+ * @return LAPI_SUCCESS: The message is sent, or will be.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
+ * @return LAPI_ERR_HDR_HNDLR_NULL: hdr_hdl is NULL.
+ * @return LAPI_ERR_UHDR_LEN: uhdr_len is more than MAX_UHDR_SZ or no multiple of 4.
+ * @return LAPI_ERR_UHDR_NULL: uhdr is NULL, and uhdr_len is not 0.
+ * @return LAPI_ERR_ORG_ADDR_NULL: The origin's address is NULL, and the length is not 0.
+ * @return LAPI_ERR_DATA_LEN: The length is more than LAPI_MAX_MSG_SZ.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ */
+int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len, void *udata,
+                ulong udata_len, lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr,
+                lapi_cntr_t *cmpl_cntr);
+
+/**
+ * LAPI_Put - write memory of another task
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param len [in] Bytes; with 0 only the counters rise.
+ * @param tgt_addr [in] Where to, at the target.
+ * @param org_addr [in] Where from, here.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when the message is
+ *     complete there.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete at the
+ *     target.
+ * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
+ * @return LAPI_ERR_ORG_ADDR_NULL: The origin's address is NULL, and the length is not 0.
+ * @return LAPI_ERR_TGT_ADDR_NULL: The target's address is NULL, and the length is not 0.
+ * @return LAPI_ERR_DATA_LEN: The length is more than LAPI_MAX_MSG_SZ.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ */
+int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_addr,
+             lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr);
+
+/**
+ * LAPI_Get - read memory of another task
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param len [in] Bytes; with 0 only the counters rise.
+ * @param tgt_addr [in] Where from, at the target.
+ * @param org_addr [in] Where to, here.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when its memory has been
+ *     read.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the data is here.
+ * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
+ * @return LAPI_ERR_ORG_ADDR_NULL: The origin's address is NULL, and the length is not 0.
+ * @return LAPI_ERR_TGT_ADDR_NULL: The target's address is NULL, and the length is not 0.
+ * @return LAPI_ERR_DATA_LEN: The length is more than LAPI_MAX_MSG_SZ.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ */
+int LAPI_Get(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_addr,
+             lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr);
+
+/**
+ * LAPI_Rmw, LAPI_Rmw64 - change a variable of another task atomically
+ *
+ * Atomic with respect to all tasks and to atomic instructions of the target's own threads.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param op [in] FETCH_AND_ADD, FETCH_AND_OR, SWAP or COMPARE_AND_SWAP.
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param tgt_var [in] The variable at the target.
+ * @param in_val [in] The operand; of COMPARE_AND_SWAP two: what is compared, and the new value.
+ * @param prev_tgt_val [out] The value before, or NULL.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when it is done.
+ * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
+ * @return LAPI_ERR_RMW_OP: There is no such operation.
+ * @return LAPI_ERR_TGT_VAR_NULL: tgt_var is NULL.
+ * @return LAPI_ERR_TGT_VAR_ALIGN: tgt_var is not aligned to its size.
+ * @return LAPI_ERR_IN_VAL_NULL: in_val is NULL.
+ */
+int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_val,
+             int *prev_tgt_val, lapi_cntr_t *org_cntr);
+int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, long long *in_val,
+               long long *prev_tgt_val, lapi_cntr_t *org_cntr);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the modules of the LAPI layer share. docs/lapi.md describes the design.
+ *
+ * The lock: everything below LAPI_*() runs with it held, in a call of the program, in the thread
+ * for interrupts, or in that for completion handlers. LAPI_*() take it with la_enter(), la_*()
+ * expect it unless they say so. Handlers in the dispatcher run with it held, so it is recursive.
+ */
+#ifndef LA_LAYER_H
+#define LA_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <utofu.h>
+
+#include "../common/common.h"
+#include "lapi.h"
+
+#pragma GCC visibility push(hidden)
+
+enum {
+    LA_SLOT = 2048,       /* bytes of a record: header, user header, data */
+    LA_MAX_UHDR = 1408,   /* the rest is for data */
+    LA_LANES = 32,        /* each for one origin, those that come first */
+    LA_LANE_SLOTS = 16,   /* of each */
+    LA_SHARED_SLOTS = 64, /* of the last lane, for all others */
+    LA_SLOTS = LA_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
+    LA_OPS = 255,       /* uTofu communications in flight: EDATA is their number */
+    LA_NO_OP = 255,     /* EDATA of one whose end nobody waits for */
+    LA_KEEP_OPS = 32,   /* not for records */
+    LA_REQS = 1024,     /* messages of this task that wait for something */
+    LA_KEEP_REQS = 256, /* of these, for handlers */
+    LA_KEEP_SOME = 32,  /* of these, for the next handler: or no message is handled */
+    LA_REPLY = 128,     /* bytes that a target may write for one of them */
+    LA_INS = 256,       /* messages of others of which something is still to be done */
+    LA_COMP_WORK = 5,   /* component ids of the VCQs */
+    LA_COMP_MEET = 4,
+    LA_STAG_CONTROL = 0,
+    LA_STAG_INBOX = 1,
+    LA_STAG_REPLIES = 2,
+    LA_STAG_TABLE = 3,
+};
+
+/*
+ * start.c: this process in its job.
+ */
+extern struct la {
+    uint32_t lock, depth;
+    const void *owner;
+    bool running, leaving;
+    bool interrupts;
+    bool dispatching; /* a handler is running, or messages are being handled */
+    lapi_handle_t handle;
+    uint32_t rank, procs, num_fingers;
+    int epoch;
+    LAPI_err_hndlr *err_hndlr;
+    uint64_t losses, told; /* errors; how many of them were returned by calls that wait */
+    int code;              /* of the last one */
+    int lost;              /* tasks that are gone */
+    uint64_t departures, arrivals;
+} la;
+
+/*
+ * lock.c
+ */
+bool la_enter(lapi_handle_t hndl); /* false: it is not valid, and the lock is not held */
+void la_take(void);
+void la_leave(void);
+bool la_try(void);
+bool la_alone(void); /* not in a handler: may wait */
+
+/*
+ * log.c
+ */
+__attribute__((format(printf, 1, 2))) void la_log(const char *format, ...);
+
+/*
+ * net.c: the VCQ, and the communications on it.
+ */
+struct la_op {
+    void (*done)(struct la_op *op, int rc, uint64_t old_value);
+    void *arg;
+    uint64_t n;
+    uint32_t rank; /* of the peer */
+    uint8_t index;
+    bool busy;
+};
+bool la_net_setup(void);
+void la_net_close(void);
+utofu_vcq_hdl_t la_vcq(void);
+utofu_vcq_id_t la_vcq_id(void);
+/* keep: leave so many to others. NULL: none is free at the moment. */
+struct la_op *la_op_take(uint32_t keep, uint32_t rank,
+                         void (*done)(struct la_op *op, int rc, uint64_t old_value), void *arg);
+void la_op_drop(struct la_op *op); /* it was not started */
+uint32_t la_ops_free(void);
+void *la_op_bounce(struct la_op *op); /* LA_SLOT bytes */
+utofu_stadd_t la_op_bounce_stadd(const struct la_op *op);
+/* They start the op's communication; where that is refused it is done, with an error. */
+void la_op_put(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size, unsigned long int flags);
+void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
+void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size);
+/* Nobody waits for its end, but the peer gets a notice. */
+void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
+/* They wait for the end: what they return is a code of uTofu's. */
+int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size);
+int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size);
+int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value);
+bool la_net_poll(void); /* true: something has happened */
+
+/*
+ * control.c: the memory that peers write to and read of this process.
+ */
+struct la_control {
+    uint64_t fingers[32];         /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
+    uint64_t sync[32];            /* the epoch in which the process 2^n ranks behind has come */
+    uint64_t gone[64];            /* 1 + a rank that is gone, at its number modulo 64 */
+    uint64_t lanes;               /* how many were asked for */
+    uint64_t tail;                /* tickets of the shared lane that were given out */
+    uint64_t freed[LA_LANES + 1]; /* slots of the lane that were used and are free again */
+};
+struct la_record {
+    uint8_t kind, flags;
+    uint16_t uhdr_len;
+    uint32_t rank; /* the origin, its VCQ, and what it is to be told about */
+    utofu_vcq_id_t id;
+    uint16_t req, op;
+    uint32_t unused;
+    uint64_t at; /* header handler, address */
+    uint64_t len;
+    uint64_t tgt_cntr;
+    utofu_stadd_t stadd; /* of the origin's memory, where the data is not in the record */
+    uint64_t value;
+};
+_Static_assert(sizeof(struct la_record) == 64, "LA_PAYLOAD");
+enum { LA_PAYLOAD = LA_SLOT - 64, LA_SMALL_GET = LA_REPLY - 16 };
+_Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
+
+extern struct la_control *la_control;
+extern uint8_t (*la_inbox)[LA_SLOT];
+extern uint8_t (*la_replies)[LA_REPLY];
+bool la_control_setup(void);
+void la_control_close(void);
+utofu_stadd_t la_stadd_of(utofu_vcq_id_t id, unsigned int stag, uint64_t offset);
+void la_control_arrived(utofu_stadd_t stadd); /* a notice: one past the last byte */
+
+/*
+ * peers.c: tasks that are used.
+ */
+struct la_req;
+struct la_peer {
+    uint32_t rank;
+    uint16_t lane;
+    bool asked; /* how many slots are free again */
+    bool has_ticket, gone, purged, queued;
+    uint32_t fence; /* what a fence waits for, of sent */
+    utofu_vcq_id_t id;
+    uint64_t sent, freed; /* of an own lane: records; of the shared one: tickets */
+    uint64_t ticket;
+    struct la_req *first[2], *last[2]; /* of handlers, which go first; of the program */
+    struct la_peer *next;              /* of those that wait for room */
+};
+_Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes for a task in use");
+
+void la_peers_setup(void);
+void la_peers_close(void);
+struct la_peer *la_peer(uint32_t rank);              /* NULL: not used yet */
+struct la_peer *la_peer_use(uint32_t rank, int *rc); /* finds it; NULL and a LAPI_ERR_* code */
+int la_peer_id(uint32_t rank, utofu_vcq_id_t *id);   /* without keeping it; a code of uTofu's */
+struct la_peer *la_peer_next(uint32_t *at);          /* all, beginning with *at = 0 */
+
+/*
+ * send.c: messages of this task.
+ */
+enum la_kind { LA_AM = 1, LA_PUT, LA_GET, LA_RMW, LA_RMW64, LA_LAST_KIND = LA_RMW64 };
+enum {
+    LA_WANTS_CMPL = 1, /* flags of a record */
+    LA_WANTS_FIN = 2,
+    LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
+};
+struct la_req {
+    uint8_t kind, flags;
+    bool used, queued, cancelled, by_handler;
+    uint16_t index, uhdr_len, op;
+    uint32_t rank;
+    uint64_t serial;
+    const void *uhdr, *data;
+    uint64_t len, at, value;
+    uint64_t tgt_cntr;
+    lapi_cntr_t *org_cntr, *cmpl_cntr;
+    void *copy;   /* of uhdr and data */
+    void *result; /* of a get, of an old value */
+    struct la_reg *reg;
+    utofu_stadd_t stadd;
+    struct la_req *next;
+};
+void la_send_setup(void);
+int la_send(const struct la_req *what); /* a LAPI_ERR_* code */
+bool la_send_waiting(void);
+bool la_send_can_reply(void); /* there is room for what a handler may send */
+void la_send_returned(uint32_t index, uint32_t offset);
+void la_send_lost(uint32_t rank, bool gone); /* nothing goes there any more */
+uint64_t la_send_serial(void);
+/* All up to this serial number have arrived; posted is false at the first call for it. */
+bool la_send_settled(uint64_t before, bool *posted);
+
+/*
+ * receive.c: records of others; handlers.
+ */
+bool la_receive_setup(void);
+void la_receive_close(void);
+void la_receive_arrived(uint32_t slot);
+bool la_dispatch(void);
+void *la_receive_address(int index);
+void la_receive_set_address(int index, void *address);
+
+/*
+ * transfer.c: messages of others of which something is still to be done.
+ */
+struct la_in {
+    bool used;
+    struct la_record rec;
+    uint8_t *buf;
+    struct la_reg *reg;
+    utofu_stadd_t stadd;
+    uint64_t started, in_flight;
+    int status; /* LAPI_ERR_* */
+    bool listed;
+    lapi_ret_flags_t how;
+    compl_hndlr_t *handler;
+    void *user_info;
+    struct la_in *next;
+};
+void la_transfer_setup(void);
+struct la_in *la_in_take(void); /* NULL: none is free */
+bool la_in_any_free(void);
+void la_in_drop(struct la_in *in);
+void la_transfer_start(struct la_in *in); /* fetch the data, or bring it */
+void la_transfer_ended(struct la_in *in); /* all data is there: handlers, counters, notices */
+bool la_transfer_step(void);
+bool la_transfer_busy(void);
+void la_transfer_run_handler(struct la_in *in);
+void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
+enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets: one past the word */
+
+/*
+ * handlers.c: the thread for completion handlers.
+ */
+bool la_handlers_add(struct la_in *in);
+void la_handlers_stop(void); /* without the lock */
+
+/*
+ * counters.c
+ */
+void la_bump(lapi_cntr_t *cntr);
+
+/*
+ * regs.c: memory of the program, registered as it is used.
+ */
+void la_regs_setup(void);
+void la_regs_close(void);
+struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd);
+void la_unreg(struct la_reg *reg);
+
+/*
+ * progress.c: makes everything go on.
+ */
+bool la_progress(void);
+/* Waits a little, with the lock given away; idle counts the calls since something happened. */
+void la_pause(uint32_t *idle);
+bool la_progress_start_thread(void);
+void la_progress_stop_thread(void); /* without the lock */
+
+/*
+ * sync.c: the barrier, and the exchange of addresses.
+ */
+void la_sync_setup(void);
+int la_sync_wait(uint64_t limit_ns); /* 0: as long as it takes */
+int la_fence(void);
+
+/*
+ * watch.c: tasks that are gone.
+ */
+void la_watch_setup(void);
+void la_watch_poll(void);
+void la_watch_lost(uint32_t rank, const char *why);
+void la_watch_report(void);             /* to the error handler, outside of everything else */
+void la_error(int code, uint32_t rank); /* tells the error handler, later, and who waits */
+bool la_watch_is_gone(uint32_t rank);
+
+#pragma GCC visibility pop
+
+#endif

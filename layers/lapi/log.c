@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages. */
+#include "layer.h"
+
+void la_log(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    lc_log("lapi", la.rank, format, args);
+    va_end(args);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The VCQ. A communication has an op, whose number is its EDATA, and asks for its local MRQ notice,
+ * which ends the op. Remote notices say that a record or a reply has arrived (control.c).
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { TCQ_PERIOD = 32 /* notices */ };
+
+static utofu_vcq_hdl_t vcq;
+static utofu_vcq_id_t vcq_id;
+static uint8_t (*bounce)[LA_SLOT];
+static utofu_stadd_t bounce_stadd;
+static struct la_op ops[LA_OPS];
+static uint8_t free_ops[LA_OPS];
+static uint32_t num_free, polls;
+
+static bool open_vcq(void)
+{
+    utofu_tni_id_t *tnis;
+    size_t n;
+
+    if (utofu_get_onesided_tnis(&tnis, &n) != UTOFU_SUCCESS || n == 0) {
+        la_log("LAPI_Init: uTofu has no TNI here: see utofu-info --check");
+        return false;
+    }
+    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE, &vcq) !=
+        UTOFU_SUCCESS) {
+        la_log("LAPI_Init: no VCQ with component id %d on TNI %u: %s", LA_COMP_WORK, tnis[0],
+               lc_utofu_error());
+        free(tnis);
+        return false;
+    }
+    free(tnis);
+    utofu_query_vcq_id(vcq, &vcq_id);
+    return true;
+}
+
+bool la_net_setup(void)
+{
+    const size_t size = sizeof(*bounce) * LA_OPS;
+
+    if (!open_vcq())
+        return false;
+    bounce = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bounce == MAP_FAILED ||
+        utofu_reg_mem(vcq, bounce, size, 0, &bounce_stadd) != UTOFU_SUCCESS) {
+        la_log("LAPI_Init: no %zu bytes of buffers: %s", size, lc_utofu_error());
+        if (bounce != MAP_FAILED)
+            munmap(bounce, size);
+        utofu_free_vcq(vcq);
+        return false;
+    }
+    num_free = 0;
+    for (uint32_t i = 0; i < LA_OPS; i++) {
+        ops[i] = (struct la_op){.index = (uint8_t)i};
+        free_ops[num_free++] = (uint8_t)(LA_OPS - 1 - i);
+    }
+    return true;
+}
+
+void la_net_close(void)
+{
+    utofu_dereg_mem(vcq, bounce_stadd, 0);
+    munmap(bounce, sizeof(*bounce) * LA_OPS);
+    utofu_free_vcq(vcq);
+}
+
+utofu_vcq_hdl_t la_vcq(void)
+{
+    return vcq;
+}
+
+utofu_vcq_id_t la_vcq_id(void)
+{
+    return vcq_id;
+}
+
+uint32_t la_ops_free(void)
+{
+    return num_free;
+}
+
+struct la_op *la_op_take(uint32_t keep, uint32_t rank,
+                         void (*done)(struct la_op *op, int rc, uint64_t old_value), void *arg)
+{
+    struct la_op *op;
+
+    if (num_free <= keep)
+        return NULL;
+    op = &ops[free_ops[--num_free]];
+    op->done = done;
+    op->arg = arg;
+    op->rank = rank;
+    op->busy = true;
+    return op;
+}
+
+void la_op_drop(struct la_op *op)
+{
+    op->busy = false;
+    free_ops[num_free++] = op->index;
+}
+
+/* The op may be taken again by what it calls. */
+static void end_op(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct la_op was = *op;
+
+    if (!op->busy)
+        return;
+    if (rc == UTOFU_ERR_MRQ_PEER && op->rank != la.rank)
+        la_watch_lost(op->rank, lc_utofu_error());
+    was.done(&was, rc, old_value); /* its buffer is its own until then */
+    la_op_drop(op);
+}
+
+void *la_op_bounce(struct la_op *op)
+{
+    return bounce[op->index];
+}
+
+utofu_stadd_t la_op_bounce_stadd(const struct la_op *op)
+{
+    return bounce_stadd + (utofu_stadd_t)op->index * LA_SLOT;
+}
+
+/* Makes room in the TOQ; what could not be sent is reported here alone. */
+static bool poll_tcq(void)
+{
+    void *cbdata;
+    int rc = utofu_poll_tcq(vcq, 0, &cbdata);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER && cbdata != NULL)
+        end_op(cbdata, rc, 0);
+    return true;
+}
+
+static void started(struct la_op *op, int rc)
+{
+    if (rc != UTOFU_SUCCESS)
+        end_op(op, rc, 0);
+}
+
+void la_op_put(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size, unsigned long int flags)
+{
+    int rc;
+
+    while ((rc = utofu_put(vcq, id, lcl, rmt, size, op->index,
+                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op)) == UTOFU_ERR_BUSY)
+        poll_tcq();
+    started(op, rc);
+}
+
+void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
+{
+    int rc;
+
+    while ((rc = utofu_put_piggyback8(vcq, id, value, rmt, 8, op->index,
+                                      UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op)) == UTOFU_ERR_BUSY)
+        poll_tcq();
+    started(op, rc);
+}
+
+void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
+{
+    while (utofu_put_piggyback8(vcq, id, value, rmt, 8, LA_NO_OP,
+                                UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_ERR_BUSY)
+        poll_tcq();
+}
+
+void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+               size_t size)
+{
+    int rc;
+
+    while ((rc = utofu_get(vcq, id, lcl, rmt, size, op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
+                           op)) == UTOFU_ERR_BUSY)
+        poll_tcq();
+    started(op, rc);
+}
+
+/*
+ * Communications that are waited for.
+ */
+
+struct result {
+    bool done;
+    int rc;
+    uint64_t old_value;
+    void *to;
+    size_t size;
+};
+
+static void got_result(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct result *result = op->arg;
+
+    result->done = true;
+    result->rc = rc;
+    result->old_value = old_value;
+    if (rc == UTOFU_SUCCESS && result->to != NULL)
+        memcpy(result->to, la_op_bounce(op), result->size);
+}
+
+static struct la_op *take_now(uint32_t rank, struct result *result)
+{
+    struct la_op *op;
+
+    while ((op = la_op_take(0, rank, got_result, result)) == NULL)
+        la_net_poll();
+    return op;
+}
+
+static void wait_for(struct result *result)
+{
+    while (!result->done)
+        la_net_poll();
+}
+
+int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size)
+{
+    struct result result = {.to = to, .size = size};
+    struct la_op *op = take_now(rank, &result);
+
+    la_op_get(op, id, la_op_bounce_stadd(op), rmt, size);
+    wait_for(&result);
+    return result.rc;
+}
+
+int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size)
+{
+    struct result result = {0};
+
+    la_op_get(take_now(rank, &result), id, lcl, rmt, size);
+    wait_for(&result);
+    return result.rc;
+}
+
+int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value)
+{
+    struct result result = {0};
+    struct la_op *op = take_now(rank, &result);
+    int rc;
+
+    while ((rc = utofu_armw8(vcq, id, UTOFU_ARMW_OP_ADD, 1, rmt, op->index,
+                             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op)) == UTOFU_ERR_BUSY)
+        poll_tcq();
+    started(op, rc);
+    wait_for(&result);
+    *old_value = result.old_value;
+    return result.rc;
+}
+
+static bool poll_mrq(void)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_poll_mrq(vcq, 0, &notice);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    if (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
+        la_control_arrived(notice.rmt_stadd);
+    else if (notice.edata < LA_OPS)
+        end_op(&ops[notice.edata], rc, notice.rmt_value);
+    return true;
+}
+
+bool la_net_poll(void)
+{
+    bool any = poll_mrq();
+
+    if (!any || ++polls % TCQ_PERIOD == 0)
+        while (poll_tcq())
+            any = true;
+    return any;
+}

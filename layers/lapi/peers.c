@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks that are used. Each process knows its fingers: the processes 1, 2, 4, 8... ranks ahead. Any
+ * other is found by reading the finger that is next to it of the finger that is, and so on: at most
+ * log2(tasks) gets, once. Nothing is kept of tasks that are not used.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+
+enum { FIRST_SIZE = 16 };
+
+static struct la_peer **table; /* open addressing; 3/4 full at most */
+static uint32_t size, used, most_lanes;
+
+void la_peers_setup(void)
+{
+    table = NULL;
+    size = used = 0;
+    most_lanes = lc_env_number("LAPI_LANES", LA_LANES);
+    if (most_lanes > LA_LANES)
+        most_lanes = LA_LANES;
+}
+
+void la_peers_close(void)
+{
+    for (uint32_t i = 0; i < size; i++)
+        free(table[i]);
+    free(table);
+    la_peers_setup();
+}
+
+static uint32_t place_of(uint32_t rank)
+{
+    uint32_t i = rank * 2654435761u >> 7;
+
+    while (table[i & (size - 1)] != NULL && table[i & (size - 1)]->rank != rank)
+        i++;
+    return i & (size - 1);
+}
+
+struct la_peer *la_peer(uint32_t rank)
+{
+    return size == 0 ? NULL : table[place_of(rank)];
+}
+
+struct la_peer *la_peer_next(uint32_t *at)
+{
+    while (*at < size)
+        if (table[(*at)++] != NULL)
+            return table[*at - 1];
+    return NULL;
+}
+
+static bool grow(void)
+{
+    struct la_peer **old = table;
+    uint32_t old_size = size;
+
+    table = calloc(size == 0 ? FIRST_SIZE : 2 * size, sizeof(struct la_peer *));
+    if (table == NULL) {
+        table = old;
+        return false;
+    }
+    size = size == 0 ? FIRST_SIZE : 2 * size;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (old[i] != NULL)
+            table[place_of(old[i]->rank)] = old[i];
+    free(old);
+    return true;
+}
+
+/* The finger of `from` that is nearest to `to`, but not beyond. */
+static uint32_t finger_towards(uint32_t from, uint32_t to)
+{
+    uint32_t distance = (to - from + la.procs) % la.procs;
+
+    return 31 - (uint32_t)__builtin_clz(distance);
+}
+
+int la_peer_id(uint32_t rank, utofu_vcq_id_t *id)
+{
+    uint32_t at = la.rank;
+
+    *id = la_vcq_id();
+    while (at != rank) {
+        uint32_t finger = finger_towards(at, rank);
+        uint32_t next = (uint32_t)((at + (1ull << finger)) % la.procs);
+        int rc = UTOFU_SUCCESS;
+
+        if (at == la.rank)
+            *id = la_control->fingers[finger];
+        else
+            rc = la_get_now(at, *id, id, la_stadd_of(*id, LA_STAG_CONTROL, 8 * finger), 8);
+        if (rc != UTOFU_SUCCESS)
+            return rc;
+        at = next;
+    }
+    return UTOFU_SUCCESS;
+}
+
+/* The first ones that come get a lane of their own. */
+static int draw_lane(struct la_peer *peer)
+{
+    uint64_t lane;
+    int rc = la_add_now(peer->rank, peer->id,
+                        la_stadd_of(peer->id, LA_STAG_CONTROL, offsetof(struct la_control, lanes)),
+                        &lane);
+
+    peer->lane = (uint16_t)(lane < most_lanes ? lane : LA_LANES);
+    return rc;
+}
+
+struct la_peer *la_peer_use(uint32_t rank, int *rc)
+{
+    struct la_peer *peer = la_peer(rank);
+
+    if (peer != NULL)
+        return peer;
+    *rc = LAPI_ERR_MEMORY_EXHAUSTED;
+    if (4 * (used + 1) > 3 * size && !grow())
+        return NULL;
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL)
+        return NULL;
+    peer->rank = rank;
+    *rc = LAPI_ERR_TIMEOUT;
+    if (la_peer_id(rank, &peer->id) != UTOFU_SUCCESS || draw_lane(peer) != UTOFU_SUCCESS) {
+        la_log("task %u cannot be reached: %s", rank, lc_utofu_error());
+        free(peer);
+        return NULL;
+    }
+    used++;
+    table[place_of(rank)] = peer;
+    return peer;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes everything go on: in the calls of the program, and with INTERRUPT_SET 1 in a thread. Both
+ * poll. As long as things happen they spin, and yield the core from time to time; then they sleep,
+ * longer and longer.
+ */
+#include "layer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+enum {
+    POLLS = 16,         /* notices, before they are handled */
+    SPINS = 64,         /* polls without result before the core is yielded */
+    CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
+    THREAD_POLLS = 256, /* of the thread */
+    NAP_NS = 20 * 1000,
+    LONG_NAP_NS = 200 * 1000,
+    SLACK_NS = 1000, /* of the kernel's timers: 50 us unless set */
+};
+
+static pthread_t thread;
+static bool stop;
+static bool call_polls; /* since the thread looked */
+
+bool la_progress(void)
+{
+    bool any = false;
+
+    for (int i = 0; i < POLLS && la_net_poll(); i++)
+        any = true;
+    any |= la_dispatch();
+    any |= la_transfer_step();
+    any |= la_send_waiting();
+    la_watch_poll();
+    la_watch_report();
+    return any;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void nap(uint32_t naps)
+{
+    struct timespec t = {.tv_nsec = naps < 64 ? NAP_NS : LONG_NAP_NS};
+
+    nanosleep(&t, NULL);
+}
+
+static void pause_for(uint32_t idle, uint32_t polls)
+{
+    if (idle < SPINS)
+        relax();
+    else if (idle < polls)
+        sched_yield();
+    else
+        nap(idle - polls);
+}
+
+void la_pause(uint32_t *idle)
+{
+    call_polls = true;
+    la_leave();
+    pause_for(++*idle, CALL_POLLS);
+    la_take();
+}
+
+/* It does nothing while a call polls. */
+static bool look(void)
+{
+    bool any = false;
+
+    if (!la_try())
+        return false;
+    if (!call_polls)
+        any = la_progress();
+    call_polls = false;
+    la_leave();
+    return any;
+}
+
+static void *run(void *unused)
+{
+    uint32_t idle = 0;
+
+    (void)unused;
+    prctl(PR_SET_TIMERSLACK, SLACK_NS);
+    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+        idle = look() ? 0 : idle + 1;
+        pause_for(idle, THREAD_POLLS);
+    }
+    return NULL;
+}
+
+bool la_progress_start_thread(void)
+{
+    sigset_t all, before;
+    int rc;
+
+    stop = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        la_log("no thread for interrupts: error %d of pthread_create", rc);
+    return rc == 0;
+}
+
+void la_progress_stop_thread(void)
+{
+    __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+}

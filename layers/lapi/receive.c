@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of other tasks. A notice says which slot has one; the dispatcher handles them, and counts
+ * the slots of each lane that are free again. A record for which there is no room stays where it
+ * is, and so the lane of its origin fills up.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 16 };
+
+static uint16_t arrived[LA_SLOTS];
+static uint32_t num_arrived;
+static uint64_t done[LA_LANES + 1]; /* bit n: slot freed + n modulo the slots is free again */
+static void *addresses[LAPI_ADDRTBL_SZ];
+static unsigned int shuffle; /* state of random numbers; 0: in order */
+
+bool la_receive_setup(void)
+{
+    num_arrived = 0;
+    memset(done, 0, sizeof(done));
+    memset(addresses, 0, sizeof(addresses));
+    shuffle = lc_env_number("LAPI_SHUFFLE", 0);
+    if (shuffle != 0)
+        shuffle += la.rank;
+    return true;
+}
+
+void *la_receive_address(int index)
+{
+    return addresses[index];
+}
+
+void la_receive_set_address(int index, void *address)
+{
+    addresses[index] = address;
+}
+
+void la_receive_arrived(uint32_t slot)
+{
+    if (num_arrived < LA_SLOTS)
+        arrived[num_arrived++] = (uint16_t)slot;
+}
+
+static void free_slot(uint32_t slot)
+{
+    uint32_t lane = slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
+    uint32_t slots = lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
+    uint64_t freed = la_control->freed[lane];
+    uint64_t bit = 1ull << ((slot - lane * LA_LANE_SLOTS) % slots);
+
+    done[lane] |= bit;
+    while ((done[lane] & 1ull << freed % slots) != 0) {
+        done[lane] &= ~(1ull << freed % slots);
+        freed++;
+    }
+    __atomic_store_n(&la_control->freed[lane], freed, __ATOMIC_RELEASE);
+}
+
+/*
+ * Kinds of records.
+ */
+
+static uint8_t *data_of(struct la_record *rec)
+{
+    return (uint8_t *)(rec + 1) + (rec->uhdr_len + 7u) / 8 * 8;
+}
+
+static hdr_hndlr_t *handler_of(const struct la_record *rec)
+{
+    void *address = (void *)(uintptr_t)rec->at;
+    hdr_hndlr_t *handler;
+
+    if (rec->at < LAPI_ADDRTBL_SZ)
+        address = addresses[rec->at];
+    memcpy(&handler, &address, sizeof(handler));
+    return handler;
+}
+
+static void fail(const struct la_record *rec, int code, const char *why)
+{
+    la_log("a message of task %u is not executed: %s", rec->rank, why);
+    la_error(code, rec->rank);
+    if ((rec->flags & LA_WANTS_FIN) != 0)
+        la_return(rec, LA_FIN, (uint64_t)code);
+    else if ((rec->flags & LA_WANTS_CMPL) != 0)
+        la_return(rec, LA_CMPL, (uint64_t)code);
+}
+
+/* What is there as a whole, and has no handler that runs elsewhere. */
+static void complete(const struct la_record *rec)
+{
+    if (rec->tgt_cntr != 0)
+        la_bump((lapi_cntr_t *)(uintptr_t)rec->tgt_cntr);
+    if ((rec->flags & LA_WANTS_CMPL) != 0)
+        la_return(rec, LA_CMPL, 0);
+}
+
+static void start(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
+                  compl_hndlr_t *handler, void *user_info)
+{
+    struct la_in *in = la_in_take();
+
+    in->rec = *rec;
+    in->buf = buf;
+    in->how = info == NULL ? LAPI_NORMAL : info->ret_flags;
+    in->handler = handler;
+    in->user_info = user_info;
+    if (info != NULL && (rec->flags & LA_RENDEZVOUS) == 0)
+        la_transfer_ended(in);
+    else
+        la_transfer_start(in);
+}
+
+static void receive_am(struct la_record *rec)
+{
+    const bool whole = (rec->flags & LA_RENDEZVOUS) == 0;
+    uint8_t *data = data_of(rec);
+    lapi_return_info_t info = {.msg_len = rec->len,
+                               .udata_one_pkt_ptr = whole && rec->len > 0 ? data : NULL,
+                               .src = rec->rank};
+    hdr_hndlr_t *header = handler_of(rec);
+    compl_hndlr_t *handler = NULL;
+    void *user_info = NULL, *buf;
+    uint uhdr_len = rec->uhdr_len;
+    lapi_handle_t hndl = la.handle;
+
+    if (header == NULL) {
+        fail(rec, LAPI_ERR_HDR_HNDLR_NULL, "no header handler is set for its index");
+        return;
+    }
+    buf = header(&hndl, rec->uhdr_len > 0 ? rec + 1 : NULL, &uhdr_len, &info.msg_len, &handler,
+                 &user_info);
+    if (whole && buf != NULL && rec->len > 0 && info.ctl_flags != LAPI_BURY_MSG)
+        memcpy(buf, data, rec->len);
+    if (!whole && buf == NULL)
+        fail(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
+    else if (!whole || handler != NULL)
+        start(rec, buf, &info, handler, user_info);
+    else
+        complete(rec);
+}
+
+static void receive_put(struct la_record *rec)
+{
+    void *to = (void *)(uintptr_t)rec->at;
+
+    if ((rec->flags & LA_RENDEZVOUS) != 0) {
+        start(rec, to, NULL, NULL, NULL);
+        return;
+    }
+    if (rec->len > 0)
+        memcpy(to, data_of(rec), rec->len);
+    complete(rec);
+}
+
+static void put_done(struct la_op *op, int rc, uint64_t old_value)
+{
+    (void)op;
+    (void)rc;
+    (void)old_value;
+}
+
+/* Few bytes go with the notice. */
+static void receive_get(struct la_record *rec)
+{
+    struct la_op *op;
+
+    if (rec->len > LA_SMALL_GET) {
+        start(rec, (void *)(uintptr_t)rec->at, NULL, NULL, NULL);
+        return;
+    }
+    if (rec->len == 0) {
+        la_return(rec, LA_FIN, 0);
+    } else {
+        op = la_op_take(0, rec->rank, put_done, NULL);
+        memcpy(la_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
+        la_op_put(op, rec->id, la_op_bounce_stadd(op),
+                  la_stadd_of(rec->id, LA_STAG_REPLIES, (uint64_t)rec->req * LA_REPLY + LA_CMPL),
+                  rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    }
+    complete(rec);
+}
+
+#define MODIFY(type)                                                                               \
+    static uint64_t modify_##type(const struct la_record *rec)                                     \
+    {                                                                                              \
+        type *var = (type *)(uintptr_t)rec->at, value = (type)rec->value;                          \
+        type expected = (type)rec->len;                                                            \
+                                                                                                   \
+        switch (rec->op) {                                                                         \
+        case FETCH_AND_ADD:                                                                        \
+            return __atomic_fetch_add(var, value, __ATOMIC_SEQ_CST);                               \
+        case FETCH_AND_OR:                                                                         \
+            return __atomic_fetch_or(var, value, __ATOMIC_SEQ_CST);                                \
+        case SWAP:                                                                                 \
+            return __atomic_exchange_n(var, value, __ATOMIC_SEQ_CST);                              \
+        default:                                                                                   \
+            __atomic_compare_exchange_n(var, &expected, value, false, __ATOMIC_SEQ_CST,            \
+                                        __ATOMIC_SEQ_CST);                                         \
+            return expected;                                                                       \
+        }                                                                                          \
+    }
+MODIFY(uint32_t)
+MODIFY(uint64_t)
+
+static void receive_rmw(struct la_record *rec)
+{
+    uint64_t old = rec->kind == LA_RMW ? modify_uint32_t(rec) : modify_uint64_t(rec);
+
+    la_return(rec, LA_FIN, old);
+}
+
+static bool is_good(const struct la_record *rec)
+{
+    uint64_t room = LA_PAYLOAD - (rec->uhdr_len + 7u) / 8 * 8;
+
+    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && rec->rank < la.procs &&
+           rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
+           ((rec->kind != LA_AM && rec->kind != LA_PUT) || (rec->flags & LA_RENDEZVOUS) != 0 ||
+            rec->len <= room);
+}
+
+static void receive(uint32_t slot)
+{
+    struct la_record *rec = (struct la_record *)la_inbox[slot];
+
+    la.arrivals++;
+    if (!is_good(rec))
+        la_log("a message that is none is left out: another program's?");
+    else if (rec->kind == LA_AM)
+        receive_am(rec);
+    else if (rec->kind == LA_PUT)
+        receive_put(rec);
+    else if (rec->kind == LA_GET)
+        receive_get(rec);
+    else
+        receive_rmw(rec);
+    free_slot(slot);
+}
+
+/*
+ * The dispatcher.
+ */
+
+static bool has_room(void)
+{
+    return la_in_any_free() && la_send_can_reply() && la_ops_free() > 2;
+}
+
+static void swap_some(void)
+{
+    for (uint32_t i = 0; i < num_arrived; i++) {
+        uint32_t k = (uint32_t)rand_r(&shuffle) % num_arrived;
+        uint16_t slot = arrived[i];
+
+        arrived[i] = arrived[k];
+        arrived[k] = slot;
+    }
+}
+
+/* What arrives while a handler runs is put behind. */
+bool la_dispatch(void)
+{
+    uint32_t handled = 0;
+
+    if (la.dispatching || num_arrived == 0)
+        return false;
+    if (shuffle != 0) {
+        if (rand_r(&shuffle) % 4 == 0)
+            return false; /* until more have come */
+        swap_some();
+    }
+    la.dispatching = true;
+    while (handled < num_arrived && handled < BATCH && has_room())
+        receive(arrived[handled++]);
+    num_arrived -= handled;
+    memmove(arrived, arrived + handled, num_arrived * sizeof(arrived[0]));
+    la.dispatching = false;
+    return handled > 0;
+}

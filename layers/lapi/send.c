@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of this task. Each is a record in a slot of the target: header, user header, and the
+ * data where they fit; where they do not, the target fetches them. A task that sends has a lane of
+ * slots of its own at the target, if it was among the first; all others share one, and draw a
+ * ticket for each slot. Which slots are free again the target counts, and the origin reads, ahead
+ * of time. What has no slot waits in a list: a request holds pointers to the program's memory, so
+ * that nothing is copied, and their number is fixed.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct la_req reqs[LA_REQS];
+static uint16_t free_reqs[LA_REQS];
+static uint32_t num_free;
+static uint64_t serial;
+static struct la_peer *waiting; /* for room */
+
+void la_send_setup(void)
+{
+    num_free = 0;
+    waiting = NULL;
+    for (uint32_t i = 0; i < LA_REQS; i++) {
+        reqs[i] = (struct la_req){.index = (uint16_t)i};
+        free_reqs[num_free++] = (uint16_t)(LA_REQS - 1 - i);
+    }
+}
+
+/*
+ * Slots.
+ */
+
+static bool has_own_lane(const struct la_peer *peer)
+{
+    return peer->lane < LA_LANES;
+}
+
+static uint32_t slots_of(const struct la_peer *peer)
+{
+    return has_own_lane(peer) ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
+}
+
+static void got_freed(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct la_peer *peer = op->arg;
+    uint64_t freed = *(const uint64_t *)la_op_bounce(op);
+
+    (void)old_value;
+    peer->asked = false;
+    if (rc == UTOFU_SUCCESS && freed > peer->freed)
+        peer->freed = freed;
+}
+
+static void ask(struct la_peer *peer)
+{
+    struct la_op *op =
+        peer->asked || peer->gone ? NULL : la_op_take(0, peer->rank, got_freed, peer);
+
+    if (op == NULL)
+        return;
+    peer->asked = true;
+    la_op_get(op, peer->id, la_op_bounce_stadd(op),
+              la_stadd_of(peer->id, LA_STAG_CONTROL,
+                          offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
+              8);
+}
+
+static bool draw_ticket(struct la_peer *peer)
+{
+    if (!peer->has_ticket)
+        peer->has_ticket =
+            la_add_now(peer->rank, peer->id,
+                       la_stadd_of(peer->id, LA_STAG_CONTROL, offsetof(struct la_control, tail)),
+                       &peer->ticket) == UTOFU_SUCCESS;
+    return peer->has_ticket;
+}
+
+/* The slot of the next record, or LA_SLOTS: there is none at the moment. */
+static uint32_t find_slot(struct la_peer *peer)
+{
+    uint64_t next = peer->sent;
+
+    if (!has_own_lane(peer)) {
+        if (!draw_ticket(peer))
+            return LA_SLOTS;
+        next = peer->ticket;
+    }
+    if (next >= peer->freed + slots_of(peer) / 2)
+        ask(peer);
+    if (next >= peer->freed + slots_of(peer))
+        return LA_SLOTS;
+    peer->sent = next + 1;
+    peer->has_ticket = false;
+    return peer->lane * LA_LANE_SLOTS + (uint32_t)(next % slots_of(peer));
+}
+
+/*
+ * Requests.
+ */
+
+static bool is_handler(void)
+{
+    return la.dispatching;
+}
+
+bool la_send_can_reply(void)
+{
+    return num_free >= LA_KEEP_SOME;
+}
+
+/* The program waits until there is one, and messages are handled meanwhile. */
+static struct la_req *take_req(const struct la_req *what)
+{
+    uint32_t idle = 0;
+    struct la_req *r;
+
+    while (num_free <= (is_handler() ? 0 : LA_KEEP_REQS)) {
+        if (is_handler() || la.depth > 1) {
+            la_net_poll();
+            la_send_waiting();
+        } else if (!la_progress()) {
+            la_pause(&idle);
+        }
+    }
+    r = &reqs[free_reqs[--num_free]];
+    uint16_t index = r->index;
+    *r = *what;
+    r->index = index;
+    r->used = true;
+    r->by_handler = is_handler();
+    return r;
+}
+
+static void drop_req(struct la_req *r)
+{
+    if (r->reg != NULL)
+        la_unreg(r->reg);
+    r->reg = NULL;
+    free(r->copy);
+    r->copy = NULL;
+    r->used = false;
+    free_reqs[num_free++] = r->index;
+}
+
+static void append(struct la_peer *peer, struct la_req *r)
+{
+    int list = r->by_handler ? 0 : 1;
+
+    r->next = NULL;
+    r->queued = true;
+    if (peer->first[list] == NULL)
+        peer->first[list] = r;
+    else
+        peer->last[list]->next = r;
+    peer->last[list] = r;
+    if (!peer->queued) {
+        peer->queued = true;
+        peer->next = waiting;
+        waiting = peer;
+    }
+}
+
+static void sent(struct la_op *op, int rc, uint64_t old_value)
+{
+    (void)op;
+    (void)rc;
+    (void)old_value;
+}
+
+/* What the record has of the data. */
+static size_t data_in_record(const struct la_req *r)
+{
+    return r->kind == LA_GET || (r->flags & LA_RENDEZVOUS) != 0 || r->data == NULL ? 0 : r->len;
+}
+
+static size_t build(const struct la_req *r, void *slot)
+{
+    struct la_record *rec = slot;
+    uint8_t *at = (uint8_t *)(rec + 1);
+    size_t data = data_in_record(r);
+
+    *rec = (struct la_record){.kind = r->kind,
+                              .flags = r->flags,
+                              .uhdr_len = r->uhdr_len,
+                              .rank = la.rank,
+                              .id = la_vcq_id(),
+                              .req = r->index,
+                              .op = r->op,
+                              .at = r->at,
+                              .len = r->len,
+                              .tgt_cntr = r->tgt_cntr,
+                              .stadd = r->stadd,
+                              .value = r->value};
+    if (r->uhdr_len > 0)
+        memcpy(at, r->uhdr, r->uhdr_len);
+    at += (r->uhdr_len + 7u) / 8 * 8;
+    if (data > 0)
+        memcpy(at, r->data, data);
+    return (size_t)(at - (uint8_t *)slot) + data;
+}
+
+/* Its data has left, or is in the record. */
+static void departed(const struct la_req *r)
+{
+    if (r->org_cntr != NULL)
+        la_bump(r->org_cntr);
+    la.departures++;
+}
+
+static bool post(struct la_peer *peer, const struct la_req *r)
+{
+    struct la_op *op = la_op_take(LA_KEEP_OPS, peer->rank, sent, NULL);
+    uint32_t slot = op == NULL ? LA_SLOTS : find_slot(peer);
+    size_t size;
+
+    if (slot == LA_SLOTS) {
+        if (op != NULL)
+            la_op_drop(op);
+        return false;
+    }
+    size = build(r, la_op_bounce(op));
+    la_op_put(op, peer->id, la_op_bounce_stadd(op),
+              la_stadd_of(peer->id, LA_STAG_INBOX, (uint64_t)slot * LA_SLOT), size,
+              UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    if ((r->flags & LA_WANTS_FIN) == 0)
+        departed(r);
+    return true;
+}
+
+static bool anything_before(const struct la_peer *peer)
+{
+    return peer->first[0] != NULL || (!is_handler() && peer->first[1] != NULL);
+}
+
+/* A handler cannot wait until its memory may be used again. */
+static bool keep_copy(struct la_req *r)
+{
+    size_t data = data_in_record(r);
+
+    r->copy = malloc(r->uhdr_len + data + 1);
+    if (r->copy == NULL)
+        return false;
+    if (r->uhdr_len > 0)
+        memcpy(r->copy, r->uhdr, r->uhdr_len);
+    if (data > 0)
+        memcpy((char *)r->copy + r->uhdr_len, r->data, data);
+    r->uhdr = r->copy;
+    if (data > 0)
+        r->data = (char *)r->copy + r->uhdr_len;
+    return true;
+}
+
+static int send_or_append(struct la_peer *peer, struct la_req *r)
+{
+    if (!anything_before(peer) && post(peer, r)) {
+        if ((r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
+            drop_req(r);
+        return LAPI_SUCCESS;
+    }
+    if (r->by_handler && !keep_copy(r)) {
+        r->reg = NULL; /* the caller's again */
+        drop_req(r);
+        return LAPI_ERR_MEMORY_EXHAUSTED;
+    }
+    append(peer, r);
+    return LAPI_SUCCESS;
+}
+
+int la_send(const struct la_req *what)
+{
+    const bool waits = (what->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) != 0;
+    int rc = LAPI_SUCCESS;
+    struct la_peer *peer = la_peer_use(what->rank, &rc);
+    struct la_req *r;
+
+    if (peer == NULL)
+        return rc;
+    if (peer->gone || peer->purged)
+        return LAPI_ERR_TGT_PURGED;
+    if (!waits && !anything_before(peer) && post(peer, what))
+        return LAPI_SUCCESS;
+    r = take_req(what);
+    r->serial = ++serial;
+    if (peer->gone || peer->purged) {
+        r->reg = NULL; /* the caller's again */
+        drop_req(r);
+        return LAPI_ERR_TGT_PURGED;
+    }
+    return send_or_append(peer, r);
+}
+
+static bool send_list(struct la_peer *peer, int list)
+{
+    bool any = false;
+
+    while (peer->first[list] != NULL) {
+        struct la_req *r = peer->first[list];
+
+        if (!r->cancelled && !post(peer, r))
+            return any;
+        peer->first[list] = r->next;
+        r->queued = false;
+        if (r->cancelled || (r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
+            drop_req(r);
+        any = true;
+    }
+    return any;
+}
+
+bool la_send_waiting(void)
+{
+    struct la_peer **at = &waiting;
+    bool any = false;
+
+    while (*at != NULL) {
+        struct la_peer *peer = *at;
+
+        any |= send_list(peer, 0);
+        if (peer->first[0] == NULL)
+            any |= send_list(peer, 1);
+        if (peer->first[0] == NULL && peer->first[1] == NULL) {
+            *at = peer->next;
+            peer->queued = false;
+        } else {
+            at = &peer->next;
+        }
+    }
+    return any;
+}
+
+/*
+ * What targets say of them: notices on the reply of a request.
+ */
+
+static void give_result(struct la_req *r, uint32_t offset, uint64_t word)
+{
+    if (r->kind == LA_GET && offset > LA_CMPL)
+        memcpy(r->result, la_replies[r->index] + LA_CMPL, offset - LA_CMPL);
+    else if (r->kind == LA_RMW && r->result != NULL)
+        *(int *)r->result = (int)word;
+    else if (r->kind == LA_RMW64 && r->result != NULL)
+        *(long long *)r->result = (long long)word;
+}
+
+/* Is it a code that says that the message was not executed? */
+static bool is_failure(const struct la_req *r, uint32_t offset, uint64_t word)
+{
+    return offset <= LA_CMPL && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
+}
+
+static void fin(struct la_req *r, uint32_t offset, uint64_t word)
+{
+    give_result(r, offset, word);
+    if (r->reg != NULL)
+        la_unreg(r->reg);
+    r->reg = NULL;
+    departed(r);
+}
+
+static bool is_expected(const struct la_req *r, uint32_t offset, uint8_t flag)
+{
+    if (!r->used || r->queued || (r->flags & flag) == 0)
+        return false; /* of a task that was given up */
+    return offset == LA_FIN || offset == LA_CMPL ||
+           (offset > LA_CMPL && r->kind == LA_GET && offset - LA_CMPL == r->len);
+}
+
+void la_send_returned(uint32_t index, uint32_t offset)
+{
+    struct la_req *r = &reqs[index];
+    uint8_t flag = offset == LA_CMPL ? LA_WANTS_CMPL : LA_WANTS_FIN;
+    uint64_t word;
+
+    if (!is_expected(r, offset, flag))
+        return;
+    memcpy(&word, la_replies[index] + (flag == LA_WANTS_CMPL ? 8 : 0), 8);
+    r->flags &= (uint8_t)~flag;
+    if (is_failure(r, offset, word)) {
+        r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);
+        la_error((int)word, r->rank);
+    } else if (flag == LA_WANTS_FIN) {
+        fin(r, offset, word);
+    } else if (r->cmpl_cntr != NULL) {
+        la_bump(r->cmpl_cntr);
+    }
+    if ((r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
+        drop_req(r);
+}
+
+void la_send_lost(uint32_t rank, bool gone)
+{
+    struct la_peer *peer = la_peer(rank);
+
+    for (uint32_t i = 0; i < LA_REQS; i++) {
+        struct la_req *r = &reqs[i];
+
+        if (!r->used || r->rank != rank)
+            continue;
+        if (r->queued)
+            r->cancelled = true;
+        else if (gone)
+            drop_req(r);
+    }
+    if (peer != NULL && gone)
+        peer->gone = true;
+}
+
+/*
+ * Fences.
+ */
+
+uint64_t la_send_serial(void)
+{
+    return serial;
+}
+
+static bool any_request(uint64_t before)
+{
+    for (uint32_t i = 0; num_free < LA_REQS && i < LA_REQS; i++)
+        if (reqs[i].used && reqs[i].serial <= before && !reqs[i].cancelled &&
+            (reqs[i].queued || (reqs[i].flags & LA_WANTS_FIN) != 0))
+            return true;
+    return false;
+}
+
+bool la_send_settled(uint64_t before, bool *posted)
+{
+    struct la_peer *peer;
+    uint32_t at = 0;
+
+    if (any_request(before))
+        return false;
+    while (!*posted && (peer = la_peer_next(&at)) != NULL)
+        peer->fence = (uint32_t)peer->sent;
+    *posted = true;
+    at = 0;
+    while ((peer = la_peer_next(&at)) != NULL) {
+        if (peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0)
+            continue;
+        ask(peer);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of the layer in a process: LAPI_Init(), LAPI_Term(), and what LAPI_Qenv() and
+ * LAPI_Senv() know.
+ */
+#include "layer.h"
+
+#include <limits.h>
+
+struct la la;
+
+static uint32_t fingers_for(uint32_t procs)
+{
+    uint32_t n = 0;
+
+    while ((1ull << n) < procs)
+        n++;
+    return n;
+}
+
+static void close_all(void)
+{
+    la_regs_close();
+    la_control_close();
+    la_peers_close();
+    la_net_close();
+}
+
+static bool open_all(void)
+{
+    la_peers_setup();
+    la_send_setup();
+    la_receive_setup();
+    la_transfer_setup();
+    la_sync_setup();
+    la_regs_setup();
+    if (!la_net_setup())
+        return false;
+    if (la_control_setup())
+        return true;
+    la_net_close();
+    return false;
+}
+
+static bool meet(void)
+{
+    const struct lc_meeting m = {.layer = "lapi",
+                                 .function = "LAPI_Init",
+                                 .job_rank = la.rank,
+                                 .procs = la.procs,
+                                 .num_fingers = la.num_fingers,
+                                 .cmp_id = LA_COMP_MEET};
+
+    return lc_meet(&m, la.rank, la_vcq_id(), la_control->fingers) == LC_GOOD;
+}
+
+/* With the lock. */
+static bool start(void)
+{
+    lc_job_find(&la.rank, &la.procs);
+    la.num_fingers = fingers_for(la.procs);
+    la.leaving = la.dispatching = false;
+    la.losses = la.told = la.departures = la.arrivals = 0;
+    la.lost = 0;
+    if (!open_all())
+        return false;
+    if (!meet()) {
+        close_all();
+        return false;
+    }
+    la_watch_setup();
+    la.running = true;
+    la.handle = (lapi_handle_t)++la.epoch;
+    la.interrupts = la_progress_start_thread();
+    if (la.interrupts && la_sync_wait(0) == LAPI_SUCCESS)
+        return true;
+    la.running = false;
+    la.epoch--;
+    return false;
+}
+
+static int check_info(const lapi_info_t *info)
+{
+    for (size_t i = 0; i < sizeof(info->reserved) / sizeof(info->reserved[0]); i++)
+        if (info->reserved[i] != NULL)
+            return LAPI_ERR_INFO_NONZERO;
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
+{
+    int rc;
+
+    if (hndl == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    if (info == NULL)
+        return LAPI_ERR_INFO_NULL;
+    rc = check_info(info);
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    la_take();
+    if (la.running) {
+        la_leave();
+        return LAPI_ERR_ALL_HNDL_IN_USE;
+    }
+    la.err_hndlr = info->err_hndlr;
+    rc = start() ? LAPI_SUCCESS : LAPI_ERR_INIT_FAILED;
+    *hndl = la.handle;
+    la_leave();
+    return rc;
+}
+
+static bool ops_in_flight(void)
+{
+    return la_ops_free() < LA_OPS;
+}
+
+/* All have what was sent to them when the first barrier is behind them, and nobody needs this
+ * process any more when the second is. */
+static int stop(void)
+{
+    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 4) + 2) * 1000000000ull;
+    int rc = la.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
+    uint32_t idle = 0;
+
+    la_fence();
+    while (la_transfer_busy())
+        if (!la_progress())
+            la_pause(&idle);
+    if (rc == LAPI_SUCCESS)
+        rc = la_sync_wait(0);
+    la.leaving = true;
+    while (ops_in_flight())
+        la_progress();
+    if (rc == LAPI_SUCCESS && la_sync_wait(limit) != LAPI_SUCCESS)
+        la_log("LAPI_Term: a task has ended meanwhile");
+    while (ops_in_flight())
+        la_progress();
+    return rc;
+}
+
+int LAPI_Term(lapi_handle_t hndl)
+{
+    int rc;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (!la_alone()) {
+        la_leave();
+        return LAPI_ERR_IN_HNDLR;
+    }
+    rc = stop();
+    la.running = false;
+    la_leave();
+    if (la.interrupts)
+        la_progress_stop_thread();
+    la_handlers_stop();
+    close_all();
+    return rc;
+}
+
+int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
+{
+    const int values[] = {
+        [TASK_ID] = (int)la.rank,
+        [NUM_TASKS] = (int)la.procs,
+        [MAX_UHDR_SZ] = LA_MAX_UHDR,
+        [MAX_DATA_SZ] = INT_MAX,
+        [MAX_PKT_SZ] = LA_PAYLOAD,
+        [ERROR_CHK] = 1,
+        [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 4),
+        [INTERRUPT_SET] = la.interrupts,
+        [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
+        [EPOCH_NUM] = la.epoch,
+        [NUM_LOST] = la.lost,
+    };
+
+    _Static_assert(sizeof(values) / sizeof(values[0]) == LAST_QUERY, "one for each query");
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    la_leave();
+    if ((unsigned int)query >= LAST_QUERY)
+        return LAPI_ERR_QUERY_TYPE;
+    if (ret_val == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    *ret_val = values[query];
+    return LAPI_SUCCESS;
+}
+
+/* The thread cannot be waited for with the lock. */
+static int set_interrupts(bool on)
+{
+    if (!la_alone())
+        return LAPI_ERR_IN_HNDLR;
+    if (on == la.interrupts)
+        return LAPI_SUCCESS;
+    if (on) {
+        la.interrupts = la_progress_start_thread();
+        return la.interrupts ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
+    }
+    la.interrupts = false;
+    la_leave();
+    la_progress_stop_thread();
+    la_take();
+    return LAPI_SUCCESS;
+}
+
+static int set(lapi_query_t query, int value)
+{
+    if (query != INTERRUPT_SET && query != ERROR_CHK)
+        return LAPI_ERR_QUERY_TYPE;
+    if ((value != 0 && value != 1) || (query == ERROR_CHK && value == 0))
+        return LAPI_ERR_SET_VAL;
+    return query == INTERRUPT_SET ? set_interrupts(value == 1) : LAPI_SUCCESS;
+}
+
+int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)
+{
+    int rc;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    rc = set(query, set_val);
+    la_leave();
+    return rc;
+}
+
+int LAPI_Address(void *my_addr, lapi_long_t *ret_addr)
+{
+    if (ret_addr == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    *ret_addr = (uintptr_t)my_addr;
+    return LAPI_SUCCESS;
+}
+
+static int check_index(lapi_handle_t hndl, int addr_hndl)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (addr_hndl >= 1 && addr_hndl < LAPI_ADDRTBL_SZ)
+        return LAPI_SUCCESS;
+    la_leave();
+    return LAPI_ERR_ADDR_HNDL_RANGE;
+}
+
+int LAPI_Addr_set(lapi_handle_t hndl, void *addr, int addr_hndl)
+{
+    int rc = check_index(hndl, addr_hndl);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    la_receive_set_address(addr_hndl, addr);
+    la_leave();
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl)
+{
+    int rc = check_index(hndl, addr_hndl);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    if (addr != NULL)
+        *addr = la_receive_address(addr_hndl);
+    la_leave();
+    return addr == NULL ? LAPI_ERR_RET_PTR_NULL : LAPI_SUCCESS;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all tasks do together. The barrier: in round k every task tells the one 2^k ranks ahead in
+ * which epoch it is, and waits for the one 2^k ranks behind. The exchange of addresses: in round k
+ * it reads, of the one 2^k ranks ahead, the values that this one has so far.
+ */
+#include "layer.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+static uint64_t epoch;
+
+void la_sync_setup(void)
+{
+    epoch = 0;
+}
+
+static void told(struct la_op *op, int rc, uint64_t old_value)
+{
+    (void)op;
+    (void)rc;
+    (void)old_value;
+}
+
+static uint32_t rank_ahead(uint32_t finger)
+{
+    return (uint32_t)((la.rank + (1ull << finger)) % la.procs);
+}
+
+static void tell(uint32_t finger)
+{
+    utofu_vcq_id_t id = la_control->fingers[finger];
+    struct la_op *op;
+
+    while ((op = la_op_take(0, rank_ahead(finger), told, NULL)) == NULL)
+        la_net_poll();
+    la_op_put8(op, id, epoch,
+               la_stadd_of(id, LA_STAG_CONTROL, offsetof(struct la_control, sync) + 8 * finger));
+}
+
+int la_sync_wait(uint64_t limit_ns)
+{
+    uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
+
+    epoch++;
+    for (uint32_t k = 0; k < la.num_fingers; k++) {
+        uint32_t idle = 0;
+
+        tell(k);
+        while (__atomic_load_n(&la_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
+            if ((la.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
+                return LAPI_ERR_TIMEOUT;
+            if (la_progress())
+                idle = 0;
+            else
+                la_pause(&idle);
+        }
+    }
+    return LAPI_SUCCESS;
+}
+
+int la_fence(void)
+{
+    uint64_t serial = la_send_serial(), losses = la.losses;
+    bool posted = false;
+    uint32_t idle = 0;
+
+    while (!la_send_settled(serial, &posted)) {
+        if (la_progress())
+            idle = 0;
+        else
+            la_pause(&idle);
+    }
+    return la.losses == losses ? LAPI_SUCCESS : la.code;
+}
+
+int LAPI_Fence(lapi_handle_t hndl)
+{
+    int rc = LAPI_ERR_IN_HNDLR;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (la_alone())
+        rc = la_fence();
+    la_leave();
+    return rc;
+}
+
+int LAPI_Gfence(lapi_handle_t hndl)
+{
+    int rc = LAPI_ERR_IN_HNDLR, sync;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (la_alone()) {
+        rc = la_fence();
+        sync = la_sync_wait(0);
+        if (rc == LAPI_SUCCESS)
+            rc = sync;
+    }
+    la_leave();
+    return rc;
+}
+
+/*
+ * Addresses. table[n] is the value of the n-th rank ahead.
+ */
+
+static int gather(uint64_t *table, utofu_stadd_t stadd)
+{
+    for (uint32_t k = 0; k < la.num_fingers; k++) {
+        uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
+        utofu_vcq_id_t id = la_control->fingers[k];
+
+        if (la_sync_wait(0) != LAPI_SUCCESS ||
+            la_get_to(rank_ahead(k), id, stadd + 8ull * have, la_stadd_of(id, LA_STAG_TABLE, 0),
+                      8ull * more) != UTOFU_SUCCESS)
+            return LAPI_ERR_TIMEOUT;
+    }
+    (void)table;
+    return la_sync_wait(0); /* nobody needs this table any more */
+}
+
+static int exchange(uint64_t mine, uint64_t *result)
+{
+    size_t size = (la.procs * sizeof(*result) + 4095) / 4096 * 4096;
+    uint64_t *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    utofu_stadd_t stadd;
+    int rc = LAPI_ERR_MEMORY_EXHAUSTED;
+
+    if (table == MAP_FAILED)
+        return rc;
+    if (utofu_reg_mem_with_stag(la_vcq(), table, size, LA_STAG_TABLE, 0, &stadd) == UTOFU_SUCCESS) {
+        table[0] = mine;
+        rc = gather(table, stadd);
+        for (uint32_t i = 0; i < la.procs && rc == LAPI_SUCCESS; i++)
+            result[(la.rank + i) % la.procs] = table[i];
+        utofu_dereg_mem(la_vcq(), stadd, 0);
+    }
+    munmap(table, size);
+    return rc;
+}
+
+int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *add_tab)
+{
+    _Static_assert(sizeof(lapi_long_t) == 8 && sizeof(void *) == 8, "one exchange for both");
+    int rc = LAPI_ERR_IN_HNDLR;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (add_tab == NULL)
+        rc = LAPI_ERR_ADDR_TBL_NULL;
+    else if (la_alone())
+        rc = exchange(my_addr, (uint64_t *)add_tab);
+    la_leave();
+    return rc;
+}
+
+int LAPI_Address_init(lapi_handle_t hndl, void *my_addr, void *add_tab[])
+{
+    return LAPI_Address_init64(hndl, (uintptr_t)my_addr, (lapi_long_t *)add_tab);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of others of which something is still to be done: data to fetch straight into its
+ * buffer, or to bring; completion handlers; notices.
+ */
+#include "layer.h"
+
+enum { PIECE = 4 << 20, IN_FLIGHT = 4 /* pieces */, KEEP = 8 /* ops, for replies */ };
+
+static struct la_in ins[LA_INS];
+static uint32_t num_used;
+static struct la_in *pending; /* pieces are to be started, or they have ended */
+
+void la_transfer_setup(void)
+{
+    for (uint32_t i = 0; i < LA_INS; i++)
+        ins[i] = (struct la_in){0};
+    num_used = 0;
+    pending = NULL;
+}
+
+bool la_in_any_free(void)
+{
+    return num_used < LA_INS;
+}
+
+struct la_in *la_in_take(void)
+{
+    static uint32_t next;
+
+    for (uint32_t i = 0; i < LA_INS; i++) {
+        struct la_in *in = &ins[next++ % LA_INS];
+
+        if (in->used)
+            continue;
+        *in = (struct la_in){.used = true};
+        num_used++;
+        return in;
+    }
+    return NULL;
+}
+
+void la_in_drop(struct la_in *in)
+{
+    in->used = false;
+    num_used--;
+}
+
+void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
+{
+    const struct la_peer *peer = la_peer(rec->rank);
+
+    if (peer != NULL && peer->gone)
+        return;
+    la_put8_notice(
+        rec->id, value,
+        la_stadd_of(rec->id, LA_STAG_REPLIES, (uint64_t)rec->req * LA_REPLY + offset - 8));
+}
+
+static void list(struct la_in *in)
+{
+    if (in->listed)
+        return;
+    in->listed = true;
+    in->next = pending;
+    pending = in;
+}
+
+static void piece_done(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct la_in *in = op->arg;
+
+    (void)old_value;
+    in->in_flight--;
+    if (rc != UTOFU_SUCCESS && in->status == 0) {
+        in->status = rc == UTOFU_ERR_MRQ_PEER ? LAPI_ERR_TIMEOUT : LAPI_ERR_TGT_ADDR;
+        if (rc != UTOFU_ERR_MRQ_PEER)
+            la_log("%llu bytes of a message of task %u cannot be transferred: %s",
+                   (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
+    }
+    list(in);
+}
+
+static bool start_piece(struct la_in *in)
+{
+    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    uint64_t left = in->rec.len - in->started, at = in->started;
+    size_t size = left < PIECE ? left : PIECE;
+
+    if (op == NULL)
+        return false;
+    in->in_flight++;
+    in->started += size;
+    if (in->rec.kind == LA_GET)
+        la_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
+    else
+        la_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
+    return true;
+}
+
+/* true: all is there, or it has failed. */
+static bool move(struct la_in *in)
+{
+    while (in->status == 0 && in->started < in->rec.len && in->in_flight < IN_FLIGHT)
+        if (!start_piece(in))
+            break;
+    return in->in_flight == 0 && (in->status != 0 || in->started == in->rec.len);
+}
+
+static void moved(struct la_in *in)
+{
+    if (in->reg != NULL)
+        la_unreg(in->reg);
+    in->reg = NULL;
+    if (in->status != LAPI_ERR_TIMEOUT)
+        la_return(&in->rec, LA_FIN, (uint64_t)in->status);
+    if (in->status != 0) {
+        la_error(in->status, in->rec.rank);
+        la_in_drop(in);
+        return;
+    }
+    la_transfer_ended(in);
+}
+
+void la_transfer_start(struct la_in *in)
+{
+    in->reg = la_reg(in->buf, in->rec.len, in->rec.kind != LA_GET, &in->stadd);
+    if (in->reg == NULL) {
+        la_log("%llu bytes of a message of task %u cannot be registered: %s",
+               (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
+        in->status = LAPI_ERR_TGT_ADDR;
+    }
+    list(in);
+}
+
+static void finish(struct la_in *in)
+{
+    if (in->rec.tgt_cntr != 0)
+        la_bump((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
+    if ((in->rec.flags & LA_WANTS_CMPL) != 0)
+        la_return(&in->rec, LA_CMPL, 0);
+    la_in_drop(in);
+}
+
+void la_transfer_run_handler(struct la_in *in)
+{
+    lapi_handle_t hndl = la.handle;
+
+    in->handler(&hndl, in->user_info);
+    la_take();
+    finish(in);
+    la_leave();
+}
+
+void la_transfer_ended(struct la_in *in)
+{
+    if (in->handler == NULL)
+        finish(in);
+    else if (in->how != LAPI_NORMAL || !la_handlers_add(in))
+        la_transfer_run_handler(in);
+}
+
+bool la_transfer_step(void)
+{
+    struct la_in *in = pending, *next;
+    bool any = false;
+
+    if (la.dispatching || in == NULL)
+        return false;
+    pending = NULL;
+    la.dispatching = true;
+    for (; in != NULL; in = next) {
+        next = in->next;
+        in->listed = false;
+        if (move(in)) {
+            moved(in);
+            any = true;
+        } else if (in->in_flight < IN_FLIGHT && in->started < in->rec.len) {
+            list(in);
+        }
+    }
+    la.dispatching = false;
+    return any;
+}
+
+bool la_transfer_busy(void)
+{
+    return num_used > 0;
+}
