@@ -123,21 +123,29 @@ struct la_control {
     uint64_t tail;                /* tickets of the shared lane that were given out */
     uint64_t freed[LA_LANES + 1]; /* slots of the lane that were used and are free again */
 };
+/* What a common message needs comes first: its data begin where the rest would be. */
 struct la_record {
     uint8_t kind, flags;
     uint16_t uhdr_len;
-    uint32_t rank; /* the origin, its VCQ, and what it is to be told about */
-    utofu_vcq_id_t id;
-    uint16_t req, op;
-    uint32_t unused;
-    uint64_t at; /* header handler, address */
-    uint64_t len;
+    uint32_t rank; /* the origin */
+    uint64_t at;   /* header handler, address */
     uint64_t tgt_cntr;
+    uint32_t size;    /* of the data in the record */
+    uint16_t req, op; /* which message of the origin it is */
+    utofu_vcq_id_t id; /* LA_LONG: the origin's VCQ */
+    uint64_t len;
     utofu_stadd_t stadd; /* of the origin's memory, where the data is not in the record */
     uint64_t value;
 };
-_Static_assert(sizeof(struct la_record) == 64, "LA_PAYLOAD");
-enum { LA_PAYLOAD = LA_SLOT - 64, LA_SMALL_GET = LA_REPLY - 16 };
+enum {
+    LA_SHORT_RECORD = 32,
+    LA_LONG_RECORD = 64,
+    LA_PAYLOAD = LA_SLOT - LA_LONG_RECORD,
+    LA_SMALL_GET = LA_REPLY - 16
+};
+_Static_assert(sizeof(struct la_record) == LA_LONG_RECORD &&
+                   offsetof(struct la_record, id) == LA_SHORT_RECORD,
+               "no gaps");
 _Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
 
 extern struct la_control *la_control;
@@ -181,6 +189,7 @@ enum {
     LA_WANTS_CMPL = 1, /* flags of a record */
     LA_WANTS_FIN = 2,
     LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
+    LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
 struct la_req {
     uint8_t kind, flags;

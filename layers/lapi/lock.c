@@ -6,7 +6,8 @@
 
 enum { SPINS = 64 };
 
-static _Thread_local char self;
+/* Without a call of the dynamic linker. */
+static _Thread_local char self __attribute__((tls_model("initial-exec")));
 
 static bool is_mine(void)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TCQ_PERIOD = 32 /* notices */ };
+enum { TCQ_PERIOD = 32 /* polls */ };
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t vcq_id;
@@ -28,7 +28,7 @@ static bool open_vcq(void)
         la_log("LAPI_Init: uTofu has no TNI here: see utofu-info --check");
         return false;
     }
-    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE, &vcq) !=
+    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, 0, &vcq) !=
         UTOFU_SUCCESS) {
         la_log("LAPI_Init: no VCQ with component id %d on TNI %u: %s", LA_COMP_WORK, tnis[0],
                lc_utofu_error());
@@ -277,7 +277,7 @@ bool la_net_poll(void)
 {
     bool any = poll_mrq();
 
-    if (!any || ++polls % TCQ_PERIOD == 0)
+    if (++polls % TCQ_PERIOD == 0)
         while (poll_tcq())
             any = true;
     return any;

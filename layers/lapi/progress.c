@@ -28,11 +28,13 @@ static bool call_polls; /* since the thread looked */
 
 bool la_progress(void)
 {
-    bool any = false;
+    bool any = false, handled = false;
 
-    for (int i = 0; i < POLLS && la_net_poll(); i++)
+    for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
-    any |= la_dispatch();
+        handled = la_dispatch();
+    }
+    any |= handled || la_dispatch();
     any |= la_transfer_step();
     any |= la_send_waiting();
     la_watch_poll();

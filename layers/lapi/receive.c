@@ -63,9 +63,19 @@ static void free_slot(uint32_t slot)
  * Kinds of records.
  */
 
+static uint8_t *uhdr_of(struct la_record *rec)
+{
+    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_RECORD : LA_SHORT_RECORD);
+}
+
 static uint8_t *data_of(struct la_record *rec)
 {
-    return (uint8_t *)(rec + 1) + (rec->uhdr_len + 7u) / 8 * 8;
+    return uhdr_of(rec) + (rec->uhdr_len + 7u) / 8 * 8;
+}
+
+static uint64_t len_of(const struct la_record *rec)
+{
+    return (rec->flags & LA_RENDEZVOUS) != 0 || rec->kind == LA_GET ? rec->len : rec->size;
 }
 
 static hdr_hndlr_t *handler_of(const struct la_record *rec)
@@ -118,8 +128,8 @@ static void receive_am(struct la_record *rec)
 {
     const bool whole = (rec->flags & LA_RENDEZVOUS) == 0;
     uint8_t *data = data_of(rec);
-    lapi_return_info_t info = {.msg_len = rec->len,
-                               .udata_one_pkt_ptr = whole && rec->len > 0 ? data : NULL,
+    lapi_return_info_t info = {.msg_len = len_of(rec),
+                               .udata_one_pkt_ptr = whole && rec->size > 0 ? data : NULL,
                                .src = rec->rank};
     hdr_hndlr_t *header = handler_of(rec);
     compl_hndlr_t *handler = NULL;
@@ -131,10 +141,10 @@ static void receive_am(struct la_record *rec)
         fail(rec, LAPI_ERR_HDR_HNDLR_NULL, "no header handler is set for its index");
         return;
     }
-    buf = header(&hndl, rec->uhdr_len > 0 ? rec + 1 : NULL, &uhdr_len, &info.msg_len, &handler,
+    buf = header(&hndl, rec->uhdr_len > 0 ? uhdr_of(rec) : NULL, &uhdr_len, &info.msg_len, &handler,
                  &user_info);
-    if (whole && buf != NULL && rec->len > 0 && info.ctl_flags != LAPI_BURY_MSG)
-        memcpy(buf, data, rec->len);
+    if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
+        memcpy(buf, data, rec->size);
     if (!whole && buf == NULL)
         fail(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
     else if (!whole || handler != NULL)
@@ -151,8 +161,8 @@ static void receive_put(struct la_record *rec)
         start(rec, to, NULL, NULL, NULL);
         return;
     }
-    if (rec->len > 0)
-        memcpy(to, data_of(rec), rec->len);
+    if (rec->size > 0)
+        memcpy(to, data_of(rec), rec->size);
     complete(rec);
 }
 
@@ -215,12 +225,11 @@ static void receive_rmw(struct la_record *rec)
 
 static bool is_good(const struct la_record *rec)
 {
-    uint64_t room = LA_PAYLOAD - (rec->uhdr_len + 7u) / 8 * 8;
-
     return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && rec->rank < la.procs &&
            rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
-           ((rec->kind != LA_AM && rec->kind != LA_PUT) || (rec->flags & LA_RENDEZVOUS) != 0 ||
-            rec->len <= room);
+           rec->size <= LA_SLOT - LA_SHORT_RECORD &&
+           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <=
+               ((rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_SHORT_RECORD);
 }
 
 static void receive(uint32_t slot)

@@ -178,21 +178,25 @@ static size_t data_in_record(const struct la_req *r)
 static size_t build(const struct la_req *r, void *slot)
 {
     struct la_record *rec = slot;
-    uint8_t *at = (uint8_t *)(rec + 1);
     size_t data = data_in_record(r);
+    uint8_t *at = (uint8_t *)slot + LA_SHORT_RECORD;
 
-    *rec = (struct la_record){.kind = r->kind,
-                              .flags = r->flags,
-                              .uhdr_len = r->uhdr_len,
-                              .rank = la.rank,
-                              .id = la_vcq_id(),
-                              .req = r->index,
-                              .op = r->op,
-                              .at = r->at,
-                              .len = r->len,
-                              .tgt_cntr = r->tgt_cntr,
-                              .stadd = r->stadd,
-                              .value = r->value};
+    rec->kind = r->kind;
+    rec->flags = r->flags;
+    rec->uhdr_len = r->uhdr_len;
+    rec->rank = la.rank;
+    rec->at = r->at;
+    rec->tgt_cntr = r->tgt_cntr;
+    rec->size = (uint32_t)data;
+    rec->req = r->index;
+    rec->op = r->op;
+    if ((r->flags & LA_LONG) != 0) {
+        rec->id = la_vcq_id();
+        rec->len = r->len;
+        rec->stadd = r->stadd;
+        rec->value = r->value;
+        at = (uint8_t *)slot + LA_LONG_RECORD;
+    }
     if (r->uhdr_len > 0)
         memcpy(at, r->uhdr, r->uhdr_len);
     at += (r->uhdr_len + 7u) / 8 * 8;
