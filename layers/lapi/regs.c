@@ -1,38 +1,207 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program, registered while it is used. */
+/*
+ * Memory of the program, registered as it is used, and kept registered: registering costs more than
+ * most transfers. A program may unmap memory and map other memory at the same addresses, which
+ * nobody tells; so each use compares the mappings of the region with those that it had. That shows
+ * a change if its whole pages are a file's, as those are that uTofu shares with other processes of
+ * the host. Anonymous pages look all the same, and are registered for each transfer anew.
+ */
 #include "layer.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { ROWS = 64, PAGE = 4096 };
+static const uint64_t most_idle = 256 << 20; /* bytes that are kept, and not used */
 
 struct la_reg {
+    uintptr_t address;
+    uint64_t size; /* 0: the row is free */
+    uint64_t mapping;
+    uint64_t used; /* when, for the choice of what is given up */
     utofu_stadd_t stadd;
+    uint32_t users;
+    bool write;
+    bool once; /* not kept */
 };
+
+static struct la_reg rows[ROWS];
+static uint64_t uses, idle_bytes;
+static int maps = -1;
+
+/* Of <linux/fs.h>, which may be older than the kernel. */
+struct query {
+    uint64_t size, query_flags, query_addr;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+    uint64_t vma_name_addr, build_id_addr;
+};
+#define QUERY _IOWR('f', 17, struct query)
 
 void la_regs_setup(void)
 {
+    for (int i = 0; i < ROWS; i++)
+        rows[i].size = 0;
+    uses = idle_bytes = 0;
+    if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
+        maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 0x9e3779b97f4a7c15u;
+}
+
+/* A number for what is mapped at the whole pages of the region; 0: it may change without being
+ * noticed, or this kernel (before 6.11) cannot tell. */
+static uint64_t mapping_of(uintptr_t address, uint64_t size)
+{
+    uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
+    uint64_t hash = 1, file = 0;
+
+    if (maps < 0 || at >= end)
+        return 0;
+    while (at < end) {
+        struct query q = {.size = sizeof(q), .query_addr = at};
+
+        if (ioctl(maps, QUERY, &q) != 0 || q.inode == 0)
+            return 0;
+        /* the same file further on, in one mapping or in several, is the same */
+        uint64_t now = mix(mix(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+                           q.vma_offset - q.vma_start);
+        if (now != file)
+            hash = mix(mix(hash, now), at);
+        file = now;
+        at = q.vma_end;
+    }
+    return hash | 1;
+}
+
+static void close_row(struct la_reg *r)
+{
+    if (r->users == 0)
+        idle_bytes -= r->size;
+    utofu_dereg_mem(la_vcq(), r->stadd, 0);
+    r->size = 0;
 }
 
 void la_regs_close(void)
 {
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].size != 0)
+            close_row(&rows[i]);
+    if (maps >= 0)
+        close(maps);
+    maps = -1;
+}
+
+static bool is_current(const struct la_reg *r)
+{
+    return mapping_of(r->address, r->size) == r->mapping;
+}
+
+static struct la_reg *find(uintptr_t address, uint64_t size, bool write)
+{
+    for (int i = 0; i < ROWS; i++) {
+        struct la_reg *r = &rows[i];
+
+        if (r->size == 0 || r->once || (write && !r->write) || address < r->address ||
+            address - r->address > r->size || size > r->size - (address - r->address))
+            continue;
+        if (is_current(r))
+            return r;
+        r->once = true; /* goes with its last user */
+        if (r->users == 0)
+            close_row(r);
+    }
+    return NULL;
+}
+
+/* A free row, or that of the region that was not used for longest; NULL: all are in use. */
+static struct la_reg *make_room(uint64_t size)
+{
+    for (;;) {
+        struct la_reg *oldest = NULL, *unused = NULL;
+
+        for (int i = 0; i < ROWS; i++) {
+            struct la_reg *r = &rows[i];
+
+            if (r->size == 0)
+                unused = r;
+            else if (r->users == 0 && (oldest == NULL || r->used < oldest->used))
+                oldest = r;
+        }
+        if (oldest == NULL || (unused != NULL && idle_bytes + size <= most_idle))
+            return unused;
+        close_row(oldest);
+    }
+}
+
+/* What is only read here may be read-only memory. Other memory is registered for writing: uTofu
+ * shares only such pages. */
+static bool enroll(struct la_reg *r, uintptr_t address, uint64_t size, bool write)
+{
+    r->write = utofu_reg_mem(la_vcq(), (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
+    return r->write ||
+           (!write && utofu_reg_mem(la_vcq(), (void *)address, size, UTOFU_REG_MEM_FLAG_READ_ONLY,
+                                    &r->stadd) == UTOFU_SUCCESS);
+}
+
+static struct la_reg *open_row(uintptr_t address, uint64_t size, bool write)
+{
+    struct la_reg *r = make_room(size);
+    bool extra = r == NULL;
+
+    if (extra)
+        r = malloc(sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    if (!enroll(r, address, size, write)) {
+        if (extra)
+            free(r);
+        return NULL;
+    }
+    r->address = address;
+    r->size = size;
+    r->users = 0;
+    r->mapping = extra ? 0 : mapping_of(address, size);
+    r->once = r->mapping == 0;
+    idle_bytes += extra ? 0 : size;
+    return r;
+}
+
+static bool is_row(const struct la_reg *r)
+{
+    return r >= rows && r < rows + ROWS;
 }
 
 struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
 {
-    struct la_reg *reg = malloc(sizeof(*reg));
+    struct la_reg *r = find((uintptr_t)address, size, write);
 
-    if (reg == NULL)
+    if (r == NULL)
+        r = open_row((uintptr_t)address, size, write);
+    if (r == NULL)
         return NULL;
-    if (utofu_reg_mem(la_vcq(), (void *)(uintptr_t)address, size,
-                      write ? 0 : UTOFU_REG_MEM_FLAG_READ_ONLY, &reg->stadd) != UTOFU_SUCCESS) {
-        free(reg);
-        return NULL;
-    }
-    *stadd = reg->stadd;
-    return reg;
+    if (r->users++ == 0 && is_row(r))
+        idle_bytes -= r->size;
+    r->used = ++uses;
+    *stadd = r->stadd + ((uintptr_t)address - r->address);
+    return r;
 }
 
-void la_unreg(struct la_reg *reg)
+void la_unreg(struct la_reg *r)
 {
-    utofu_dereg_mem(la_vcq(), reg->stadd, 0);
-    free(reg);
+    if (--r->users > 0)
+        return;
+    if (!is_row(r)) {
+        utofu_dereg_mem(la_vcq(), r->stadd, 0);
+        free(r);
+        return;
+    }
+    idle_bytes += r->size;
+    if (r->once)
+        close_row(r);
 }
