@@ -298,7 +298,8 @@ void la_watch_setup(void);
 void la_watch_poll(void);
 void la_watch_lost(uint32_t rank, const char *why);
 void la_watch_report(void);             /* to the error handler, outside of everything else */
-void la_error(int code, uint32_t rank); /* tells the error handler, later, and who waits */
+void la_error(int code, uint32_t rank);   /* tells the error handler, later */
+void la_failure(int code, uint32_t rank); /* and who waits: what this task has started */
 bool la_watch_is_gone(uint32_t rank);
 
 #pragma GCC visibility pop

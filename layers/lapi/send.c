@@ -383,7 +383,7 @@ void la_send_returned(uint32_t index, uint32_t offset)
     r->flags &= (uint8_t)~flag;
     if (is_failure(r, offset, word)) {
         r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);
-        la_error((int)word, r->rank);
+        la_failure((int)word, r->rank);
     } else if (flag == LA_WANTS_FIN) {
         fin(r, offset, word);
     } else if (r->cmpl_cntr != NULL) {

@@ -29,10 +29,15 @@ void la_watch_setup(void)
 
 void la_error(int code, uint32_t rank)
 {
-    la.losses++;
-    la.code = code;
     if (num_reports < REPORTS)
         reports[num_reports++] = (struct report){.code = code, .rank = rank};
+}
+
+void la_failure(int code, uint32_t rank)
+{
+    la.losses++;
+    la.code = code;
+    la_error(code, rank);
 }
 
 void la_watch_report(void)
@@ -86,7 +91,7 @@ void la_watch_lost(uint32_t rank, const char *why)
     la.lost++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la_send_lost(rank, true);
-    la_error(LAPI_ERR_TIMEOUT, rank);
+    la_failure(LAPI_ERR_TIMEOUT, rank);
     tell_others(rank);
 }
 

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each code that a wrong argument or a wrong moment has. */
+#include "check.h"
+
+#include <limits.h>
+
+static int heard_code, heard_src;
+static lapi_cntr_t cntr;
+static int number;
+static long long wide;
+static char data[64];
+
+static void hear(lapi_handle_t *h, int *code, lapi_err_t *type, int *task, int *src)
+{
+    CHECK(*h == hndl && *task == me && (*type == INT_ERR || *type == EXT_ERR));
+    heard_code = *code;
+    heard_src = *src;
+}
+
+static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
+                    compl_hndlr_t **handler, void **info)
+{
+    (void)uhdr;
+    (void)uhdr_len;
+    (void)msg_len;
+    (void)handler;
+    (void)info;
+    CHECK(LAPI_Waitcntr(*h, &cntr, 1, NULL) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Nopoll_wait(*h, &cntr, 1, NULL) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Fence(*h) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Gfence(*h) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Term(*h) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Senv(*h, INTERRUPT_SET, 0) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Address_init(*h, NULL, (void **)data) == LAPI_ERR_IN_HNDLR);
+    return NULL;
+}
+
+/* Every function with a handle that is not valid. */
+static void handles(lapi_handle_t h)
+{
+    void *address;
+
+    CHECK(LAPI_Qenv(h, TASK_ID, &number) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Senv(h, INTERRUPT_SET, 1) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Address_init(h, data, &address) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Address_init64(h, 1, (lapi_long_t *)&wide) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Addr_set(h, data, 1) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Addr_get(h, &address, 1) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Fence(h) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Gfence(h) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Setcntr(h, &cntr, 0) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Getcntr(h, &cntr, &number) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Waitcntr(h, &cntr, 0, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Nopoll_wait(h, &cntr, 0, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Probe(h) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Msgpoll(h, 1, &(lapi_msg_info_t){0}) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Amsend(h, 0, (void *)1, NULL, 0, NULL, 0, NULL, NULL, NULL) ==
+          LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Put(h, 0, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Get(h, 0, 0, NULL, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Rmw(h, SWAP, 0, &number, &number, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Rmw64(h, SWAP, 0, &wide, &wide, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Purge_totask(h, 0) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Resume_totask(h, 0) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Term(h) == LAPI_ERR_HNDL_INVALID);
+}
+
+static void life(void)
+{
+    lapi_info_t info = {0};
+    lapi_handle_t other;
+
+    CHECK(LAPI_Init(NULL, &info) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Init(&other, NULL) == LAPI_ERR_INFO_NULL);
+    info.reserved[3] = data;
+    CHECK(LAPI_Init(&other, &info) == LAPI_ERR_INFO_NONZERO);
+    info.reserved[3] = NULL;
+    CHECK(LAPI_Init(&other, &info) == LAPI_ERR_ALL_HNDL_IN_USE);
+}
+
+static void environment(void)
+{
+    for (int q = 0; q < LAST_QUERY; q++)
+        OK(LAPI_Qenv(hndl, (lapi_query_t)q, &number));
+    CHECK(LAPI_Qenv(hndl, LAST_QUERY, &number) == LAPI_ERR_QUERY_TYPE);
+    CHECK(LAPI_Qenv(hndl, (lapi_query_t)-1, &number) == LAPI_ERR_QUERY_TYPE);
+    CHECK(LAPI_Qenv(hndl, TASK_ID, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Senv(hndl, TASK_ID, 1) == LAPI_ERR_QUERY_TYPE);
+    CHECK(LAPI_Senv(hndl, INTERRUPT_SET, 2) == LAPI_ERR_SET_VAL);
+    CHECK(LAPI_Senv(hndl, ERROR_CHK, 0) == LAPI_ERR_SET_VAL);
+    OK(LAPI_Senv(hndl, ERROR_CHK, 1));
+}
+
+static void texts(void)
+{
+    char text[LAPI_MSG_STRING];
+
+    for (int code = LAPI_ERR_HNDL_INVALID; code < LAPI_ERR_CODE_END; code++) {
+        OK(LAPI_Msg_string(code, text));
+        CHECK(strncmp(text, "LAPI_ERR_", 9) == 0 && strlen(text) > 20);
+    }
+    OK(LAPI_Msg_string(LAPI_SUCCESS, text));
+    CHECK(LAPI_Msg_string(LAPI_ERR_CODE_END, text) == LAPI_ERR_MSG_STRING);
+    CHECK(LAPI_Msg_string(LAPI_ERR_TGT, NULL) == LAPI_ERR_RET_PTR_NULL);
+}
+
+static void addresses(void)
+{
+    void *address;
+
+    CHECK(LAPI_Address(data, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Address_init(hndl, data, NULL) == LAPI_ERR_ADDR_TBL_NULL);
+    CHECK(LAPI_Address_init64(hndl, 1, NULL) == LAPI_ERR_ADDR_TBL_NULL);
+    CHECK(LAPI_Addr_set(hndl, data, 0) == LAPI_ERR_ADDR_HNDL_RANGE);
+    CHECK(LAPI_Addr_set(hndl, data, LAPI_ADDRTBL_SZ) == LAPI_ERR_ADDR_HNDL_RANGE);
+    CHECK(LAPI_Addr_get(hndl, &address, -1) == LAPI_ERR_ADDR_HNDL_RANGE);
+    CHECK(LAPI_Addr_get(hndl, NULL, 1) == LAPI_ERR_RET_PTR_NULL);
+}
+
+static void counters(void)
+{
+    CHECK(LAPI_Setcntr(hndl, NULL, 0) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Setcntr(hndl, &cntr, -1) == LAPI_ERR_CNTR_VAL);
+    CHECK(LAPI_Getcntr(hndl, NULL, &number) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Getcntr(hndl, &cntr, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Waitcntr(hndl, NULL, 0, NULL) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Waitcntr(hndl, &cntr, -1, NULL) == LAPI_ERR_CNTR_VAL);
+    CHECK(LAPI_Nopoll_wait(hndl, NULL, 0, NULL) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Nopoll_wait(hndl, &cntr, -1, NULL) == LAPI_ERR_CNTR_VAL);
+    CHECK(LAPI_Msgpoll(hndl, 1, NULL) == LAPI_ERR_MSG_INFO_NULL);
+    OK(LAPI_Setcntr(hndl, &cntr, 5));
+    OK(LAPI_Waitcntr(hndl, &cntr, 3, &number));
+    CHECK(number == 2);
+    OK(LAPI_Nopoll_wait(hndl, &cntr, 2, &number));
+    CHECK(number == 0);
+}
+
+/* Those of the manual page, and what is just good. */
+static void amsend(void)
+{
+    void *h = address_of(header);
+    int most;
+
+    OK(LAPI_Qenv(hndl, MAX_UHDR_SZ, &most));
+    CHECK(LAPI_Amsend(hndl, (uint)n, h, NULL, 0, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Amsend(hndl, UINT_MAX, h, NULL, 0, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Amsend(hndl, 0, NULL, NULL, 0, NULL, 0, NULL, NULL, NULL) ==
+          LAPI_ERR_HDR_HNDLR_NULL);
+    CHECK(LAPI_Amsend(hndl, 0, h, data, 3, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_UHDR_LEN);
+    CHECK(LAPI_Amsend(hndl, 0, h, data, (uint)most + 4, NULL, 0, NULL, NULL, NULL) ==
+          LAPI_ERR_UHDR_LEN);
+    CHECK(LAPI_Amsend(hndl, 0, h, data, 65536 + 4, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_UHDR_LEN);
+    CHECK(LAPI_Amsend(hndl, 0, h, NULL, 4, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_UHDR_NULL);
+    CHECK(LAPI_Amsend(hndl, 0, h, NULL, 0, NULL, 1, NULL, NULL, NULL) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(LAPI_Amsend(hndl, 0, h, NULL, 0, data, LAPI_MAX_MSG_SZ + 1, NULL, NULL, NULL) ==
+          LAPI_ERR_DATA_LEN);
+    OK(LAPI_Setcntr(hndl, &cntr, 0));
+    OK(LAPI_Amsend(hndl, (uint)me, h, NULL, 0, data, 1, NULL, NULL, &cntr));
+    OK(LAPI_Waitcntr(hndl, &cntr, 1, NULL));
+}
+
+static void transfers(void)
+{
+    CHECK(LAPI_Put(hndl, (uint)n, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Put(hndl, 0, 1, NULL, data, NULL, NULL, NULL) == LAPI_ERR_TGT_ADDR_NULL);
+    CHECK(LAPI_Put(hndl, 0, 1, data, NULL, NULL, NULL, NULL) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(LAPI_Put(hndl, 0, LAPI_MAX_MSG_SZ + 1, data, data, NULL, NULL, NULL) ==
+          LAPI_ERR_DATA_LEN);
+    CHECK(LAPI_Get(hndl, (uint)n, 0, NULL, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Get(hndl, 0, 1, NULL, data, NULL, NULL) == LAPI_ERR_TGT_ADDR_NULL);
+    CHECK(LAPI_Get(hndl, 0, 1, data, NULL, NULL, NULL) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(LAPI_Get(hndl, 0, LAPI_MAX_MSG_SZ + 1, data, data, NULL, NULL) == LAPI_ERR_DATA_LEN);
+    CHECK(LAPI_Rmw(hndl, LAPI_RMW_END, 0, &number, &number, NULL, NULL) == LAPI_ERR_RMW_OP);
+    CHECK(LAPI_Rmw(hndl, SWAP, (uint)n, &number, &number, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Rmw(hndl, SWAP, 0, NULL, &number, NULL, NULL) == LAPI_ERR_TGT_VAR_NULL);
+    CHECK(LAPI_Rmw(hndl, SWAP, 0, (int *)(uintptr_t)6, &number, NULL, NULL) ==
+          LAPI_ERR_TGT_VAR_ALIGN);
+    CHECK(LAPI_Rmw(hndl, SWAP, 0, &number, NULL, NULL, NULL) == LAPI_ERR_IN_VAL_NULL);
+    CHECK(LAPI_Rmw64(hndl, (RMW_ops_t)-1, 0, &wide, &wide, NULL, NULL) == LAPI_ERR_RMW_OP);
+    CHECK(LAPI_Rmw64(hndl, SWAP, (uint)n, &wide, &wide, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Rmw64(hndl, SWAP, 0, NULL, &wide, NULL, NULL) == LAPI_ERR_TGT_VAR_NULL);
+    CHECK(LAPI_Rmw64(hndl, SWAP, 0, (long long *)(uintptr_t)4, &wide, NULL, NULL) ==
+          LAPI_ERR_TGT_VAR_ALIGN);
+    CHECK(LAPI_Rmw64(hndl, SWAP, 0, &wide, NULL, NULL, NULL) == LAPI_ERR_IN_VAL_NULL);
+    /* memory that does not exist: only large transfers find out */
+    CHECK(LAPI_Put(hndl, 0, 1 << 20, data, (void *)(uintptr_t)4096, NULL, NULL, NULL) ==
+          LAPI_ERR_MEMORY_EXHAUSTED);
+    CHECK(LAPI_Get(hndl, 0, 1 << 20, data, (void *)(uintptr_t)4096, NULL, NULL) ==
+          LAPI_ERR_MEMORY_EXHAUSTED);
+}
+
+static void purged(void)
+{
+    uint to = (uint)((me + 1) % n);
+    void *h = address_of(header);
+
+    CHECK(LAPI_Purge_totask(hndl, (uint)n) == LAPI_ERR_TGT);
+    CHECK(LAPI_Resume_totask(hndl, (uint)n) == LAPI_ERR_TGT);
+    OK(LAPI_Purge_totask(hndl, to));
+    CHECK(LAPI_Amsend(hndl, to, h, NULL, 0, NULL, 0, NULL, NULL, NULL) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Put(hndl, to, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Get(hndl, to, 0, NULL, NULL, NULL, NULL) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Rmw(hndl, SWAP, to, &number, &number, NULL, NULL) == LAPI_ERR_TGT_PURGED);
+    OK(LAPI_Resume_totask(hndl, to));
+    OK(LAPI_Put(hndl, to, 0, NULL, NULL, NULL, NULL, NULL));
+}
+
+/* What only the target finds: the error handlers of both, and the call that waits. */
+static void found_at_the_target(void)
+{
+    static char large[100000];
+    char text[LAPI_MSG_STRING];
+
+    OK(LAPI_Gfence(hndl));
+    heard_code = 0;
+    OK(LAPI_Setcntr(hndl, &cntr, 0));
+    OK(LAPI_Amsend(hndl, (uint)me, (void *)5, NULL, 0, data, 1, NULL, NULL, &cntr));
+    CHECK(LAPI_Waitcntr(hndl, &cntr, 1, NULL) == LAPI_ERR_HDR_HNDLR_NULL);
+    while (heard_code == 0)
+        LAPI_Probe(hndl);
+    CHECK(heard_code == LAPI_ERR_HDR_HNDLR_NULL && heard_src == me);
+    heard_code = 0;
+    OK(LAPI_Amsend(hndl, (uint)me, address_of(header), NULL, 0, large, sizeof(large), NULL, NULL,
+                   &cntr));
+    CHECK(LAPI_Waitcntr(hndl, &cntr, 1, NULL) == LAPI_ERR_TGT_ADDR_NULL);
+    OK(LAPI_Put(hndl, (uint)me, sizeof(large), (void *)(uintptr_t)4096, large, NULL, NULL, &cntr));
+    CHECK(LAPI_Waitcntr(hndl, &cntr, 1, NULL) == LAPI_ERR_TGT_ADDR);
+    OK(LAPI_Msg_string(LAPI_ERR_TGT_ADDR, text));
+    OK(LAPI_Setcntr(hndl, &cntr, 0));
+}
+
+int main(void)
+{
+    lapi_handle_t old;
+
+    handles(0);
+    handles(1);
+    texts();
+    for (int round = 0; round < 2; round++) {
+        init(hear);
+        handles(hndl + 1);
+        life();
+        environment();
+        addresses();
+        counters();
+        amsend();
+        transfers();
+        purged();
+        found_at_the_target();
+        OK(LAPI_Gfence(hndl));
+        old = hndl;
+        OK(LAPI_Term(hndl));
+        handles(old);
+    }
+    return 0;
+}
