@@ -20,7 +20,7 @@ static int end(int rc)
 }
 
 /* Data that does not fit is fetched by the target, until which it stays registered. */
-static int send_data(struct la_req *r)
+int la_send_data(struct la_req *r)
 {
     int rc;
 
@@ -71,7 +71,7 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_am(hdr_hdl, uhdr, uhdr_len, udata, udata_len);
-    return end(rc == LAPI_SUCCESS ? send_data(&r) : rc);
+    return end(rc == LAPI_SUCCESS ? la_send_data(&r) : rc);
 }
 
 static int check_addresses(const void *tgt_addr, const void *org_addr, ulong len)
@@ -99,7 +99,7 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_addresses(tgt_addr, org_addr, len);
-    return end(rc == LAPI_SUCCESS ? send_data(&r) : rc);
+    return end(rc == LAPI_SUCCESS ? la_send_data(&r) : rc);
 }
 
 /* Where the answer does not carry the data the target puts them here. */
@@ -148,6 +148,19 @@ static int check_rmw(RMW_ops_t op, const void *tgt_var, const void *in_val, size
     return in_val == NULL ? LAPI_ERR_IN_VAL_NULL : LAPI_SUCCESS;
 }
 
+static void set_operands(struct la_req *r, const void *in_val)
+{
+    const int second = r->op == COMPARE_AND_SWAP ? 1 : 0;
+
+    if (r->kind == LA_RMW) {
+        r->value = ((const uint32_t *)in_val)[second];
+        r->len = ((const uint32_t *)in_val)[0];
+    } else {
+        r->value = ((const uint64_t *)in_val)[second];
+        r->len = ((const uint64_t *)in_val)[0];
+    }
+}
+
 int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_val,
              int *prev_tgt_val, lapi_cntr_t *org_cntr)
 {
@@ -165,8 +178,7 @@ int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_v
     rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
     if (rc != LAPI_SUCCESS)
         return end(rc);
-    r.value = (uint32_t)in_val[op == COMPARE_AND_SWAP ? 1 : 0];
-    r.len = (uint32_t)in_val[0];
+    set_operands(&r, in_val);
     return end(la_send(&r));
 }
 
@@ -187,8 +199,7 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
     rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
     if (rc != LAPI_SUCCESS)
         return end(rc);
-    r.value = (uint64_t)in_val[op == COMPARE_AND_SWAP ? 1 : 0];
-    r.len = (uint64_t)in_val[0];
+    set_operands(&r, in_val);
     return end(la_send(&r));
 }
 
@@ -217,4 +228,192 @@ int LAPI_Resume_totask(lapi_handle_t hndl, uint dest)
     int rc = begin(hndl, dest);
 
     return rc == LAPI_SUCCESS ? end(purge(dest, false)) : rc;
+}
+
+/*
+ * Pieces of memory.
+ */
+
+int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr)
+{
+    struct la_req r = {
+        .rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr, .cmpl_cntr = cmpl_cntr};
+    int rc = begin(hndl, tgt);
+
+    return rc == LAPI_SUCCESS ? end(la_putv(&r, tgt_vec, org_vec)) : rc;
+}
+
+int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr)
+{
+    struct la_req r = {.rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr};
+    int rc = begin(hndl, tgt);
+
+    return rc == LAPI_SUCCESS ? end(la_getv(&r, tgt_vec, org_vec)) : rc;
+}
+
+int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len,
+                 lapi_vec_t *org_vec, lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr,
+                 lapi_cntr_t *cmpl_cntr)
+{
+    struct la_req r = {.kind = LA_AM,
+                       .rank = tgt,
+                       .at = (uintptr_t)hdr_hdl,
+                       .uhdr = uhdr,
+                       .uhdr_len = (uint16_t)uhdr_len,
+                       .tgt_cntr = (uintptr_t)tgt_cntr,
+                       .org_cntr = org_cntr,
+                       .cmpl_cntr = cmpl_cntr};
+    int rc = begin(hndl, tgt);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    rc = check_am(hdr_hdl, uhdr, uhdr_len, NULL, 0);
+    return end(rc == LAPI_SUCCESS ? la_amsendv(&r, org_vec) : rc);
+}
+
+/*
+ * Any of them, with a handler at the origin.
+ */
+
+static int xfer_am(const lapi_am_t *x)
+{
+    struct la_req r = {.kind = LA_AM,
+                       .rank = x->tgt,
+                       .at = x->hdr_hdl,
+                       .uhdr = x->uhdr,
+                       .uhdr_len = (uint16_t)x->uhdr_len,
+                       .data = x->udata,
+                       .len = x->udata_len,
+                       .shdlr = x->shdlr,
+                       .info = x->sinfo,
+                       .tgt_cntr = x->tgt_cntr,
+                       .org_cntr = x->org_cntr,
+                       .cmpl_cntr = x->cmpl_cntr};
+    int rc = check_am((void *)(uintptr_t)x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len);
+
+    return rc == LAPI_SUCCESS ? la_send_data(&r) : rc;
+}
+
+static int xfer_put(const lapi_put_t *x)
+{
+    struct la_req r = {.kind = LA_PUT,
+                       .rank = x->tgt,
+                       .at = x->tgt_addr,
+                       .data = x->org_addr,
+                       .len = x->len,
+                       .shdlr = x->shdlr,
+                       .info = x->sinfo,
+                       .tgt_cntr = x->tgt_cntr,
+                       .org_cntr = x->org_cntr,
+                       .cmpl_cntr = x->cmpl_cntr};
+    int rc = check_addresses((void *)(uintptr_t)x->tgt_addr, x->org_addr, x->len);
+
+    return rc == LAPI_SUCCESS ? la_send_data(&r) : rc;
+}
+
+static int xfer_get(const lapi_get_t *x)
+{
+    struct la_req r = {.kind = LA_GET,
+                       .flags = LA_WANTS_FIN,
+                       .rank = x->tgt,
+                       .at = x->tgt_addr,
+                       .result = x->org_addr,
+                       .len = x->len,
+                       .chndlr = x->chndlr,
+                       .info = x->cinfo,
+                       .tgt_cntr = x->tgt_cntr,
+                       .org_cntr = x->org_cntr};
+    int rc = check_addresses((void *)(uintptr_t)x->tgt_addr, x->org_addr, x->len);
+
+    return rc == LAPI_SUCCESS ? send_get(&r) : rc;
+}
+
+static int xfer_rmw(const lapi_rmw_t *x)
+{
+    struct la_req r = {.kind = x->size == 32 ? LA_RMW : LA_RMW64,
+                       .flags = LA_WANTS_FIN,
+                       .op = (uint16_t)x->op,
+                       .rank = x->tgt,
+                       .at = x->tgt_var,
+                       .result = x->prev_tgt_val,
+                       .shdlr = x->shdlr,
+                       .info = x->sinfo,
+                       .org_cntr = x->org_cntr};
+    int rc;
+
+    if (x->size != 32 && x->size != 64)
+        return LAPI_ERR_OP_SZ;
+    rc = check_rmw(x->op, (void *)(uintptr_t)x->tgt_var, x->in_val, x->size / 8);
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    set_operands(&r, x->in_val);
+    return la_send(&r);
+}
+
+static int xfer_vectors(const lapi_xfer_t *x)
+{
+    struct la_req put = {.rank = x->Putv.tgt,
+                         .shdlr = x->Putv.shdlr,
+                         .info = x->Putv.sinfo,
+                         .tgt_cntr = x->Putv.tgt_cntr,
+                         .org_cntr = x->Putv.org_cntr,
+                         .cmpl_cntr = x->Putv.cmpl_cntr};
+    struct la_req get = {.rank = x->Getv.tgt,
+                         .chndlr = x->Getv.chndlr,
+                         .info = x->Getv.cinfo,
+                         .tgt_cntr = x->Getv.tgt_cntr,
+                         .org_cntr = x->Getv.org_cntr};
+
+    if (x->Xfer_type == LAPI_PUTV_XFER)
+        return la_putv(&put, x->Putv.tgt_vec, x->Putv.org_vec);
+    return la_getv(&get, x->Getv.tgt_vec, x->Getv.org_vec);
+}
+
+static int xfer_amv(const lapi_amv_t *x)
+{
+    struct la_req r = {.kind = LA_AM,
+                       .rank = x->tgt,
+                       .at = x->hdr_hdl,
+                       .uhdr = x->uhdr,
+                       .uhdr_len = (uint16_t)x->uhdr_len,
+                       .shdlr = x->shdlr,
+                       .info = x->sinfo,
+                       .tgt_cntr = x->tgt_cntr,
+                       .org_cntr = x->org_cntr,
+                       .cmpl_cntr = x->cmpl_cntr};
+    int rc = check_am((void *)(uintptr_t)x->hdr_hdl, x->uhdr, x->uhdr_len, NULL, 0);
+
+    return rc == LAPI_SUCCESS ? la_amsendv(&r, x->org_vec) : rc;
+}
+
+static int xfer(const lapi_xfer_t *x)
+{
+    switch (x->Xfer_type) {
+    case LAPI_AM_XFER:
+        return xfer_am(&x->Am);
+    case LAPI_PUT_XFER:
+        return xfer_put(&x->Put);
+    case LAPI_GET_XFER:
+        return xfer_get(&x->Get);
+    case LAPI_RMW_XFER:
+        return xfer_rmw(&x->Rmw);
+    case LAPI_AMV_XFER:
+        return xfer_amv(&x->Amv);
+    default:
+        return xfer_vectors(x);
+    }
+}
+
+int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct)
+{
+    int rc;
+
+    if (xfer_struct == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    if ((unsigned int)xfer_struct->Xfer_type >= LAPI_LAST_XFER)
+        return LAPI_ERR_XFER_CMD;
+    rc = begin(hndl, xfer_struct->Am.tgt); /* at the same place in all of them */
+    return rc == LAPI_SUCCESS ? end(xfer(xfer_struct)) : rc;
 }

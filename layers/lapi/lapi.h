@@ -166,6 +166,146 @@ typedef struct {
 
 typedef enum { FETCH_AND_ADD, FETCH_AND_OR, SWAP, COMPARE_AND_SWAP, LAPI_RMW_END } RMW_ops_t;
 
+/* Called when the origin's memory may be used again: in place of the origin counter. */
+typedef struct {
+    uint src; /* the task that the message is for */
+    ulong reserved[3];
+} lapi_sh_info_t;
+typedef void(scompl_hndlr_t)(lapi_handle_t *hndl, void *sinfo, lapi_sh_info_t *info);
+
+typedef enum {
+    LAPI_GEN_IOVECTOR,     /* info: num_vecs addresses; len: their lengths */
+    LAPI_GEN_STRIDED_XFER, /* info: address, bytes of a block, bytes from block to block */
+    LAPI_LAST_VECTYPE
+} lapi_vectype_t;
+typedef struct {
+    lapi_vectype_t vec_type;
+    uint num_vecs; /* pieces, or blocks */
+    void **info;
+    ulong *len; /* not for LAPI_GEN_STRIDED_XFER */
+} lapi_vec_t;
+
+typedef enum {
+    LAPI_GET_XFER,
+    LAPI_AM_XFER,
+    LAPI_RMW_XFER,
+    LAPI_PUT_XFER,
+    LAPI_GETV_XFER,
+    LAPI_PUTV_XFER,
+    LAPI_AMV_XFER,
+    LAPI_LAST_XFER
+} lapi_xfer_type_t;
+
+/* Each begins with Xfer_type. Addresses at the target are numbers. */
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags; /* 0 */
+    uint tgt;
+    lapi_long_t tgt_addr;
+    void *org_addr;
+    ulong len;
+    compl_hndlr_t *chndlr; /* or NULL: called when the data is here */
+    void *cinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr;
+} lapi_get_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_long_t hdr_hdl;
+    uint uhdr_len;
+    void *uhdr;
+    void *udata;
+    ulong udata_len;
+    scompl_hndlr_t *shdlr; /* or NULL */
+    void *sinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr, *cmpl_cntr;
+} lapi_am_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    RMW_ops_t op;
+    uint tgt;
+    uint size; /* bits: 32 or 64 */
+    lapi_long_t tgt_var;
+    void *in_val;
+    void *prev_tgt_val;
+    lapi_cntr_t *org_cntr;
+    scompl_hndlr_t *shdlr;
+    void *sinfo;
+} lapi_rmw_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_long_t tgt_addr;
+    void *org_addr;
+    ulong len;
+    scompl_hndlr_t *shdlr;
+    void *sinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr, *cmpl_cntr;
+} lapi_put_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_vec_t *tgt_vec, *org_vec;
+    compl_hndlr_t *chndlr;
+    void *cinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr;
+} lapi_getv_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_vec_t *tgt_vec, *org_vec;
+    scompl_hndlr_t *shdlr;
+    void *sinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr, *cmpl_cntr;
+} lapi_putv_t;
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_long_t hdr_hdl;
+    uint uhdr_len;
+    void *uhdr;
+    lapi_vec_t *org_vec;
+    scompl_hndlr_t *shdlr;
+    void *sinfo;
+    lapi_long_t tgt_cntr;
+    lapi_cntr_t *org_cntr, *cmpl_cntr;
+} lapi_amv_t;
+typedef union {
+    lapi_xfer_type_t Xfer_type;
+    lapi_get_t Get;
+    lapi_am_t Am;
+    lapi_rmw_t Rmw;
+    lapi_put_t Put;
+    lapi_getv_t Getv;
+    lapi_putv_t Putv;
+    lapi_amv_t Amv;
+} lapi_xfer_t;
+
+typedef enum { LAPI_GET_THREAD_FUNC, LAPI_LAST_UTIL } lapi_util_type_t;
+
+/* The lock of the library. Who has it may call anything that does not wait. */
+typedef struct {
+    lapi_util_type_t Util_type;
+    int (*mutex_lock)(lapi_handle_t hndl);
+    int (*mutex_unlock)(lapi_handle_t hndl);
+    int (*mutex_trylock)(lapi_handle_t hndl, int *locked);
+    int (*mutex_getowner)(lapi_handle_t hndl, int *is_mine);
+} lapi_thread_func_t;
+typedef union {
+    lapi_util_type_t Util_type;
+    lapi_thread_func_t Thread;
+} lapi_util_t;
+
 /*
  * The job
  */
@@ -527,6 +667,98 @@ int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_v
              int *prev_tgt_val, lapi_cntr_t *org_cntr);
 int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, long long *in_val,
                long long *prev_tgt_val, lapi_cntr_t *org_cntr);
+
+/**
+ * LAPI_Putv - write pieces of memory of another task
+ *
+ * Both vectors are of the same type and have pieces of the same lengths.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param tgt_vec [in] The pieces at the target.
+ * @param org_vec [in] The pieces here.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete.
+ * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_TGT: There is no such task.
+ * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
+ * @return LAPI_ERR_ORG_VEC_NULL, LAPI_ERR_TGT_VEC_NULL: A vector is NULL.
+ * @return LAPI_ERR_ORG_VEC_TYPE, LAPI_ERR_TGT_VEC_TYPE: It has no such type.
+ * @return LAPI_ERR_ORG_VEC_ADDR, LAPI_ERR_TGT_VEC_ADDR: One of its addresses is NULL.
+ * @return LAPI_ERR_ORG_VEC_LEN, LAPI_ERR_TGT_VEC_LEN: It is longer than LAPI_MAX_MSG_SZ.
+ * @return LAPI_ERR_ORG_STRIDE, LAPI_ERR_TGT_STRIDE: Its blocks overlap.
+ * @return LAPI_ERR_VEC_TYPE_DIFF, LAPI_ERR_VEC_NUM_DIFF, LAPI_ERR_VEC_LEN_DIFF: The two differ.
+ * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
+ */
+int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr);
+
+/**
+ * LAPI_Getv - read pieces of memory of another task
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param tgt_vec [in] The pieces at the target.
+ * @param org_vec [in] The pieces here.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the data is here.
+ * @return LAPI_SUCCESS: It is started.
+ * @return others: As of LAPI_Putv().
+ */
+int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr);
+
+/**
+ * LAPI_Amsendv - send an active message with pieces of memory
+ *
+ * As LAPI_Amsend(); the header handler returns a lapi_vec_t pointer, which says where the data is
+ * to go, and stays valid until they are there. Data that is longer than its vector is cut off.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
+ * @param hdr_hdl [in] The header handler: its address at the target, or an index.
+ * @param uhdr [in] The user header, or NULL.
+ * @param uhdr_len [in] Its length, a multiple of 4 up to MAX_UHDR_SZ.
+ * @param org_vec [in] The pieces here.
+ * @param tgt_cntr [in] Address of a counter at the target, or NULL.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete.
+ * @return LAPI_SUCCESS: It is started.
+ * @return others: As of LAPI_Amsend(), and of LAPI_Putv() for org_vec.
+ */
+int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len,
+                 lapi_vec_t *org_vec, lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr,
+                 lapi_cntr_t *cmpl_cntr);
+
+/**
+ * LAPI_Xfer - start a transfer of any kind
+ *
+ * As the function of the kind, with a handler that is called when the origin's memory may be used
+ * again or, of gets, when the data is there. It runs in the dispatcher.
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param xfer_struct [in] The arguments; Xfer_type says which.
+ * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_ERR_RET_PTR_NULL: xfer_struct is NULL.
+ * @return LAPI_ERR_XFER_CMD: There is no such kind.
+ * @return LAPI_ERR_OP_SZ: size of an atomic operation is neither 32 nor 64.
+ * @return others: As of the function of the kind.
+ */
+int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct);
+
+/**
+ * LAPI_Util - get functions for the lock of the library
+ *
+ * @param hndl [in] The handle from LAPI_Init().
+ * @param util_struct [in,out] Util_type is LAPI_GET_THREAD_FUNC; the functions are written.
+ * @return LAPI_SUCCESS: They are written.
+ * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
+ * @return LAPI_ERR_RET_PTR_NULL: util_struct is NULL.
+ * @return LAPI_ERR_UTIL_CMD: There is no such utility.
+ */
+int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct);
 
 #pragma GCC visibility pop
 

@@ -130,8 +130,8 @@ struct la_record {
     uint32_t rank; /* the origin */
     uint64_t at;   /* header handler, address */
     uint64_t tgt_cntr;
-    uint32_t size;    /* of the data in the record */
-    uint16_t req, op; /* which message of the origin it is */
+    uint32_t size;     /* of the data in the record */
+    uint16_t req, op;  /* which message of the origin it is */
     utofu_vcq_id_t id; /* LA_LONG: the origin's VCQ */
     uint64_t len;
     utofu_stadd_t stadd; /* of the origin's memory, where the data is not in the record */
@@ -184,11 +184,21 @@ struct la_peer *la_peer_next(uint32_t *at);          /* all, beginning with *at 
 /*
  * send.c: messages of this task.
  */
-enum la_kind { LA_AM = 1, LA_PUT, LA_GET, LA_RMW, LA_RMW64, LA_LAST_KIND = LA_RMW64 };
+enum la_kind {
+    LA_AM = 1,
+    LA_PUT,
+    LA_GET,
+    LA_RMW,
+    LA_RMW64,
+    LA_PUTV, /* the data begin with a list of the pieces at the target; op: how many */
+    LA_GETV, /* the data are the list */
+    LA_LAST_KIND = LA_GETV
+};
 enum {
     LA_WANTS_CMPL = 1, /* flags of a record */
     LA_WANTS_FIN = 2,
     LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
+    LA_VECTOR = 8,     /* the header handler returns a vector */
     LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
 struct la_req {
@@ -201,7 +211,10 @@ struct la_req {
     uint64_t len, at, value;
     uint64_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
-    void *copy;   /* of uhdr and data */
+    void *copy; /* of uhdr and data */
+    scompl_hndlr_t *shdlr;
+    compl_hndlr_t *chndlr;
+    void *info;   /* of the handler */
     void *result; /* of a get, of an old value */
     struct la_reg *reg;
     utofu_stadd_t stadd;
@@ -234,6 +247,10 @@ struct la_in {
     bool used;
     struct la_record rec;
     uint8_t *buf;
+    uint8_t *temp; /* the same, if it is not the program's */
+    const lapi_vec_t *vec;
+    uint64_t list_size; /* of a get: of the list, which the data are behind */
+    bool bring;
     struct la_reg *reg;
     utofu_stadd_t stadd;
     uint64_t started, in_flight;
@@ -249,12 +266,38 @@ struct la_in *la_in_take(void); /* NULL: none is free */
 bool la_in_any_free(void);
 void la_in_drop(struct la_in *in);
 void la_transfer_start(struct la_in *in); /* fetch the data, or bring it */
+/* Of a get of pieces: the list of them is there, or is to be fetched. */
+void la_transfer_start_list(struct la_in *in, const void *there);
 void la_transfer_ended(struct la_in *in); /* all data is there: handlers, counters, notices */
 bool la_transfer_step(void);
 bool la_transfer_busy(void);
 void la_transfer_run_handler(struct la_in *in);
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets: one past the word */
+
+/*
+ * vector.c: pieces of memory.
+ */
+struct la_piece {
+    uint64_t address, len;
+};
+enum la_side { LA_ORG, LA_TGT };
+int la_vec_check(const lapi_vec_t *vec, enum la_side side, uint64_t *len);
+int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org);
+uint64_t la_vec_list_size(const lapi_vec_t *vec);
+void la_vec_list(const lapi_vec_t *vec, void *list);
+void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len);
+void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len);
+/* To the pieces of a vector of the program. */
+void la_vec_fill(const lapi_vec_t *vec, const void *from, uint64_t len);
+
+/*
+ * calls.c, pieces.c: what starts transfers.
+ */
+int la_send_data(struct la_req *r);
+int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec);
+int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec);
+int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec);
 
 /*
  * handlers.c: the thread for completion handlers.
@@ -297,7 +340,7 @@ int la_fence(void);
 void la_watch_setup(void);
 void la_watch_poll(void);
 void la_watch_lost(uint32_t rank, const char *why);
-void la_watch_report(void);             /* to the error handler, outside of everything else */
+void la_watch_report(void);               /* to the error handler, outside of everything else */
 void la_error(int code, uint32_t rank);   /* tells the error handler, later */
 void la_failure(int code, uint32_t rank); /* and who waits: what this task has started */
 bool la_watch_is_gone(uint32_t rank);

@@ -75,3 +75,61 @@ bool la_alone(void)
 {
     return la.depth == 1 && !la.dispatching;
 }
+
+/*
+ * The same for the program.
+ */
+
+static int lock(lapi_handle_t hndl)
+{
+    return la_enter(hndl) ? LAPI_SUCCESS : LAPI_ERR_HNDL_INVALID;
+}
+
+static int unlock(lapi_handle_t hndl)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (la.depth > 1)
+        la_leave();
+    la_leave();
+    return LAPI_SUCCESS;
+}
+
+static int try_lock(lapi_handle_t hndl, int *locked)
+{
+    if (locked == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    if (is_mine())
+        la.depth++;
+    *locked = is_mine() || la_try();
+    if (!*locked || (la.running && hndl == la.handle))
+        return LAPI_SUCCESS;
+    la_leave();
+    return LAPI_ERR_HNDL_INVALID;
+}
+
+static int get_owner(lapi_handle_t hndl, int *mine)
+{
+    (void)hndl;
+    if (mine == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    *mine = is_mine();
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    la_leave();
+    if (util_struct == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    if (util_struct->Util_type != LAPI_GET_THREAD_FUNC)
+        return LAPI_ERR_UTIL_CMD;
+    util_struct->Thread = (lapi_thread_func_t){.Util_type = LAPI_GET_THREAD_FUNC,
+                                               .mutex_lock = lock,
+                                               .mutex_unlock = unlock,
+                                               .mutex_trylock = try_lock,
+                                               .mutex_getowner = get_owner};
+    return LAPI_SUCCESS;
+}

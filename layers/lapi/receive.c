@@ -108,20 +108,44 @@ static void complete(const struct la_record *rec)
         la_return(rec, LA_CMPL, 0);
 }
 
-static void start(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
-                  compl_hndlr_t *handler, void *user_info)
+static struct la_in *take(const struct la_record *rec, void *buf)
 {
     struct la_in *in = la_in_take();
 
     in->rec = *rec;
     in->buf = buf;
-    in->how = info == NULL ? LAPI_NORMAL : info->ret_flags;
+    return in;
+}
+
+static void start(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
+                  compl_hndlr_t *handler, void *user_info)
+{
+    struct la_in *in = take(rec, buf);
+
+    in->how = info->ret_flags;
     in->handler = handler;
     in->user_info = user_info;
-    if (info != NULL && (rec->flags & LA_RENDEZVOUS) == 0)
+    if ((rec->flags & LA_VECTOR) != 0)
+        in->vec = buf;
+    if ((rec->flags & LA_RENDEZVOUS) == 0)
         la_transfer_ended(in);
     else
         la_transfer_start(in);
+}
+
+static void put_there(const struct la_record *rec, void *buf, const uint8_t *data)
+{
+    if ((rec->flags & LA_VECTOR) != 0)
+        la_vec_fill(buf, data, rec->size);
+    else
+        memcpy(buf, data, rec->size);
+}
+
+/* What was packed is freed when this says so. */
+static void return_packed(const struct la_record *rec)
+{
+    if ((rec->flags & LA_WANTS_FIN) != 0)
+        la_return(rec, LA_FIN, 0);
 }
 
 static void receive_am(struct la_record *rec)
@@ -144,7 +168,9 @@ static void receive_am(struct la_record *rec)
     buf = header(&hndl, rec->uhdr_len > 0 ? uhdr_of(rec) : NULL, &uhdr_len, &info.msg_len, &handler,
                  &user_info);
     if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
-        memcpy(buf, data, rec->size);
+        put_there(rec, buf, data);
+    if (whole)
+        return_packed(rec);
     if (!whole && buf == NULL)
         fail(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
     else if (!whole || handler != NULL)
@@ -158,7 +184,7 @@ static void receive_put(struct la_record *rec)
     void *to = (void *)(uintptr_t)rec->at;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        start(rec, to, NULL, NULL, NULL);
+        la_transfer_start(take(rec, to));
         return;
     }
     if (rec->size > 0)
@@ -179,7 +205,7 @@ static void receive_get(struct la_record *rec)
     struct la_op *op;
 
     if (rec->len > LA_SMALL_GET) {
-        start(rec, (void *)(uintptr_t)rec->at, NULL, NULL, NULL);
+        la_transfer_start(take(rec, (void *)(uintptr_t)rec->at));
         return;
     }
     if (rec->len == 0) {
@@ -192,6 +218,24 @@ static void receive_get(struct la_record *rec)
                   rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete(rec);
+}
+
+static void receive_putv(struct la_record *rec)
+{
+    uint64_t list = rec->value;
+
+    if ((rec->flags & LA_RENDEZVOUS) != 0) {
+        la_transfer_start(take(rec, NULL));
+        return;
+    }
+    la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->size - list);
+    return_packed(rec);
+    complete(rec);
+}
+
+static void receive_getv(struct la_record *rec)
+{
+    la_transfer_start_list(take(rec, NULL), data_of(rec));
 }
 
 #define MODIFY(type)                                                                               \
@@ -223,10 +267,20 @@ static void receive_rmw(struct la_record *rec)
     la_return(rec, LA_FIN, old);
 }
 
+static bool has_good_list(const struct la_record *rec)
+{
+    const bool there = (rec->flags & LA_RENDEZVOUS) == 0;
+
+    if (rec->kind != LA_PUTV && rec->kind != LA_GETV)
+        return true;
+    return (rec->flags & LA_WANTS_FIN) != 0 && rec->value % sizeof(struct la_piece) == 0 &&
+           rec->value <= rec->len && (!there || rec->value <= rec->size);
+}
+
 static bool is_good(const struct la_record *rec)
 {
-    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && rec->rank < la.procs &&
-           rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
+    return has_good_list(rec) && rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND &&
+           rec->rank < la.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
            rec->size <= LA_SLOT - LA_SHORT_RECORD &&
            (rec->uhdr_len + 7u) / 8 * 8 + rec->size <=
                ((rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_SHORT_RECORD);
@@ -245,6 +299,10 @@ static void receive(uint32_t slot)
         receive_put(rec);
     else if (rec->kind == LA_GET)
         receive_get(rec);
+    else if (rec->kind == LA_PUTV)
+        receive_putv(rec);
+    else if (rec->kind == LA_GETV)
+        receive_getv(rec);
     else
         receive_rmw(rec);
     free_slot(slot);

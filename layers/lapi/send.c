@@ -172,6 +172,8 @@ static void sent(struct la_op *op, int rc, uint64_t old_value)
 /* What the record has of the data. */
 static size_t data_in_record(const struct la_req *r)
 {
+    if (r->kind == LA_GETV)
+        return (r->flags & LA_RENDEZVOUS) != 0 ? 0 : r->value;
     return r->kind == LA_GET || (r->flags & LA_RENDEZVOUS) != 0 || r->data == NULL ? 0 : r->len;
 }
 
@@ -205,9 +207,25 @@ static size_t build(const struct la_req *r, void *slot)
     return (size_t)(at - (uint8_t *)slot) + data;
 }
 
+static void run_handler(const struct la_req *r)
+{
+    const bool was = la.dispatching;
+    lapi_handle_t hndl = la.handle;
+    lapi_sh_info_t info = {.src = r->rank};
+
+    la.dispatching = true;
+    if (r->shdlr != NULL)
+        r->shdlr(&hndl, r->info, &info);
+    else
+        r->chndlr(&hndl, r->info);
+    la.dispatching = was;
+}
+
 /* Its data has left, or is in the record. */
 static void departed(const struct la_req *r)
 {
+    if (r->shdlr != NULL || r->chndlr != NULL)
+        run_handler(r);
     if (r->org_cntr != NULL)
         la_bump(r->org_cntr);
     la.departures++;
@@ -243,6 +261,8 @@ static bool keep_copy(struct la_req *r)
 {
     size_t data = data_in_record(r);
 
+    if (r->copy != NULL)
+        return true; /* vectors always are */
     r->copy = malloc(r->uhdr_len + data + 1);
     if (r->copy == NULL)
         return false;
@@ -256,7 +276,7 @@ static bool keep_copy(struct la_req *r)
     return true;
 }
 
-static int send_or_append(struct la_peer *peer, struct la_req *r)
+static int send_or_append(struct la_peer *peer, struct la_req *r, const struct la_req *what)
 {
     if (!anything_before(peer) && post(peer, r)) {
         if ((r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
@@ -265,6 +285,7 @@ static int send_or_append(struct la_peer *peer, struct la_req *r)
     }
     if (r->by_handler && !keep_copy(r)) {
         r->reg = NULL; /* the caller's again */
+        r->copy = what->copy == r->copy ? NULL : r->copy;
         drop_req(r);
         return LAPI_ERR_MEMORY_EXHAUSTED;
     }
@@ -289,10 +310,11 @@ int la_send(const struct la_req *what)
     r->serial = ++serial;
     if (peer->gone || peer->purged) {
         r->reg = NULL; /* the caller's again */
+        r->copy = what->copy == r->copy ? NULL : r->copy;
         drop_req(r);
         return LAPI_ERR_TGT_PURGED;
     }
-    return send_or_append(peer, r);
+    return send_or_append(peer, r, what);
 }
 
 static bool send_list(struct la_peer *peer, int list)
@@ -357,6 +379,9 @@ static bool is_failure(const struct la_req *r, uint32_t offset, uint64_t word)
 static void fin(struct la_req *r, uint32_t offset, uint64_t word)
 {
     give_result(r, offset, word);
+    if (r->kind == LA_GETV) /* the list of the target, the data, the list of this task */
+        la_vec_scatter((char *)r->copy + r->len, r->value, (char *)r->copy + r->value,
+                       r->len - r->value);
     if (r->reg != NULL)
         la_unreg(r->reg);
     r->reg = NULL;

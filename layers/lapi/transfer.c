@@ -5,6 +5,9 @@
  */
 #include "layer.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { PIECE = 4 << 20, IN_FLIGHT = 4 /* pieces */, KEEP = 8 /* ops, for replies */ };
 
 static struct la_in ins[LA_INS];
@@ -42,6 +45,7 @@ struct la_in *la_in_take(void)
 
 void la_in_drop(struct la_in *in)
 {
+    free(in->temp);
     in->used = false;
     num_used--;
 }
@@ -81,17 +85,23 @@ static void piece_done(struct la_op *op, int rc, uint64_t old_value)
     list(in);
 }
 
+/* Where the current part ends. */
+static uint64_t end_of(const struct la_in *in)
+{
+    return in->rec.kind == LA_GETV && !in->bring ? in->list_size : in->rec.len;
+}
+
 static bool start_piece(struct la_in *in)
 {
     struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
-    uint64_t left = in->rec.len - in->started, at = in->started;
+    uint64_t left = end_of(in) - in->started, at = in->started;
     size_t size = left < PIECE ? left : PIECE;
 
     if (op == NULL)
         return false;
     in->in_flight++;
     in->started += size;
-    if (in->rec.kind == LA_GET)
+    if (in->bring)
         la_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
     else
         la_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
@@ -101,14 +111,36 @@ static bool start_piece(struct la_in *in)
 /* true: all is there, or it has failed. */
 static bool move(struct la_in *in)
 {
-    while (in->status == 0 && in->started < in->rec.len && in->in_flight < IN_FLIGHT)
+    while (in->status == 0 && in->started < end_of(in) && in->in_flight < IN_FLIGHT)
         if (!start_piece(in))
             break;
-    return in->in_flight == 0 && (in->status != 0 || in->started == in->rec.len);
+    return in->in_flight == 0 && (in->status != 0 || in->started == end_of(in));
+}
+
+/* The list of a get has come: what it says goes back. */
+static void gather(struct la_in *in)
+{
+    la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
+    in->bring = true;
+    in->started = in->list_size;
+    list(in);
+}
+
+static void scatter(struct la_in *in)
+{
+    if (in->rec.kind == LA_PUTV)
+        la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
+                       in->rec.len - in->rec.value);
+    else if (in->vec != NULL)
+        la_vec_fill(in->vec, in->buf, in->rec.len);
 }
 
 static void moved(struct la_in *in)
 {
+    if (in->status == 0 && in->rec.kind == LA_GETV && !in->bring) {
+        gather(in);
+        return;
+    }
     if (in->reg != NULL)
         la_unreg(in->reg);
     in->reg = NULL;
@@ -119,18 +151,53 @@ static void moved(struct la_in *in)
         la_in_drop(in);
         return;
     }
+    scatter(in);
     la_transfer_ended(in);
+}
+
+/* Vectors go through memory of the layer's. */
+static bool take_temp(struct la_in *in)
+{
+    in->temp = malloc(in->rec.len + 1);
+    in->buf = in->temp;
+    return in->temp != NULL;
+}
+
+static bool needs_temp(const struct la_in *in)
+{
+    return in->temp == NULL &&
+           (in->rec.kind == LA_PUTV || in->rec.kind == LA_GETV || in->vec != NULL);
 }
 
 void la_transfer_start(struct la_in *in)
 {
-    in->reg = la_reg(in->buf, in->rec.len, in->rec.kind != LA_GET, &in->stadd);
-    if (in->reg == NULL) {
+    if (in->rec.kind == LA_GET)
+        in->bring = true;
+    if (needs_temp(in) && !take_temp(in))
+        in->status = LAPI_ERR_MEMORY_EXHAUSTED;
+    else
+        in->reg = la_reg(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->bring, &in->stadd);
+    if (in->reg == NULL && in->status == 0) {
         la_log("%llu bytes of a message of task %u cannot be registered: %s",
                (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
         in->status = LAPI_ERR_TGT_ADDR;
     }
     list(in);
+}
+
+void la_transfer_start_list(struct la_in *in, const void *there)
+{
+    in->list_size = in->rec.value;
+    if (!take_temp(in)) {
+        in->status = LAPI_ERR_MEMORY_EXHAUSTED;
+        list(in);
+        return;
+    }
+    la_transfer_start(in);
+    if ((in->rec.flags & LA_RENDEZVOUS) == 0 && in->status == 0) {
+        memcpy(in->buf, there, in->list_size);
+        gather(in);
+    }
 }
 
 static void finish(struct la_in *in)
@@ -175,7 +242,7 @@ bool la_transfer_step(void)
         if (move(in)) {
             moved(in);
             any = true;
-        } else if (in->in_flight < IN_FLIGHT && in->started < in->rec.len) {
+        } else if (in->in_flight < IN_FLIGHT && in->started < end_of(in)) {
             list(in);
         }
     }

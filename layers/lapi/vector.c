@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of memory: what the program says, and the list of addresses and lengths that is sent. */
+#include "layer.h"
+
+#include <string.h>
+
+static bool is_strided(const lapi_vec_t *vec)
+{
+    return vec->vec_type == LAPI_GEN_STRIDED_XFER;
+}
+
+static struct la_piece piece(const lapi_vec_t *vec, uint32_t i)
+{
+    if (!is_strided(vec))
+        return (struct la_piece){.address = (uintptr_t)vec->info[i], .len = vec->len[i]};
+    return (struct la_piece){.address =
+                                 (uintptr_t)vec->info[0] + (uint64_t)i * (uintptr_t)vec->info[2],
+                             .len = (uintptr_t)vec->info[1]};
+}
+
+static int check_pieces(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
+{
+    *len = 0;
+    for (uint32_t i = 0; i < vec->num_vecs; i++) {
+        struct la_piece p = piece(vec, i);
+
+        if (p.address == 0 && p.len > 0)
+            return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
+        if (p.len > LAPI_MAX_MSG_SZ - *len)
+            return side == LA_ORG ? LAPI_ERR_ORG_VEC_LEN : LAPI_ERR_TGT_VEC_LEN;
+        *len += p.len;
+    }
+    return LAPI_SUCCESS;
+}
+
+int la_vec_check(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
+{
+    if (vec == NULL)
+        return side == LA_ORG ? LAPI_ERR_ORG_VEC_NULL : LAPI_ERR_TGT_VEC_NULL;
+    if ((unsigned int)vec->vec_type >= LAPI_LAST_VECTYPE)
+        return side == LA_ORG ? LAPI_ERR_ORG_VEC_TYPE : LAPI_ERR_TGT_VEC_TYPE;
+    if (vec->num_vecs > 0 && (vec->info == NULL || (!is_strided(vec) && vec->len == NULL)))
+        return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
+    if (is_strided(vec) && vec->num_vecs > 0 && vec->info[2] < vec->info[1])
+        return side == LA_ORG ? LAPI_ERR_ORG_STRIDE : LAPI_ERR_TGT_STRIDE;
+    return check_pieces(vec, side, len);
+}
+
+int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org)
+{
+    if (tgt->vec_type != org->vec_type)
+        return LAPI_ERR_VEC_TYPE_DIFF;
+    if (tgt->num_vecs != org->num_vecs)
+        return LAPI_ERR_VEC_NUM_DIFF;
+    for (uint32_t i = 0; i < tgt->num_vecs; i++)
+        if (piece(tgt, i).len != piece(org, i).len)
+            return LAPI_ERR_VEC_LEN_DIFF;
+    return LAPI_SUCCESS;
+}
+
+uint64_t la_vec_list_size(const lapi_vec_t *vec)
+{
+    return vec->num_vecs * sizeof(struct la_piece);
+}
+
+void la_vec_list(const lapi_vec_t *vec, void *list)
+{
+    for (uint32_t i = 0; i < vec->num_vecs; i++) {
+        struct la_piece p = piece(vec, i);
+
+        memcpy((struct la_piece *)list + i, &p, sizeof(p));
+    }
+}
+
+/* Copies between the pieces and the data; lists of others may be longer than their data. */
+static void move(struct la_piece p, uint8_t *data, uint64_t len, uint64_t *at, bool to_pieces)
+{
+    uint64_t size = p.len < len - *at ? p.len : len - *at;
+    void *address = (void *)(uintptr_t)p.address;
+
+    if (size == 0)
+        return;
+    memcpy(to_pieces ? address : data + *at, to_pieces ? data + *at : address, size);
+    *at += size;
+}
+
+static void move_list(const void *list, uint64_t list_size, uint8_t *data, uint64_t len,
+                      bool to_pieces)
+{
+    uint64_t at = 0;
+
+    for (uint64_t i = 0; i < list_size / sizeof(struct la_piece); i++) {
+        struct la_piece p;
+
+        memcpy(&p, (const struct la_piece *)list + i, sizeof(p));
+        move(p, data, len, &at, to_pieces);
+    }
+}
+
+void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len)
+{
+    move_list(list, list_size, to, len, false);
+}
+
+void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len)
+{
+    move_list(list, list_size, (uint8_t *)(uintptr_t)from, len, true);
+}
+
+void la_vec_fill(const lapi_vec_t *vec, const void *from, uint64_t len)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < vec->num_vecs; i++)
+        move(piece(vec, i), (uint8_t *)(uintptr_t)from, len, &at, true);
+}
