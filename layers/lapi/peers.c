@@ -70,33 +70,54 @@ static bool grow(void)
     return true;
 }
 
-/* The finger of `from` that is nearest to `to`, but not beyond. */
+static uint32_t rank_of(uint32_t from, uint32_t finger)
+{
+    return (uint32_t)((from + (1ull << finger)) % la.procs);
+}
+
+/* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
     uint32_t distance = (to - from + la.procs) % la.procs;
+    uint32_t nearest = 31 - (uint32_t)__builtin_clz(distance), finger = nearest;
 
-    return 31 - (uint32_t)__builtin_clz(distance);
+    while (finger > 0 && la_watch_is_gone(rank_of(from, finger)))
+        finger--;
+    return la_watch_is_gone(rank_of(from, finger)) ? nearest : finger;
 }
 
-int la_peer_id(uint32_t rank, utofu_vcq_id_t *id)
+/* rc: of uTofu. */
+static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
     uint32_t at = la.rank;
 
     *id = la_vcq_id();
     while (at != rank) {
         uint32_t finger = finger_towards(at, rank);
-        uint32_t next = (uint32_t)((at + (1ull << finger)) % la.procs);
-        int rc = UTOFU_SUCCESS;
 
+        *rc = UTOFU_SUCCESS;
         if (at == la.rank)
             *id = la_control->fingers[finger];
         else
-            rc = la_get_now(at, *id, id, la_stadd_of(*id, LA_STAG_CONTROL, 8 * finger), 8);
-        if (rc != UTOFU_SUCCESS)
-            return rc;
-        at = next;
+            *rc = la_get_now(at, *id, id, la_stadd_of(*id, LA_STAG_CONTROL, 8ull * finger), 8);
+        if (*rc != UTOFU_SUCCESS)
+            return false;
+        at = rank_of(at, finger);
     }
-    return UTOFU_SUCCESS;
+    return true;
+}
+
+/* A task on the way may turn out to be gone: then it goes another way. */
+int la_peer_id(uint32_t rank, utofu_vcq_id_t *id)
+{
+    int rc = UTOFU_SUCCESS, lost;
+
+    do {
+        lost = la.lost;
+        if (ask_way(rank, id, &rc))
+            return UTOFU_SUCCESS;
+    } while (la.lost > lost);
+    return rc;
 }
 
 /* The first ones that come get a lane of their own. */
@@ -117,6 +138,9 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
 
     if (peer != NULL)
         return peer;
+    *rc = LAPI_ERR_TGT_PURGED;
+    if (la_watch_is_gone(rank))
+        return NULL;
     *rc = LAPI_ERR_MEMORY_EXHAUSTED;
     if (4 * (used + 1) > 3 * size && !grow())
         return NULL;

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Task 1 ends without LAPI_Term(); what the others wait for ends with a code, within the time that
+ * uTofu needs to find out, or the error handler is called; and they go on with each other.
+ *
+ *     utofurun ... lapi_ends WHERE     what the others do meanwhile
+ */
+#include "check.h"
+
+#include <signal.h>
+#include <time.h>
+
+static volatile int heard, leaving; /* then the others leave too, and seem to be gone */
+static lapi_cntr_t cntr;
+static lapi_long_t places[16];
+static lapi_cntr_t arrived;
+
+static void hear(lapi_handle_t *h, int *code, lapi_err_t *type, int *task, int *src)
+{
+    (void)h;
+    (void)type;
+    if (leaving)
+        return;
+    CHECK(*code == LAPI_ERR_TIMEOUT && *task == me && *src == 1);
+    heard = 1;
+}
+
+/* From messages of the dead task, or to it. */
+static int wait_somewhere(const char *where)
+{
+    static char data[100000];
+    int one = 1, before, rc = LAPI_SUCCESS;
+
+    if (strcmp(where, "counter") == 0)
+        return LAPI_Waitcntr(hndl, &cntr, 1, NULL);
+    if (strcmp(where, "nopoll") == 0)
+        return LAPI_Nopoll_wait(hndl, &cntr, 1, NULL);
+    if (strcmp(where, "gfence") == 0)
+        return LAPI_Gfence(hndl);
+    if (strcmp(where, "compute") == 0) {
+        while (heard == 0)
+            usleep(1000); /* the thread finds out */
+        return LAPI_ERR_TIMEOUT;
+    }
+    while (rc == LAPI_SUCCESS) { /* flood it */
+        if (strcmp(where, "put") == 0)
+            rc = LAPI_Put(hndl, 1, 100, (void *)(uintptr_t)places[1], data, NULL, NULL, NULL);
+        else if (strcmp(where, "large") == 0)
+            rc = LAPI_Put(hndl, 1, sizeof(data), (void *)(uintptr_t)places[1], data, NULL, NULL,
+                          &cntr);
+        else
+            rc =
+                LAPI_Rmw(hndl, FETCH_AND_ADD, 1, (int *)(uintptr_t)places[1], &one, &before, &cntr);
+        if (rc == LAPI_SUCCESS && strcmp(where, "put") != 0)
+            rc = LAPI_Waitcntr(hndl, &cntr, 1, NULL);
+        else if (rc == LAPI_SUCCESS)
+            rc = LAPI_Fence(hndl);
+    }
+    return rc;
+}
+
+/* The others still reach each other. */
+static void go_on(void)
+{
+    for (int to = 0; to < n; to++)
+        if (to != 1)
+            OK(LAPI_Put(hndl, (uint)to, 0, NULL, NULL, (lapi_cntr_t *)(uintptr_t)places[to], NULL,
+                        NULL));
+    for (int i = 0; i < n - 1;) {
+        int rc = LAPI_Waitcntr(hndl, &arrived, 1, NULL);
+
+        CHECK(rc == LAPI_SUCCESS || rc == LAPI_ERR_TIMEOUT);
+        if (rc == LAPI_SUCCESS)
+            i++;
+    }
+    leaving = 1;
+    CHECK(LAPI_Amsend(hndl, 1, (void *)1, NULL, 0, NULL, 0, NULL, NULL, NULL) ==
+          LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Resume_totask(hndl, 1) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Gfence(hndl) == LAPI_ERR_TIMEOUT);
+}
+
+int main(int argc, char **argv)
+{
+    static char area[100000];
+    int lost, rc;
+    time_t begin;
+
+    init(hear);
+    CHECK(argc == 2 && n >= 3);
+    OK(LAPI_Address_init64(hndl, (uintptr_t)(me == 1 ? (void *)area : (void *)&arrived), places));
+    OK(LAPI_Gfence(hndl));
+    if (me == 1)
+        raise(SIGKILL);
+    begin = time(NULL);
+    rc = wait_somewhere(argv[1]);
+    CHECK(rc == LAPI_ERR_TIMEOUT || rc == LAPI_ERR_TGT_PURGED);
+    while (heard == 0)
+        LAPI_Probe(hndl);
+    CHECK(time(NULL) - begin <= 60); /* did not hang; how long it takes is told by ends.sh */
+    OK(LAPI_Qenv(hndl, NUM_LOST, &lost));
+    CHECK(lost == 1);
+    go_on();
+    rc = LAPI_Term(hndl);
+    CHECK(rc == LAPI_ERR_TIMEOUT);
+    fprintf(stderr, "task %d goes on\n", me);
+    return 0;
+}
