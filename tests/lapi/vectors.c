@@ -15,13 +15,13 @@ static int next, handled;
 static void sent(lapi_handle_t *h, void *info, lapi_sh_info_t *more)
 {
     CHECK(*h == hndl && info == &handled && (int)more->src == next);
-    handled++;
+    __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
 }
 
 static void got(lapi_handle_t *h, void *info)
 {
     CHECK(*h == hndl && info == &handled);
-    handled++;
+    __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
 }
 
 /* A vector of `num` pieces of different lengths, which begins at base. */

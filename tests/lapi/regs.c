@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that was used for large messages is unmapped, and other memory is mapped at the same
+ * address: by origin and target, as a whole and in part. What is sent is what is there now.
+ */
+#include "check.h"
+
+#include <sys/mman.h>
+
+enum { SIZE = 1 << 20, PART = SIZE / 4, ROUNDS = 6 };
+
+static uint8_t *map_at(void *address, size_t size)
+{
+    uint8_t *p = mmap(address, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | (address == NULL ? 0 : MAP_FIXED), -1, 0);
+
+    CHECK(p != MAP_FAILED);
+    return p;
+}
+
+static void replace(uint8_t *area, int round)
+{
+    size_t begin = round % 3 == 2 ? PART : 0, size = round % 3 == 2 ? PART : SIZE;
+
+    if (round % 3 == 0)
+        return;
+    CHECK(munmap(area + begin, size) == 0);
+    map_at(area + begin, size);
+}
+
+int main(void)
+{
+    static lapi_cntr_t org, cmpl;
+    lapi_long_t areas[64];
+    uint8_t *from, *to;
+    int next, before;
+
+    init(NULL);
+    next = (me + 1) % n;
+    before = (me + n - 1) % n;
+    from = map_at(NULL, SIZE);
+    to = map_at(NULL, SIZE);
+    OK(LAPI_Address_init64(hndl, (uintptr_t)to, areas));
+    for (int round = 0; round < ROUNDS; round++) {
+        replace(from, round);
+        replace(to, round);
+        fill(from, SIZE, me, round);
+        OK(LAPI_Gfence(hndl));
+        OK(LAPI_Put(hndl, (uint)next, SIZE, (void *)(uintptr_t)areas[next], from, NULL, &org,
+                    &cmpl));
+        wait_for(&cmpl, 1);
+        wait_for(&org, 1);
+        OK(LAPI_Gfence(hndl));
+        CHECK(is_filled(to, SIZE, before, round));
+        memset(from, 0, SIZE);
+        OK(LAPI_Get(hndl, (uint)next, SIZE, (void *)(uintptr_t)areas[next], from, NULL, &org));
+        wait_for(&org, 1);
+        CHECK(is_filled(from, SIZE, me, round));
+        OK(LAPI_Gfence(hndl));
+    }
+    OK(LAPI_Term(hndl));
+    return 0;
+}
