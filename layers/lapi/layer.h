@@ -300,6 +300,12 @@ int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_v
 int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec);
 
 /*
+ * fortran.c: header handlers that are given as functions of the program.
+ */
+#define LA_IN_PROGRAM (1ull << 63) /* an address behind the base of the program */
+uintptr_t la_program_base(void);
+
+/*
  * handlers.c: the thread for completion handlers.
  */
 bool la_handlers_add(struct la_in *in);

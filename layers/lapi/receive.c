@@ -85,6 +85,8 @@ static hdr_hndlr_t *handler_of(const struct la_record *rec)
 
     if (rec->at < LAPI_ADDRTBL_SZ)
         address = addresses[rec->at];
+    else if ((rec->at & LA_IN_PROGRAM) != 0)
+        address = (void *)(la_program_base() + (rec->at & ~LA_IN_PROGRAM));
     memcpy(&handler, &address, sizeof(handler));
     return handler;
 }

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Fortran binding: the subroutines of lapif.h, as gfortran and most others name them.
+ * Everything is passed by reference. LAPI_ADDR_NULL is an object of which the address counts.
+ */
+#include "layer.h"
+
+#include <link.h>
+#include <string.h>
+
+#pragma GCC visibility push(default)
+
+struct addr {
+    uint64_t addr;
+};
+struct null {
+    struct addr addr;
+    lapi_cntr_t cntr;
+    int uhdr[2];
+};
+struct null lapi_null_; /* COMMON /LAPI_NULL/ */
+
+static void *or_null(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)&lapi_null_ < sizeof(lapi_null_) ? NULL : (void *)(uintptr_t)p;
+}
+
+static void *in(const struct addr *a)
+{
+    return (void *)(uintptr_t)a->addr;
+}
+
+/* Is it in the code of the program? Then other tasks have it as far behind the program's base. */
+struct search {
+    uintptr_t address, base;
+    bool found;
+};
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct search *s = arg;
+
+    (void)size;
+    s->base = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0 &&
+            s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            s->found = true;
+    }
+    return 1; /* the program is the first */
+}
+
+static void *handler(const void *hdr_hdl)
+{
+    struct search s = {.address = (uintptr_t)hdr_hdl};
+
+    if (or_null(hdr_hdl) == NULL)
+        return NULL;
+    dl_iterate_phdr(look_at, &s);
+    if (s.found)
+        return (void *)(LA_IN_PROGRAM | (s.address - s.base));
+    return in(hdr_hdl);
+}
+
+uintptr_t la_program_base(void)
+{
+    struct search s = {0};
+
+    dl_iterate_phdr(look_at, &s);
+    return s.base;
+}
+
+void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror);
+void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror)
+{
+    *ierror = LAPI_Init(hndl, or_null(info));
+}
+
+void lapi_term_(lapi_handle_t *hndl, int *ierror);
+void lapi_term_(lapi_handle_t *hndl, int *ierror)
+{
+    *ierror = LAPI_Term(*hndl);
+}
+
+void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror);
+void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror)
+{
+    *ierror = LAPI_Qenv(*hndl, (lapi_query_t)*query, or_null(ret_val));
+}
+
+void lapi_senv_(lapi_handle_t *hndl, int *query, int *set_val, int *ierror);
+void lapi_senv_(lapi_handle_t *hndl, int *query, int *set_val, int *ierror)
+{
+    *ierror = LAPI_Senv(*hndl, (lapi_query_t)*query, *set_val);
+}
+
+/* Padded with blanks, as Fortran has it. */
+void lapi_msg_string_(int *code, char *buf, int *ierror, size_t length);
+void lapi_msg_string_(int *code, char *buf, int *ierror, size_t length)
+{
+    char text[LAPI_MSG_STRING];
+    size_t size;
+
+    *ierror = LAPI_Msg_string(*code, text);
+    size = strlen(text) < length ? strlen(text) : length;
+    memset(buf, ' ', length);
+    memcpy(buf, text, size);
+}
+
+void lapi_address_(void *my_addr, lapi_long_t *ret_addr, int *ierror);
+void lapi_address_(void *my_addr, lapi_long_t *ret_addr, int *ierror)
+{
+    *ierror = LAPI_Address(my_addr, ret_addr);
+}
+
+void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror);
+void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror)
+{
+    *ierror = LAPI_Address_init64(*hndl, *my_addr, or_null(table));
+}
+
+void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror);
+void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror)
+{
+    *ierror = LAPI_Addr_set(*hndl, in(addr), *index);
+}
+
+void lapi_addr_get_(lapi_handle_t *hndl, void **addr, int *index, int *ierror);
+void lapi_addr_get_(lapi_handle_t *hndl, void **addr, int *index, int *ierror)
+{
+    *ierror = LAPI_Addr_get(*hndl, addr, *index);
+}
+
+void lapi_fence_(lapi_handle_t *hndl, int *ierror);
+void lapi_fence_(lapi_handle_t *hndl, int *ierror)
+{
+    *ierror = LAPI_Fence(*hndl);
+}
+
+void lapi_gfence_(lapi_handle_t *hndl, int *ierror);
+void lapi_gfence_(lapi_handle_t *hndl, int *ierror)
+{
+    *ierror = LAPI_Gfence(*hndl);
+}
+
+void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
+void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
+{
+    *ierror = LAPI_Setcntr(*hndl, or_null(cntr), *val);
+}
+
+void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
+void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
+{
+    *ierror = LAPI_Getcntr(*hndl, or_null(cntr), val);
+}
+
+void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
+void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
+{
+    *ierror = LAPI_Waitcntr(*hndl, or_null(cntr), *val, or_null(cur));
+}
+
+void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
+void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
+{
+    *ierror = LAPI_Nopoll_wait(*hndl, or_null(cntr), *val, or_null(cur));
+}
+
+void lapi_probe_(lapi_handle_t *hndl, int *ierror);
+void lapi_probe_(lapi_handle_t *hndl, int *ierror)
+{
+    *ierror = LAPI_Probe(*hndl);
+}
+
+void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror);
+void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror)
+{
+    *ierror = LAPI_Msgpoll(*hndl, *cnt, or_null(info));
+}
+
+void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
+               struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror);
+void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
+               struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
+{
+    *ierror = LAPI_Put(*hndl, *tgt, *len, in(tgt_addr), or_null(org_addr), in(tgt_cntr),
+                       or_null(org_cntr), or_null(cmpl_cntr));
+}
+
+void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
+               struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror);
+void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
+               struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
+{
+    *ierror = LAPI_Get(*hndl, *tgt, *len, in(tgt_addr), or_null(org_addr), in(tgt_cntr),
+                       or_null(org_cntr));
+}
+
+void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
+               int *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror);
+void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
+               int *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
+{
+    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, in(tgt_var), or_null(in_val),
+                       or_null(prev_tgt_val), or_null(org_cntr));
+}
+
+void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
+                 long long *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror);
+void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
+                 long long *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
+{
+    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, in(tgt_var), or_null(in_val),
+                         or_null(prev_tgt_val), or_null(org_cntr));
+}
+
+void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
+                  struct addr *udata, ulong *udata_len, struct addr *tgt_cntr,
+                  lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror);
+void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
+                  struct addr *udata, ulong *udata_len, struct addr *tgt_cntr,
+                  lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
+{
+    *ierror = LAPI_Amsend(*hndl, *tgt, handler(hdr_hdl), or_null(uhdr), *uhdr_len, in(udata),
+                          *udata_len, in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+}
