@@ -59,12 +59,22 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
             la.told = la.losses;
             return la.code;
         }
-        if (poll && la_progress())
-            idle = 0;
+        if (poll)
+            la_go_on(&idle);
         else
             la_pause(&idle);
     }
     return LAPI_SUCCESS;
+}
+
+static int wait_there(lapi_cntr_t *cntr, int val, int *left, bool poll)
+{
+    int rc;
+
+    la_handlers_begin_wait();
+    rc = wait_for(cntr, val, left, poll);
+    la_handlers_end_wait();
+    return rc;
 }
 
 static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *left, bool poll)
@@ -80,7 +90,7 @@ static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *l
     else if (!la_alone())
         rc = LAPI_ERR_IN_HNDLR;
     else
-        rc = wait_for(cntr, val, left, poll);
+        rc = wait_there(cntr, val, left, poll);
     la_leave();
     return rc;
 }

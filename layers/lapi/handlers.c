@@ -10,6 +10,28 @@ static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static struct la_in *first, *last;
 static pthread_t thread;
 static bool runs, stop;
+static int waits; /* calls of a handler that wait: with the lock */
+static _Thread_local bool is_this __attribute__((tls_model("initial-exec")));
+
+bool la_handlers_is_this(void)
+{
+    return is_this;
+}
+
+bool la_handlers_wait(void)
+{
+    return waits > 0;
+}
+
+void la_handlers_begin_wait(void)
+{
+    waits += is_this;
+}
+
+void la_handlers_end_wait(void)
+{
+    waits -= is_this;
+}
 
 static struct la_in *next(void)
 {
@@ -30,6 +52,7 @@ static void *run(void *unused)
     struct la_in *in;
 
     (void)unused;
+    is_this = true;
     while ((in = next()) != NULL)
         la_transfer_run_handler(in);
     return NULL;

@@ -69,6 +69,7 @@ bool la_enter(lapi_handle_t hndl); /* false: it is not valid, and the lock is no
 void la_take(void);
 void la_leave(void);
 bool la_try(void);
+void la_give_way(void); /* to threads that wait for it */
 bool la_alone(void); /* not in a handler: may wait */
 
 /*
@@ -310,6 +311,11 @@ uintptr_t la_program_base(void);
  */
 bool la_handlers_add(struct la_in *in);
 void la_handlers_stop(void); /* without the lock */
+bool la_handlers_is_this(void); /* thread */
+/* A completion handler waits for something, in a call of this thread. */
+bool la_handlers_wait(void);
+void la_handlers_begin_wait(void);
+void la_handlers_end_wait(void);
 
 /*
  * counters.c
@@ -330,6 +336,7 @@ void la_unreg(struct la_reg *reg);
 bool la_progress(void);
 /* Waits a little, with the lock given away; idle counts the calls since something happened. */
 void la_pause(uint32_t *idle);
+void la_go_on(uint32_t *idle); /* la_progress(), or la_pause(): in loops that wait */
 bool la_progress_start_thread(void);
 void la_progress_stop_thread(void); /* without the lock */
 

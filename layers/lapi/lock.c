@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-enum { SPINS = 64 };
+enum { SPINS = 64, YIELDS = 1000 /* for one that waits to come */ };
 
 /* Without a call of the dynamic linker. */
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
@@ -19,14 +19,19 @@ static bool grab(void)
     return __atomic_exchange_n(&la.lock, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
+static uint32_t waiters, served;
+
 static void wait(void)
 {
     uint32_t spins = 0;
 
+    __atomic_fetch_add(&waiters, 1, __ATOMIC_RELAXED);
     while (!grab())
         while (__atomic_load_n(&la.lock, __ATOMIC_RELAXED) != 0)
             if (++spins > SPINS)
                 sched_yield(); /* the holder may need this core */
+    __atomic_fetch_sub(&waiters, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&served, 1, __ATOMIC_RELAXED);
 }
 
 static void own(void)
@@ -60,6 +65,18 @@ void la_leave(void)
         return;
     __atomic_store_n(&la.owner, NULL, __ATOMIC_RELAXED);
     __atomic_store_n(&la.lock, 0, __ATOMIC_RELEASE);
+}
+
+void la_give_way(void)
+{
+    uint32_t was = __atomic_load_n(&served, __ATOMIC_RELAXED);
+
+    if (__atomic_load_n(&waiters, __ATOMIC_RELAXED) == 0 || la.depth > 1)
+        return;
+    la_leave();
+    for (int i = 0; i < YIELDS && __atomic_load_n(&served, __ATOMIC_RELAXED) == was; i++)
+        sched_yield();
+    la_take();
 }
 
 bool la_enter(lapi_handle_t hndl)

@@ -71,9 +71,23 @@ static void pause_for(uint32_t idle, uint32_t polls)
 void la_pause(uint32_t *idle)
 {
     call_polls = true;
+    la_handlers_begin_wait();
     la_leave();
     pause_for(++*idle, CALL_POLLS);
     la_take();
+    la_handlers_end_wait();
+}
+
+void la_go_on(uint32_t *idle)
+{
+    la_handlers_begin_wait();
+    if (la_progress()) {
+        *idle = 0;
+        la_give_way();
+    } else {
+        la_pause(idle);
+    }
+    la_handlers_end_wait();
 }
 
 /* It does nothing while a call polls. */

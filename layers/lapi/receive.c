@@ -314,9 +314,18 @@ static void receive(uint32_t slot)
  * The dispatcher.
  */
 
-static bool has_room(void)
+/* Something is left to do when the record has been read, or may be. */
+static bool needs_in(const struct la_record *rec)
 {
-    return la_in_any_free() && la_send_can_reply() && la_ops_free() > 2;
+    return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
+           (rec->kind == LA_GET && rec->len > LA_SMALL_GET);
+}
+
+/* What needs nothing goes on: a completion handler, for which others wait, may wait for it. */
+static bool has_room(uint32_t slot)
+{
+    return (la_in_any_free() || !needs_in((struct la_record *)la_inbox[slot])) &&
+           la_send_can_reply() && la_ops_free() > 2;
 }
 
 static void swap_some(void)
@@ -330,10 +339,29 @@ static void swap_some(void)
     }
 }
 
-/* What arrives while a handler runs is put behind. */
+/* What arrives while a handler runs is put behind; what has no room stays. */
+static uint32_t handle_some(void)
+{
+    uint32_t handled = 0, kept = 0, i;
+
+    for (i = 0; i < num_arrived && handled < BATCH; i++) {
+        uint16_t slot = arrived[i];
+
+        if (!has_room(slot)) {
+            arrived[kept++] = slot;
+            continue;
+        }
+        receive(slot);
+        handled++;
+    }
+    memmove(arrived + kept, arrived + i, (num_arrived - i) * sizeof(arrived[0]));
+    num_arrived -= handled;
+    return handled;
+}
+
 bool la_dispatch(void)
 {
-    uint32_t handled = 0;
+    uint32_t handled;
 
     if (la.dispatching || num_arrived == 0)
         return false;
@@ -343,10 +371,7 @@ bool la_dispatch(void)
         swap_some();
     }
     la.dispatching = true;
-    while (handled < num_arrived && handled < BATCH && has_room())
-        receive(arrived[handled++]);
-    num_arrived -= handled;
-    memmove(arrived, arrived + handled, num_arrived * sizeof(arrived[0]));
+    handled = handle_some();
     la.dispatching = false;
     return handled > 0;
 }

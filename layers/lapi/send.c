@@ -100,9 +100,10 @@ static uint32_t find_slot(struct la_peer *peer)
  * Requests.
  */
 
+/* Of either kind: others wait for it to end. */
 static bool is_handler(void)
 {
-    return la.dispatching;
+    return la.dispatching || la_handlers_is_this();
 }
 
 bool la_send_can_reply(void)
@@ -117,11 +118,11 @@ static struct la_req *take_req(const struct la_req *what)
     struct la_req *r;
 
     while (num_free <= (is_handler() ? 0 : LA_KEEP_REQS)) {
-        if (is_handler() || la.depth > 1) {
+        if (la.dispatching || la.depth > 1) {
             la_net_poll();
             la_send_waiting();
-        } else if (!la_progress()) {
-            la_pause(&idle);
+        } else {
+            la_go_on(&idle);
         }
     }
     r = &reqs[free_reqs[--num_free]];

@@ -125,8 +125,7 @@ static int stop(void)
 
     la_fence();
     while (la_transfer_busy())
-        if (!la_progress())
-            la_pause(&idle);
+        la_go_on(&idle);
     if (rc == LAPI_SUCCESS)
         rc = la_sync_wait(0);
     la.leaving = true;

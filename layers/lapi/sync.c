@@ -51,10 +51,7 @@ int la_sync_wait(uint64_t limit_ns)
         while (__atomic_load_n(&la_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
             if ((la.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
                 return LAPI_ERR_TIMEOUT;
-            if (la_progress())
-                idle = 0;
-            else
-                la_pause(&idle);
+            la_go_on(&idle);
         }
     }
     return LAPI_SUCCESS;
@@ -67,10 +64,7 @@ int la_fence(void)
     uint32_t idle = 0;
 
     while (!la_send_settled(serial, &posted)) {
-        if (la_progress())
-            idle = 0;
-        else
-            la_pause(&idle);
+        la_go_on(&idle);
     }
     return la.losses == losses ? LAPI_SUCCESS : la.code;
 }

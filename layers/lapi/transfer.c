@@ -12,6 +12,7 @@ enum { PIECE = 4 << 20, IN_FLIGHT = 4 /* pieces */, KEEP = 8 /* ops, for replies
 
 static struct la_in ins[LA_INS];
 static uint32_t num_used;
+static struct la_in *spare;
 static struct la_in *pending; /* pieces are to be started, or they have ended */
 
 void la_transfer_setup(void)
@@ -22,9 +23,25 @@ void la_transfer_setup(void)
     pending = NULL;
 }
 
+/* A completion handler that waits may wait for what comes behind many others: then there are more.
+ */
 bool la_in_any_free(void)
 {
-    return num_used < LA_INS;
+    if (num_used < LA_INS)
+        return true;
+    if (spare == NULL && la_handlers_wait())
+        spare = calloc(1, sizeof(*spare));
+    return spare != NULL;
+}
+
+static struct la_in *take_spare(void)
+{
+    struct la_in *in = spare;
+
+    spare = NULL;
+    in->used = true;
+    num_used++;
+    return in;
 }
 
 struct la_in *la_in_take(void)
@@ -40,7 +57,7 @@ struct la_in *la_in_take(void)
         num_used++;
         return in;
     }
-    return NULL;
+    return take_spare();
 }
 
 void la_in_drop(struct la_in *in)
@@ -48,6 +65,8 @@ void la_in_drop(struct la_in *in)
     free(in->temp);
     in->used = false;
     num_used--;
+    if (in < ins || in >= ins + LA_INS)
+        free(in);
 }
 
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
