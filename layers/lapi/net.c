@@ -28,7 +28,8 @@ static bool open_vcq(void)
         la_log("LAPI_Init: uTofu has no TNI here: see utofu-info --check");
         return false;
     }
-    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, 0, &vcq) != UTOFU_SUCCESS) {
+    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE, &vcq) !=
+        UTOFU_SUCCESS) {
         la_log("LAPI_Init: no VCQ with component id %d on TNI %u: %s", LA_COMP_WORK, tnis[0],
                lc_utofu_error());
         free(tnis);

@@ -6,6 +6,8 @@
  */
 #include "layer.h"
 
+#include <utofu_ext.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,8 +20,10 @@ enum {
     CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
     THREAD_POLLS = 256, /* of the thread */
     NAP_NS = 20 * 1000,
-    LONG_NAP_NS = 200 * 1000,
-    SLACK_NS = 1000, /* of the kernel's timers: 50 us unless set */
+    SHORT_NAPS = 64, /* before they are longer */
+    LONG_NAP_US = 200,
+    CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
+    SLACK_NS = 1000,          /* of the kernel's timers: 50 us unless set */
 };
 
 static pthread_t thread;
@@ -51,11 +55,22 @@ static void relax(void)
 #endif
 }
 
-static void nap(uint32_t naps)
+static void nap(long ns)
 {
-    struct timespec t = {.tv_nsec = naps < 64 ? NAP_NS : LONG_NAP_NS};
+    struct timespec t = {.tv_nsec = ns};
 
     nanosleep(&t, NULL);
+}
+
+/* A notice ends the sleep; not so what another thread does, or a word in memory. */
+static void sleep_for_notice(uint32_t naps)
+{
+    const utofu_vcq_hdl_t vcq = la_vcq();
+
+    if (naps < SHORT_NAPS)
+        nap(NAP_NS);
+    else
+        utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
 
 static void pause_for(uint32_t idle, uint32_t polls)
@@ -65,7 +80,7 @@ static void pause_for(uint32_t idle, uint32_t polls)
     else if (idle < polls)
         sched_yield();
     else
-        nap(idle - polls);
+        sleep_for_notice(idle - polls);
 }
 
 void la_pause(uint32_t *idle)
@@ -90,18 +105,20 @@ void la_go_on(uint32_t *idle)
     la_handlers_end_wait();
 }
 
+enum found { NOTHING, SOMETHING, A_CALL_POLLS };
+
 /* It does nothing while a call polls. */
-static bool look(void)
+static enum found look(void)
 {
-    bool any = false;
+    enum found found = A_CALL_POLLS;
 
     if (!la_try())
-        return false;
+        return A_CALL_POLLS;
     if (!call_polls)
-        any = la_progress();
+        found = la_progress() ? SOMETHING : NOTHING;
     call_polls = false;
     la_leave();
-    return any;
+    return found;
 }
 
 static void *run(void *unused)
@@ -111,8 +128,13 @@ static void *run(void *unused)
     (void)unused;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-        idle = look() ? 0 : idle + 1;
-        pause_for(idle, THREAD_POLLS);
+        enum found found = look();
+
+        idle = found == SOMETHING ? 0 : idle + 1;
+        if (found == A_CALL_POLLS)
+            nap(CALL_NAP_NS);
+        else
+            pause_for(idle, THREAD_POLLS);
     }
     return NULL;
 }
