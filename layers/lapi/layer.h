@@ -70,7 +70,7 @@ void la_take(void);
 void la_leave(void);
 bool la_try(void);
 void la_give_way(void); /* to threads that wait for it */
-bool la_alone(void); /* not in a handler: may wait */
+bool la_alone(void);    /* not in a handler: may wait */
 
 /*
  * log.c
@@ -310,7 +310,7 @@ uintptr_t la_program_base(void);
  * handlers.c: the thread for completion handlers.
  */
 bool la_handlers_add(struct la_in *in);
-void la_handlers_stop(void); /* without the lock */
+void la_handlers_stop(void);    /* without the lock */
 bool la_handlers_is_this(void); /* thread */
 /* A completion handler waits for something, in a call of this thread. */
 bool la_handlers_wait(void);
