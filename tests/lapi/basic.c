@@ -276,6 +276,29 @@ static void replies(void)
     CHECK(total == n * n);
 }
 
+/* The barrier of LAPI_Address_init64() fences nothing. */
+static void fences(void)
+{
+    lapi_long_t where[64], ignored[64];
+    long *there = (long *)in, value;
+    int to = (me + 1) % n;
+
+    OK(LAPI_Address_init64(hndl, (uintptr_t)in, where));
+    for (int round = 1; round <= 300; round++) {
+        for (int i = 0; i < 12; i++) {
+            value = round * 100 + i;
+            OK(LAPI_Put(hndl, (uint)to, sizeof(value), (long *)(uintptr_t)where[to] + i, &value,
+                        NULL, &c.org, NULL));
+            wait_for(&c.org, 1);
+        }
+        OK(LAPI_Fence(hndl));
+        OK(LAPI_Address_init64(hndl, 0, ignored));
+        for (int i = 0; i < 12; i++)
+            CHECK(there[i] == round * 100 + i);
+        OK(LAPI_Address_init64(hndl, 0, ignored));
+    }
+}
+
 static void polling(void)
 {
     lapi_msg_info_t info;
@@ -315,6 +338,7 @@ int main(int argc, char **argv)
     put_and_get();
     rmw();
     replies();
+    fences();
     polling();
     OK(LAPI_Term(hndl));
     free(out);
