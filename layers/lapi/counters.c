@@ -62,7 +62,7 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
         if (poll)
             la_go_on(&idle);
         else
-            la_pause(&idle);
+            la_rest(&idle);
     }
     return LAPI_SUCCESS;
 }

@@ -336,6 +336,7 @@ void la_unreg(struct la_reg *reg);
 bool la_progress(void);
 /* Waits a little, with the lock given away; idle counts the calls since something happened. */
 void la_pause(uint32_t *idle);
+void la_rest(uint32_t *idle);  /* the same, where the thread for interrupts is to go on */
 void la_go_on(uint32_t *idle); /* la_progress(), or la_pause(): in loops that wait */
 bool la_progress_start_thread(void);
 void la_progress_stop_thread(void); /* without the lock */

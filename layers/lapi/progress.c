@@ -86,6 +86,11 @@ static void pause_for(uint32_t idle, uint32_t polls)
 void la_pause(uint32_t *idle)
 {
     call_polls = true;
+    la_rest(idle);
+}
+
+void la_rest(uint32_t *idle)
+{
     la_handlers_begin_wait();
     la_leave();
     pause_for(++*idle, CALL_POLLS);
