@@ -19,7 +19,7 @@ TestSuite(leaving);
 
 #ifdef __SANITIZE_THREAD__
 /* exit() in a signal handler is what is tried here: what it calls is not safe there */
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "report_signal_unsafe=0";
@@ -191,15 +191,6 @@ Test(leaving, whoever_moves_words_only_is_told_too)
     for (enum way way = 0; way < NUM_WAYS; way++)
         ut_run(&(struct ut_run_opts){.n = 2, .may_die = 1u << VICTIM, .env = ENVIRONMENT},
                dies_under_words, &way);
-}
-
-/* The options of ThreadSanitizer: it reports that exit() must not be called in a signal handler.
- * Programs do it all the same. */
-const char *__tsan_default_options(void);
-
-const char *__tsan_default_options(void)
-{
-    return "report_signal_unsafe=0";
 }
 
 static void exit_now(int signal_number)

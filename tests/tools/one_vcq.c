@@ -10,7 +10,7 @@
 
 /* The options of AddressSanitizer: its leak check cannot trace a set-uid program, and a program of
  * another user may not read /proc/self/environ, where ASAN_OPTIONS would be. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
 {
