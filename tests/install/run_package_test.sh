@@ -27,14 +27,14 @@ else
 fi
 
 mkdir "$work/root"
-for package in libtofucom1 libacpbl-utofu1 libtofucom-dev utofu-verbs-tools; do
+for package in libtofucom1 libacpbl-utofu1 liblapi-utofu1 libtofucom-dev utofu-verbs-tools; do
     deb=$(echo "$work/debs/${package}"_*.deb)
     dpkg-deb -x "$deb" "$work/root" || fail "dpkg-deb -x $package"
     dpkg-deb -c "$deb" | awk '$1 !~ /^d/ {print $6}' >>"$work/files"
     dpkg-deb -f "$deb" Depends >"$work/depends"
     case $package in
     libtofucom-dev) continue ;;
-    libacpbl-utofu1) needs=libtofucom1 ;;
+    libacpbl-utofu1 | liblapi-utofu1) needs=libtofucom1 ;;
     *) needs=libibverbs1 ;;
     esac
     grep -q "$needs" "$work/depends" || fail "$package does not depend on $needs"
