@@ -263,3 +263,53 @@ Test(endings, death_in_a_ring_ends_it_for_all)
     ut_run(&(struct ut_run_opts){.n = 4, .may_die = 1 << 2, .env = {"UTOFU_PEER_TIMEOUT=1"}},
            ring_dies, NULL);
 }
+
+/*
+ * A session-mode VCQ for each round, with the id of the one before: each process puts to all others
+ * out of it, as soon as these have sent it a step from a VCQ that stays. It is freed when all of
+ * its own puts are complete and those of the others are there.
+ */
+static void made_anew_each_round(void *arg)
+{
+    enum { N = 4 };
+    uint64_t rounds = ut_env_number("UT_SESSION_ROUNDS", 100);
+    struct ut_end steps, end;
+    struct ut_peer peers[N];
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+
+    (void)arg;
+    ut_end_open(&steps, 0, 0, 4096);
+    for (uint64_t round = 0; round < rounds; round++) {
+        ut_step("round %llu", (unsigned long long)round);
+        ut_end_open(&end, 0, UTOFU_VCQ_FLAG_SESSION_MODE, 4096);
+        ut_end_gather(&end, peers);
+        if (ut_random_below(3) == 0)
+            ut_random_delay(200);
+        for (int to = 0; to < N; to++) {
+            if (to == ut_rank)
+                continue;
+            struct ut_comm step = relay_put(&steps, &peers[to], 8 * (size_t)ut_rank, 8, UT_SPS(1));
+            struct ut_comm put = relay_put(&end, &peers[to], 64, 64, UT_RMT | UT_STRONG | UT_TCQ);
+            relay_submit(&step);
+            ut_submit(&put);
+        }
+        for (int i = 1; i < N; i++) {
+            CHECK_OK(ut_await_mrq(end.vcq, &notice));
+            CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_RMT_PUT);
+        }
+        for (int i = 1; i < N; i++)
+            CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+        while (utofu_poll_tcq(steps.vcq, 0, &cbdata) == UTOFU_SUCCESS)
+            ;
+        ut_end_close(&end);
+    }
+    ut_barrier();
+    ut_end_close(&steps);
+}
+
+Test(endings, vcq_made_anew_each_round_loses_no_step)
+{
+    ut_run(&(struct ut_run_opts){.n = 4}, made_anew_each_round, NULL);
+    ut_run(&(struct ut_run_opts){.n = 4, .env = {"UTOFU_SHM_MAP=0"}}, made_anew_each_round, NULL);
+}
