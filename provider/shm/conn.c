@@ -150,8 +150,7 @@ static void discard(struct sp_conn *conn)
 static bool peer_is_gone(const struct sp_conn *conn)
 {
     return sp_peer_is(conn->peer, SP_PEER_DEAD) ||
-           __atomic_load_n(&conn->peer->seg->table.dir[conn->rmt_index].state, __ATOMIC_SEQ_CST) !=
-               conn->rmt_state;
+           __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST) != conn->rmt_state;
 }
 
 static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
@@ -289,6 +288,7 @@ static bool find_endpoint(struct sp_conn *conn)
             __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE) != state)
             continue;
         conn->rmt_index = i;
+        conn->rmt_entry = &dir[i].state;
         conn->rmt_state = state;
         conn->ring = &conn->peer->seg->rings[i];
         return true;
@@ -452,6 +452,7 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     conn->rmt_id = slot->request.id;
     conn->rmt_name = slot->conn;
     conn->rmt_index = slot->extra;
+    conn->rmt_entry = &entry->state;
     conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
     conn->ring = &peer->seg->rings[slot->extra];
     conn->rmt_hello_size = (uint8_t)slot->size;
@@ -506,7 +507,8 @@ static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
         return told ? 0 : -1;
     conn->ring = &peer->seg->rings[slot->extra];
     conn->rmt_index = slot->extra;
-    conn->rmt_state = __atomic_load_n(&peer->seg->table.dir[slot->extra].state, __ATOMIC_SEQ_CST);
+    conn->rmt_entry = &peer->seg->table.dir[slot->extra].state;
+    conn->rmt_state = __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST);
     conn->rmt_name = slot->imm;
     send_control(conn, SP_CTL_CLOSE);
     return 0;

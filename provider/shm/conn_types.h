@@ -42,7 +42,9 @@ struct sp_conn {
     struct prov_mapping mapping; /* of peer memory; none once anything went through the stream */
     struct prov_mapping own;     /* the local region that was used last */
     void *ctx;
-    uint32_t rmt_name; /* the peer's name for the connection */
+    const uint32_t *rmt_entry; /* state of the peer's endpoint in its directory */
+    uint32_t rmt_state;        /* the same when the connection was made */
+    uint32_t rmt_name;         /* the peer's name for the connection */
     uint32_t name;
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: to be sent */
@@ -52,7 +54,6 @@ struct sp_conn {
     uint8_t reason; /* enum prov_reason of down() */
     uint8_t hello_size, rmt_hello_size;
     uint32_t rmt_index;    /* of the peer's endpoint in its directory */
-    uint32_t rmt_state;    /* of that directory entry when the connection was made */
     uint32_t active_index; /* in ep->active, plus 1 */
     uint32_t error_seq, error_status;
     uint64_t rmt_id;
@@ -65,6 +66,15 @@ struct sp_conn {
 static inline struct sp_conn *sp_conn_of(struct prov_conn *conn)
 {
     return (struct sp_conn *)conn;
+}
+
+/* Is the peer's endpoint still the one of the connection? Its ring may belong to another one since
+ * it was closed, maybe to one of the same id, and what is published there then is lost. So whoever
+ * publishes what is complete with that asks before. */
+static inline bool sp_conn_is_there(const struct sp_conn *conn)
+{
+    return __builtin_expect(__atomic_load_n(conn->rmt_entry, __ATOMIC_ACQUIRE) == conn->rmt_state,
+                            1);
 }
 
 #endif

@@ -181,9 +181,13 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 static bool send_some(struct sp_conn *conn, struct op *op)
 {
     uint64_t pos;
-    struct sp_slot *slot = claim(conn, &pos);
     bool solicited = true;
 
+    if (!sp_conn_is_there(conn)) {
+        __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST); /* down() follows */
+        return false;
+    }
+    struct sp_slot *slot = claim(conn, &pos);
     if (!slot)
         return false;
     slot->imm = op->imm;

@@ -114,6 +114,23 @@ static int ring_full(struct sp_conn *conn)
     return -EAGAIN;
 }
 
+/* The peer's endpoint was closed, and down() follows at the next poll. */
+static __attribute__((noinline)) int closed_there(struct sp_conn *conn)
+{
+    __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
+    return -ENOTCONN;
+}
+
+/* Before the data of a write with a notice are moved: 0 if the notice can follow. */
+static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    if (!(x->flags & PROV_NOTIFY))
+        return 0;
+    if (!sp_conn_is_there(conn))
+        return closed_there(conn);
+    return __builtin_expect(sp_ring_has_room(conn->ring), 1) ? 0 : ring_full(conn);
+}
+
 static int notify(struct sp_conn *conn, const struct prov_xfer *x)
 {
     uint64_t pos;
@@ -229,8 +246,9 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
         return sp_stream_write(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
-    if ((x->flags & PROV_NOTIFY) && !sp_ring_has_room(conn->ring))
-        return ring_full(conn);
+    rc = check_notice(conn, x);
+    if (rc != 0)
+        return rc;
     rc = move(conn, x, true);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
@@ -272,8 +290,9 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
         return write_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, 0), 0))
         return -EPERM;
-    if ((x->flags & PROV_NOTIFY) && __builtin_expect(!sp_ring_has_room(conn->ring), 0))
-        return ring_full(conn);
+    rc = check_notice(conn, x);
+    if (__builtin_expect(rc != 0, 0))
+        return rc;
     prefault(conn, x->rmt, x->length);
     copy(to, x->lcl, x->length);
     return x->flags & PROV_NOTIFY ? notify(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
@@ -320,6 +339,8 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
         ut_error(SP_LOG, "a message of %zu bytes; the limit is %d", size, (int)PROV_MSG_MAX);
         return -EIO;
     }
+    if (!sp_conn_is_there(conn))
+        return closed_there(conn);
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
     if (__builtin_expect(!slot, 0))
         return ring_full(conn);

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 TestSuite(endings);
 
@@ -312,4 +313,56 @@ Test(endings, vcq_made_anew_each_round_loses_no_step)
 {
     ut_run(&(struct ut_run_opts){.n = 4}, made_anew_each_round, NULL);
     ut_run(&(struct ut_run_opts){.n = 4, .env = {"UTOFU_SHM_MAP=0"}}, made_anew_each_round, NULL);
+}
+
+/*
+ * The same with memory that another VCQ has registered as well, so that it stays reachable when the
+ * session-mode VCQ is freed, and the STADD is the same each time. Process 0 does not poll the VCQ
+ * of its steps before the next one: it does not know that its connection is one to the VCQ that was
+ * freed.
+ */
+static void made_anew_same_memory(void *arg)
+{
+    struct ut_end steps, end = {0};
+    struct ut_peer peers[2];
+    struct utofu_mrq_notice notice;
+    utofu_stadd_t kept;
+    void *cbdata;
+
+    (void)arg;
+    ut_end_open(&steps, 0, 0, 4096);
+    end.mem = ut_pages(4096);
+    CHECK_OK(utofu_reg_mem(steps.vcq, end.mem, 4096, 0, &kept));
+    for (int round = 0; round < 50; round++) {
+        ut_step("round %d", round);
+        CHECK_OK(utofu_create_vcq(0, UTOFU_VCQ_FLAG_SESSION_MODE, &end.vcq));
+        CHECK_OK(utofu_query_vcq_id(end.vcq, &end.id));
+        CHECK_OK(utofu_reg_mem(end.vcq, end.mem, 4096, 0, &end.stadd));
+        ut_end_gather(&end, peers);
+        if (ut_rank == 0) {
+            struct ut_comm step = relay_put(&steps, &peers[1], 8, 8, UT_SPS(1));
+            ut_submit(&step);
+            do
+                (void)utofu_poll_tcq(steps.vcq, 0, &cbdata);
+            while (utofu_poll_mrq(end.vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND);
+        } else {
+            struct ut_comm put = relay_put(&end, &peers[0], 64, 64, UT_RMT | UT_TCQ);
+            ut_submit(&put);
+            CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+        }
+        ut_barrier(); /* the put is there, and its sender knows */
+        CHECK_OK(utofu_dereg_mem(end.vcq, end.stadd, 0));
+        CHECK_OK(utofu_free_vcq(end.vcq));
+    }
+    CHECK_OK(utofu_dereg_mem(steps.vcq, kept, 0));
+    ut_end_close(&steps);
+    munmap(end.mem, 4096);
+}
+
+Test(endings, step_to_a_vcq_made_anew_does_not_go_to_the_old_one)
+{
+    ut_run(&(struct ut_run_opts){.n = 2}, made_anew_same_memory, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0"}}, made_anew_same_memory,
+           NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=0"}}, made_anew_same_memory, NULL);
 }
