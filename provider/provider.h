@@ -71,12 +71,13 @@ enum prov_status {
 
 /* Why a connection did not come up, or went down. */
 enum prov_reason {
-    PROV_REASON_PEER_DEAD,   /* process or host gone, or silent for too long */
+    PROV_REASON_PEER_DEAD,   /* its process is known to be gone */
     PROV_REASON_NO_ENDPOINT, /* the process lives but has no endpoint of that id (yet) */
     PROV_REASON_REJECTED,    /* the peer's core said no: see reject() */
     PROV_REASON_BROKEN,      /* an operation failed and took the connection along; try again */
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
     PROV_REASON_LOCAL,       /* this side has no resources, or its device is gone; logged */
+    PROV_REASON_SILENT,      /* no answer for too long: the host is gone, or the process stopped */
 };
 
 enum prov_flags {
@@ -176,7 +177,7 @@ struct prov_config {
      * once more for an endpoint that is being closed: what `owner` points to outlives it. */
     void (*wake)(void *owner);
     unsigned int num_tnis;
-    unsigned int peer_timeout_ms; /* a silent peer is dead after this */
+    unsigned int peer_timeout_ms; /* a silent peer is given up after this */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 

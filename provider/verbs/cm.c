@@ -190,7 +190,7 @@ static void is_up(struct vp_conn *conn)
 /* No answer came: why? */
 static enum prov_reason silence(const struct vp_conn *conn)
 {
-    return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_PEER_DEAD;
+    return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_SILENT;
 }
 
 /* Tries again later, unless the peer has been silent for too long. */
@@ -217,7 +217,7 @@ static void retry(struct vp_conn *conn, bool silent)
         enum prov_reason reason = silence(conn);
         ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
                 (unsigned long long)(now - conn->hs_first),
-                reason == PROV_REASON_LOCAL ? "the port is down" : "the peer counts as dead");
+                reason == PROV_REASON_LOCAL ? "the port is down" : "the peer is given up");
         over(conn, reason);
         return;
     }

@@ -213,12 +213,13 @@ void vp_conn_bye(struct vp_conn *conn)
 /* Reports the requests that are left, and calls down(). */
 static void finish(struct vp_conn *conn)
 {
+    bool gone = conn->reason == PROV_REASON_PEER_DEAD || conn->reason == PROV_REASON_SILENT;
     enum prov_status first = PROV_FLUSHED;
 
     if (conn->has_error)
         first = (enum prov_status)conn->err_status;
     if (first == PROV_FLUSHED || first == PROV_PEER)
-        first = conn->reason == PROV_REASON_PEER_DEAD ? PROV_PEER : PROV_FLUSHED;
+        first = gone ? PROV_PEER : PROV_FLUSHED;
     if (conn->has_error && conn->tail != conn->head)
         vp_retire(conn, conn->err_seq, PROV_OK);
     if (conn->tail != conn->head)
@@ -408,5 +409,5 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
             vp_conn_break(conn, VP_REASON_ASK);
     }
     if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !conn->reason_known)
-        vp_conn_know_reason(conn, conn->peer_lives ? PROV_REASON_BROKEN : PROV_REASON_PEER_DEAD);
+        vp_conn_know_reason(conn, (enum prov_reason)conn->verdict);
 }

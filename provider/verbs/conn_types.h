@@ -67,7 +67,7 @@ enum {
     VP_EV_DISCONNECTED = 8, /* the peer's side is gone */
     VP_EV_QP_ERROR = 16,    /* the device says the queue pair broke */
     VP_EV_LOCAL = 32,       /* the port or device is gone */
-    VP_EV_VERDICT = 64,     /* the probe knows whether the peer lives: peer_lives */
+    VP_EV_VERDICT = 64,     /* the probe knows whether the peer lives: verdict */
 };
 
 /* The request's private data: all that fits. */
@@ -127,13 +127,13 @@ struct vp_conn {
     struct vp_id id;
     enum vp_phase phase;
     bool active;
-    bool busy;       /* a step runs without the lock */
-    bool abandoned;  /* to be destroyed when not busy */
-    bool answered;   /* (passive) accept() was called */
-    bool counted;    /* among prov->connecting */
-    bool peer_lives; /* with VP_EV_VERDICT */
+    bool busy;      /* a step runs without the lock */
+    bool abandoned; /* to be destroyed when not busy */
+    bool answered;  /* (passive) accept() was called */
+    bool counted;   /* among prov->connecting */
     uint8_t events;
     uint8_t hs_reason;
+    uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
     uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
     uint64_t hs_started; /* when this attempt began */

@@ -2,8 +2,8 @@
 /*
  * Is a peer dead, or did only the connection break? A connection request to its listener tells: it
  * is alive if the process rejects the request, or its kernel calls it stale; it is dead if nobody
- * listens, or if several requests get no answer (a packet may be lost). Only progress() touches a
- * probe once it is in prov->probes.
+ * listens, and silent if several requests get no answer (a packet may be lost). Only progress()
+ * touches a probe once it is in prov->probes.
  */
 #include "probe.h"
 
@@ -19,18 +19,22 @@
 
 enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
 
-static void report(struct vp_prov *prov, struct vp_probe *probe, bool lives)
+/* Why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
+static void report(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
 {
+    bool lives = verdict == PROV_REASON_BROKEN;
+
     pthread_mutex_lock(&prov->lock);
     probe->done = true;
     if (probe->conn) {
-        probe->conn->peer_lives = lives;
+        probe->conn->verdict = (uint8_t)verdict;
         bool cut_off = !lives && vp_port_is_down(probe->conn->ep->port);
         vp_post_event_locked(probe->conn, cut_off ? VP_EV_LOCAL : VP_EV_VERDICT);
         ut_info(VP_CAT, "a connection broke: the peer is %s",
-                lives     ? "alive"
-                : cut_off ? "out of reach, as the port is down"
-                          : "dead");
+                lives                           ? "alive"
+                : cut_off                       ? "out of reach, as the port is down"
+                : verdict == PROV_REASON_SILENT ? "silent"
+                                                : "dead");
     }
     probe->conn = NULL;
     pthread_mutex_unlock(&prov->lock);
@@ -48,7 +52,7 @@ void vp_probe_start(struct vp_conn *conn)
         vp_list_init(&probe->link);
         vp_list_append(&prov->probes, &probe->link);
     } else {
-        conn->peer_lives = false;
+        conn->verdict = PROV_REASON_SILENT;
         vp_post_event_locked(conn, VP_EV_VERDICT);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -94,7 +98,7 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
     int rc = vp_cm_resolve(prov, &probe->id, port, &peer);
     if (rc) {
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
-        report(prov, probe, false);
+        report(prov, probe, PROV_REASON_SILENT);
     }
 }
 
@@ -129,13 +133,15 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct r
         rc = ask(prov, probe);
         break;
     case RDMA_CM_EVENT_REJECTED:
-        report(prov, probe, vp_cm_refusal(event) != VP_REFUSED_DEAD);
+        report(prov, probe,
+               vp_cm_refusal(event) == VP_REFUSED_DEAD ? PROV_REASON_PEER_DEAD
+                                                       : PROV_REASON_BROKEN);
         break;
     default:
         rc = -1;
     }
     if (rc)
-        report(prov, probe, false);
+        report(prov, probe, PROV_REASON_SILENT);
 }
 
 /* The next probe that has to be started, given up or destroyed. */
@@ -172,7 +178,7 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
             probe->id.cm = NULL;
             start(prov, probe, now);
         } else {
-            report(prov, probe, false); /* no answer */
+            report(prov, probe, PROV_REASON_SILENT);
         }
     }
 }

@@ -127,8 +127,7 @@ void ut_gate_ask(struct ut_gate *g, bool waited)
                             .last = waited};
     in->asked = true;
     in->waited = waited;
-    if (g->src_link->state != UT_LINK_DEAD)
-        send_message(g->src_link, &m);
+    send_message(g->src_link, &m);
     if (g->src_link->state == UT_LINK_DEAD)
         ut_gate_fail_input(g, UT_INPUT_PACKET, in->src);
 }

@@ -79,11 +79,13 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
 {
     struct ut_vcq *vcq = answering->vcq;
 
-    if (m->head.slot > vcq->toq_mask)
+    uint32_t number = m->head.slot & UT_ARMW_SLOT_MASK;
+    if (number > vcq->toq_mask)
         return;
-    struct ut_slot *slot = &vcq->toq[m->head.slot];
+    struct ut_slot *slot = &vcq->toq[number];
     if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW ||
-        slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer)
+        slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer ||
+        slot->link->era != m->head.slot >> UT_ARMW_ERA_SHIFT)
         return;
     slot->rmt_value = m->old_value;
     if (m->rc != 0)

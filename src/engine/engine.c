@@ -20,6 +20,13 @@ enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
  * Starting
  */
 
+static void __attribute__((noinline)) start_connecting(struct ut_link *link)
+{
+    ut_link_want(link);
+    if (link->state == UT_LINK_DEAD)
+        ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
+}
+
 static void start(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     UT_ASSERT(slot->state == UT_SLOT_SUBMITTED);
@@ -48,10 +55,8 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
     link->to_post = number;
     if (__builtin_expect(link->state == UT_LINK_UP, 1))
         ut_engine_pump(link);
-    else if (link->state == UT_LINK_DEAD)
-        ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
     else
-        ut_link_want(link);
+        start_connecting(link);
 }
 
 static void flush(struct ut_vcq *vcq)

@@ -270,7 +270,10 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
 
     switch ((enum ut_cause)why->cause) {
     case UT_CAUSE_DEAD:
-        add(t, "its process has ended, or it or its host has been silent for too long");
+        add(t, "its process has ended");
+        break;
+    case UT_CAUSE_SILENT:
+        add(t, "its process or host has been silent for longer than %llu s; it is tried again", s);
         break;
     case UT_CAUSE_LOST:
         add(t, "the connection is lost and could not be made again within %llu s", s);

@@ -18,8 +18,10 @@ enum {
     LAST_BACKOFF_MS = 32,
     RACE_TIMEOUT_MS = 500, /* after both sides have asked: the peer's request is here by then */
     WARN_WAIT_MS = 5000,   /* or half of UTOFU_JOB_TIMEOUT, whichever is less: then a warning */
-    MSG_SMALL = 104,       /* bytes of a message whose buffer is reused */
-    MSG_SPARES = 96,       /* free buffers that a link keeps: providers signal one send in 64 */
+    PAUSES = 4,      /* a silent peer is left alone for 1/PAUSES of UTOFU_PEER_TIMEOUT at first, */
+    LAST_PAUSE = 8,  /* and for so many UTOFU_PEER_TIMEOUTs at last */
+    MSG_SMALL = 104, /* bytes of a message whose buffer is reused */
+    MSG_SPARES = 96, /* free buffers that a link keeps: providers signal one send in 64 */
 };
 
 /*
@@ -225,8 +227,34 @@ static void give_up(struct ut_link *link, uint8_t state, int rc)
 {
     link->state = state;
     link->backoff_ms = 0;
+    link->era++;
     free_messages(link);
     link->vcq->link_ops->give_up(link, rc);
+}
+
+/* The process is known to be gone, or this link to be of no use any more. */
+static void give_up_for_good(struct ut_link *link)
+{
+    link->again_ms = 0;
+    give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+}
+
+/* The peer may live: what starts after a pause tries again. Meanwhile everything fails at once, so
+ * that a host that is gone does not hold up the TOQ for most of the time. */
+static void give_up_for_now(struct ut_link *link, uint64_t now)
+{
+    uint32_t timeout_ms = (uint32_t)ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000;
+
+    link->pause_ms = link->pause_ms ? link->pause_ms * 2 : timeout_ms / PAUSES;
+    if (link->pause_ms > LAST_PAUSE * timeout_ms)
+        link->pause_ms = LAST_PAUSE * timeout_ms;
+    link->again_ms = now + link->pause_ms;
+    give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+}
+
+static bool may_try_again(const struct ut_link *link)
+{
+    return link->state == UT_LINK_DEAD && link->again_ms != 0 && ut_now_ms() >= link->again_ms;
 }
 
 static void fill_hello(const struct ut_link *link, int provider, uint16_t serial,
@@ -329,9 +357,10 @@ static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_
     set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_JOB_TIMEOUT));
     if (rc == -EAGAIN && now < link->deadline_ms)
         retry_later(link, UT_LINK_SEEKING, now);
+    else if (rc == -EAGAIN)
+        give_up_for_now(link, now);
     else
-        give_up(link, rc == -EAGAIN ? UT_LINK_DEAD : UT_LINK_IDLE,
-                rc == -EAGAIN ? UTOFU_ERR_MRQ_PEER : UTOFU_ERR_MRQ_OTHER);
+        give_up(link, UT_LINK_IDLE, UTOFU_ERR_MRQ_OTHER);
 }
 
 /* Warns once that the owner has not shown up for long. */
@@ -396,7 +425,7 @@ static void seek(struct ut_link *link, uint64_t now)
 
 void ut_link_want(struct ut_link *link)
 {
-    if (link->state != UT_LINK_IDLE || link->passive)
+    if ((link->state != UT_LINK_IDLE && !may_try_again(link)) || link->passive)
         return;
     uint64_t now = ut_now_ms();
     /* a process may call the library for the first time much later than its peers */
@@ -420,7 +449,7 @@ static void end_for_lost_message(struct ut_link *link)
     if (link->conn)
         close_connection(link);
     set_cause(link, UT_CAUSE_NO_MEMORY, 0);
-    give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+    give_up_for_good(link);
 }
 
 bool ut_link_step_waiting(struct ut_vcq *vcq)
@@ -503,7 +532,7 @@ static void connection_up(struct ut_link *link, const void *hello, size_t size)
              link->ops->name);
     link->vcq->link_ops->connected(link);
     link->was_up = true;
-    link->backoff_ms = 0;
+    link->backoff_ms = link->pause_ms = 0;
     if (!apply_hello(link, hello, size)) {
         struct prov_conn *conn = link->conn;
         link->conn = NULL;
@@ -623,7 +652,11 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     switch (reason) {
     case PROV_REASON_PEER_DEAD:
         set_cause(link, UT_CAUSE_DEAD, 0);
-        give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+        give_up_for_good(link);
+        return;
+    case PROV_REASON_SILENT:
+        set_cause(link, UT_CAUSE_SILENT, ut_env_num(UT_ENV_PEER_TIMEOUT));
+        give_up_for_now(link, now);
         return;
     case PROV_REASON_LOCAL:
         set_cause(link, UT_CAUSE_DEVICE, 0);
@@ -636,7 +669,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
             retry_later(link, UT_LINK_AWAITING, now);
         } else {
             set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_PEER_TIMEOUT));
-            give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+            give_up_for_good(link);
         }
         return;
     case PROV_REASON_NO_ENDPOINT:
@@ -663,7 +696,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         retry_later(link, UT_LINK_SEEKING, now);
     else {
         set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_PEER_TIMEOUT));
-        give_up(link, UT_LINK_DEAD, UTOFU_ERR_MRQ_PEER);
+        give_up_for_now(link, now);
     }
 }
 
@@ -973,7 +1006,7 @@ void ut_link_post_messages(struct ut_link *link)
 static void __attribute__((noinline))
 send_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
-    if (link->state == UT_LINK_DEAD || link->passive)
+    if ((link->state == UT_LINK_DEAD && !may_try_again(link)) || link->passive)
         return;
     struct ut_link_msg *m = keep_message(link, data, size, flags);
     if (!m)

@@ -23,7 +23,7 @@ enum ut_link_state {
     UT_LINK_CONNECTING, /* a connection is asked for */
     UT_LINK_AWAITING,   /* the peer asked first: its request is on the way */
     UT_LINK_UP,
-    UT_LINK_DEAD, /* the peer process is gone */
+    UT_LINK_DEAD, /* the peer process is gone, or was given up: see again_ms */
 };
 
 /* One STag of the peer, as read last. */
@@ -72,6 +72,7 @@ struct ut_link {
     bool empty_write_posted; /* a signalled one, which completes what is before it */
     uint8_t peer_cmp;
     uint8_t peer_tni;
+    uint8_t era;          /* counts give_up(): answers to what failed then are recognised */
     uint32_t keep_source; /* puts up to this size are sent from a copy in the slot: see
                              ut_keep_source() */
     struct prov_conn *conn;
@@ -113,7 +114,8 @@ struct ut_link {
 
     struct ut_why why; /* of the last give_up() */
     uint64_t deadline_ms, retry_ms;
-    uint32_t backoff_ms;
+    uint64_t again_ms;             /* dead: what starts from then on tries again; 0: never */
+    uint32_t backoff_ms, pause_ms; /* the latter: before the next again_ms */
 
     struct ut_link *hash_next, *all_next, *waiting_next;
 
@@ -151,7 +153,7 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
     return link ? link : &ut_link_none;
 }
 
-/* Starts connecting if the link is idle. */
+/* Starts connecting if the link is idle, or was given up and may be tried again. */
 void ut_link_want(struct ut_link *link);
 /* The next progress looks at the link again. */
 void ut_link_wait(struct ut_link *link);

@@ -192,7 +192,7 @@ static const char *link_waits_for(const struct ut_link *link, const struct on_li
     case UT_LINK_AWAITING:
         return "the request to connect that the peer has sent";
     case UT_LINK_DEAD:
-        return "nothing: the peer is gone";
+        return link->again_ms ? "nothing: the peer was silent" : "nothing: the peer is gone";
     }
     if (link->reading != UT_STAG_NONE)
         return "an entry of the peer's STag table";

@@ -17,7 +17,8 @@ enum ut_cause {
     UT_CAUSE_ACCESS,    /* it is valid, but the memory could not be accessed */
 
     /* a peer; detail in seconds */
-    UT_CAUSE_DEAD,        /* its process or host is gone, or silent for too long */
+    UT_CAUSE_DEAD,        /* its process is gone */
+    UT_CAUSE_SILENT,      /* its process or host has been silent for too long */
     UT_CAUSE_LOST,        /* the connection broke and could not be made again within the time */
     UT_CAUSE_FREED,       /* its VCQ was freed */
     UT_CAUSE_NO_VCQ,      /* its process did not make the VCQ within the time */

@@ -51,7 +51,8 @@ X(UTOFU_ERR_MRQ_OTHER,
   "See the lines on standard error with UTOFU_LOG_LEVEL=warning, and utofu-info --check.")
 X(UTOFU_ERR_MRQ_PEER,
   "The remote process cannot be reached: it has ended, has freed the VCQ, never made it, runs "
-  "another version of the library, or is silent for longer than UTOFU_PEER_TIMEOUT.",
+  "another version of the library, or is silent for longer than UTOFU_PEER_TIMEOUT (then what is "
+  "started later tries again).",
   "Look whether the process of that rank still runs and what it said last; check that the VCQ id "
   "is right, that its owner frees the VCQ only when all peers are done, and, on RDMA networks, the "
   "link to its host.")

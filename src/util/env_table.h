@@ -57,7 +57,7 @@ X(ARMW, "UTOFU_ARMW", ENUM, 0, 0, 2, "cpu|nic|auto",
   "who executes atomic operations: the target's CPU, the network adapter, or the adapter where it "
   "is coherent with the CPU")
 X(PEER_TIMEOUT, "UTOFU_PEER_TIMEOUT", UINT, 4, 1, 3600, NULL,
-  "seconds after which a silent or unreachable peer counts as dead")
+  "seconds after which a silent or unreachable peer is given up, until it is tried again")
 X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
   "0 runs without the background thread: incoming requests are then served only while the "
   "program calls the library")

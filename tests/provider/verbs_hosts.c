@@ -145,14 +145,14 @@ static void a_host_goes_away(void)
     WAIT_FOR(&ep, c->down);
     printf("host 0: the other host is dead after %.0f ms, reason %d\n", (vt_now() - start) * 1e3,
            c->reason);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD && c->done == 5 && c->log[0].status == PROV_PEER &&
+    CHECK(c->reason == PROV_REASON_SILENT && c->done == 5 && c->log[0].status == PROV_PEER &&
           c->log[4].status == PROV_FLUSHED);
     vt_conn_close(c);
     start = vt_now();
     vt_connect(&ep, cards[1].addr, cards[1].addr_size, 0, 2, c);
     WAIT_FOR(&ep, c->down);
     printf("host 0: a new connection to it fails after %.0f ms\n", (vt_now() - start) * 1e3);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    CHECK(c->reason == PROV_REASON_SILENT);
     vt_conn_close(c);
     free(c);
 }

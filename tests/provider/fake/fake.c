@@ -39,6 +39,7 @@ struct frame {
 
 bool fake_refuses_messages;
 uint32_t fake_unanswered;
+bool fake_hears_nothing, fake_peer_lives;
 
 struct queued {
     struct queued *next;
@@ -75,6 +76,7 @@ struct fake_conn {
     enum state state; /* ASKING: no socket yet; ASKED: no answer yet; AWAITED: by
                          the core */
     int fd;
+    bool asked;   /* by this end */
     bool tell_up; /* accepted: up() is due */
     struct address peer;
     uint64_t peer_id;
@@ -426,8 +428,8 @@ static bool is_dead(const struct address *peer)
 
 static int lose(struct fake_conn *conn)
 {
-    if (conn->state == UP)
-        return go_down(conn, PROV_REASON_PEER_DEAD); /* no BYE */
+    if (conn->state == UP) /* no BYE */
+        return go_down(conn, fake_peer_lives ? PROV_REASON_BROKEN : PROV_REASON_PEER_DEAD);
     return go_down(conn, is_dead(&conn->peer) ? PROV_REASON_PEER_DEAD : PROV_REASON_NO_ENDPOINT);
 }
 
@@ -481,6 +483,8 @@ static int poll_conn(struct fake_conn *conn)
     struct frame *f = (struct frame *)conn->ep->buffer;
     int calls = 0;
 
+    if (fake_hears_nothing && conn->asked && conn->state != DOWN && conn->state != CLOSED)
+        return go_down(conn, PROV_REASON_SILENT);
     if (conn->state == ASKING)
         return ask(conn);
     flush(conn);
@@ -525,6 +529,7 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
     struct fake_conn *c = conn_new((struct fake_ep *)base, ASKING, fd);
     memcpy(&c->peer, addr, addr_size);
     c->peer_id = peer_id;
+    c->asked = true;
     c->ctx = ctx;
     set_hello(c, hello, hello_size);
     watch(c->ep, fd, EPOLLOUT);

@@ -8,5 +8,7 @@
 
 extern bool fake_refuses_messages; /* send() returns -EIO */
 extern uint32_t fake_unanswered;   /* operations of this process under way, all connections */
+extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */
+extern bool fake_peer_lives;    /* who hangs up without a word is not dead: PROV_REASON_BROKEN */
 
 #endif
