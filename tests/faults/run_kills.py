@@ -33,6 +33,7 @@ args.ranks = int(os.environ.get("UT_KILLS_RANKS") or args.ranks)
 args.launchers = int(os.environ.get("UT_KILLS_LAUNCHERS") or args.launchers)
 scale = float(os.environ.get("UT_TEST_TIMEOUT_SCALE", "1"))
 args.within *= scale  # programs that are slow start slowly, too
+timeout = os.environ.get("UT_KILLS_TIMEOUT") or str(round(15 * scale))  # the library's, in seconds
 seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
 MARK = "UNDER_FIRE_CAMPAIGN"
 mark = f"{os.getpid()}-{time.time_ns()}"
@@ -57,8 +58,8 @@ def processes_left(value):
 
 
 def environment(job, folder, **more):
-    return dict(os.environ, **{MARK: f"{mark}-{job}", "TMPDIR": folder, "UTOFU_JOB_TIMEOUT": str(round(15 * scale)),
-                               "UTOFU_PEER_TIMEOUT": str(round(15 * scale)), "UTOFU_LOG_LEVEL": "error"}, **more)
+    return dict(os.environ, **{MARK: f"{mark}-{job}", "TMPDIR": folder, "UTOFU_JOB_TIMEOUT": timeout,
+                               "UTOFU_PEER_TIMEOUT": timeout, "UTOFU_LOG_LEVEL": "error"}, **more)
 
 
 def report(job, folder, errors, what):
