@@ -178,6 +178,7 @@ struct prov_config {
     void (*wake)(void *owner);
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is given up after this */
+    unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 

@@ -174,7 +174,7 @@ static void drain(void)
  * nobody needs this process any more. */
 static void stop(void)
 {
-    uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 4) + 2) * 1000000000ull;
+    uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
 
     al_lock();
     al_queue_complete_all();

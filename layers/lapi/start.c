@@ -119,7 +119,7 @@ static bool ops_in_flight(void)
  * process any more when the second is. */
 static int stop(void)
 {
-    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 4) + 2) * 1000000000ull;
+    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
     int rc = la.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
     uint32_t idle = 0;
 
@@ -167,7 +167,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
         [MAX_DATA_SZ] = INT_MAX,
         [MAX_PKT_SZ] = LA_PAYLOAD,
         [ERROR_CHK] = 1,
-        [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 4),
+        [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 30),
         [INTERRUPT_SET] = la.interrupts,
         [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
         [EPOCH_NUM] = la.epoch,

@@ -154,7 +154,7 @@ static void over(struct vp_conn *conn, enum prov_reason reason)
 
 static unsigned int first_timeout(const struct vp_prov *prov)
 {
-    return prov->config.peer_timeout_ms / 4;
+    return prov->tuning.step_ms / 4;
 }
 
 /* Against storms of requests: limits the handshakes in flight to as many as succeed well within the
@@ -193,11 +193,28 @@ static enum prov_reason silence(const struct vp_conn *conn)
     return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_SILENT;
 }
 
-/* Tries again later, unless the peer has been silent for too long. */
-static void retry(struct vp_conn *conn, bool silent)
+/* What the last attempt has shown of the peer: it lives; nothing; or its address, or a route to it,
+ * is not known, as where very many processes resolve theirs at once. */
+enum sign { ALIVE, SILENT, UNRESOLVED };
+
+/* When an attempt that has failed like this is not followed by another one. */
+static uint64_t end_of_attempts(const struct vp_conn *conn, enum sign sign)
+{
+    const struct prov_config *config = &conn->ep->prov->config;
+    uint64_t silent = conn->hs_sign + config->peer_timeout_ms;
+    uint64_t busy = conn->hs_first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
+    uint64_t unresolved = conn->hs_first + config->job_timeout_ms;
+
+    if (sign == UNRESOLVED && unresolved > silent)
+        return unresolved;
+    return silent < busy ? silent : busy;
+}
+
+/* Tries again later, unless it has taken too long. */
+static void retry(struct vp_conn *conn, enum sign sign)
 {
     struct vp_prov *prov = conn->ep->prov;
-    uint64_t now = ut_clock_ms(), timeout = prov->config.peer_timeout_ms;
+    uint64_t now = ut_clock_ms();
     uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS
                        << (conn->req.attempt < 5 ? conn->req.attempt : 5);
 
@@ -209,11 +226,9 @@ static void retry(struct vp_conn *conn, bool silent)
     vp_conn_drop_qp(conn);
     if (backoff > BACKOFF_MOST_MS)
         backoff = BACKOFF_MOST_MS;
-    if (!silent)
+    if (sign == ALIVE)
         conn->hs_sign = now;
-    if (conn->req.attempt >= LEAST_ATTEMPTS &&
-        (now + backoff >= conn->hs_sign + timeout ||
-         now + backoff >= conn->hs_first + BUSY_TIMEOUTS * timeout)) {
+    if (conn->req.attempt >= LEAST_ATTEMPTS && now + backoff >= end_of_attempts(conn, sign)) {
         enum prov_reason reason = silence(conn);
         ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
                 (unsigned long long)(now - conn->hs_first),
@@ -245,21 +260,21 @@ static void step_start(struct vp_conn *conn)
         conn->hs_first = conn->hs_sign = now;
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
-        retry(conn, true); /* it may come back */
+        retry(conn, SILENT); /* it may come back */
         return;
     }
     if (down || port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
         over(conn, PROV_REASON_LOCAL);
         return;
     }
-    set_phase(conn, VP_RESOLVING, now + prov->config.peer_timeout_ms);
+    set_phase(conn, VP_RESOLVING, now + prov->tuning.step_ms);
     int rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
     if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
         ut_error(VP_CAT, "starting a connection from %s: %s", port->name, strerror(-rc));
         over(conn, PROV_REASON_LOCAL);
     } else if (rc) {
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
-        retry(conn, true);
+        retry(conn, UNRESOLVED);
     }
 }
 
@@ -283,16 +298,16 @@ static void step_route(struct vp_conn *conn)
         over(conn, PROV_REASON_LOCAL);
         return;
     }
-    set_phase(conn, VP_ROUTING, ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms);
-    if (rdma_resolve_route(id, (int)conn->ep->prov->config.peer_timeout_ms / 2))
-        retry(conn, true);
+    set_phase(conn, VP_ROUTING, ut_clock_ms() + conn->ep->prov->tuning.step_ms);
+    if (rdma_resolve_route(id, (int)conn->ep->prov->tuning.step_ms / 2))
+        retry(conn, UNRESOLVED);
 }
 
-/* The first attempt gets a quarter of the peer timeout, later ones three eighths: where a packet
+/* The first attempt gets a quarter of a step's time, later ones three eighths: where a packet
  * was lost, another attempt helps; where the peer is slow, more time. */
 static void step_request(struct vp_conn *conn)
 {
-    unsigned int timeout = conn->ep->prov->config.peer_timeout_ms;
+    unsigned int timeout = conn->ep->prov->tuning.step_ms;
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
     struct rdma_conn_param param = {
         .private_data = &conn->req,
@@ -309,7 +324,7 @@ static void step_request(struct vp_conn *conn)
     set_phase(conn, VP_CONNECTING, ut_clock_ms() + timeout);
     if (rdma_connect(conn->id.cm, &param)) {
         ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
-        retry(conn, true);
+        retry(conn, SILENT);
     }
 }
 
@@ -338,7 +353,7 @@ static void step_response(struct vp_conn *conn, const struct event *event)
     if (!rc)
         is_up(conn);
     else if (rc == -ECONNABORTED)
-        retry(conn, false);
+        retry(conn, ALIVE);
     else
         over(conn, PROV_REASON_LOCAL);
 }
@@ -348,7 +363,7 @@ static void step_accept(struct vp_conn *conn)
     struct vp_prov *prov = conn->ep->prov;
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
     struct hello_rep rep = {.size = conn->hello_size};
-    uint64_t timeout = 2 * (uint64_t)prov->config.peer_timeout_ms;
+    uint64_t timeout = 2 * (uint64_t)prov->tuning.step_ms;
     uint8_t responder = rd_limit(conn, attr->max_qp_rd_atom);
     uint8_t initiator = rd_limit(conn, attr->max_qp_init_rd_atom);
 
@@ -440,7 +455,7 @@ static void timed_out(struct vp_conn *conn)
         return;
     }
     if (conn->phase != VP_BACKOFF) {
-        retry(conn, true);
+        retry(conn, SILENT);
         return;
     }
     pthread_mutex_lock(&prov->lock);
@@ -632,13 +647,14 @@ static void handle_rejected(struct vp_conn *conn, const struct event *event)
         over(conn, PROV_REASON_PEER_DEAD);
         break;
     default:
-        retry(conn, false);
+        retry(conn, ALIVE);
     }
 }
 
 static void handle_conn_event(struct vp_conn *conn, const struct event *event)
 {
     enum rdma_cm_event_type type = event->raw.event;
+    enum sign sign = SILENT;
 
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -658,13 +674,15 @@ static void handle_conn_event(struct vp_conn *conn, const struct event *event)
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
+        sign = UNRESOLVED;
+        /* fall through */
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
         ut_debug(VP_CAT, "%s, status %d", rdma_event_str(type), event->raw.status);
         if (conn->phase == VP_UP)
             break;
         if (conn->active)
-            retry(conn, true);
+            retry(conn, sign);
         else
             over(conn, silence(conn));
         break;

@@ -19,7 +19,7 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    QUIET_AFTER = 7, /* peer timeouts: enough for two looks for stalls and their consequences */
+    QUIET_AFTER = 7, /* steps: enough for two looks for stalls and their consequences */
     CLOSE_MS = 1000, /* ep_close() waits this long for goodbyes to arrive */
 };
 
@@ -114,13 +114,13 @@ void vp_ep_close(struct prov_ep *base)
 }
 
 /* Soft-RoCE raises no event for a failed or flushed request. So while something is outstanding the
- * owner is woken now and then; once nothing was posted for QUIET_AFTER peer timeouts, everything
- * has ended. Connections that drain are polled sooner: it takes microseconds. */
+ * owner is woken now and then; once nothing was posted for QUIET_AFTER steps, everything has
+ * ended. Connections that drain are polled sooner: it takes microseconds. */
 static void arm_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
-    unsigned int timeout = prov->config.peer_timeout_ms;
-    uint64_t now = ut_clock_ms(), when = now + timeout / 4 + 1;
+    unsigned int step = prov->tuning.step_ms;
+    uint64_t now = ut_clock_ms(), when = now + step / 4 + 1;
     bool draining = !vp_list_empty(&ep->tending);
 
     if (vp_posts(ep) != ep->posts_seen) {
@@ -129,7 +129,7 @@ static void arm_tick(struct vp_ep *ep)
     }
     if (draining)
         when = now + DRAIN_TICK_MS;
-    else if (!ep->posts_seen_at || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)timeout)
+    else if (!ep->posts_seen_at || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)step)
         return;
     pthread_mutex_lock(&prov->lock);
     if (!ep->wake_at || when < ep->wake_at) {

@@ -96,10 +96,8 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
         return;
     }
     int rc = vp_cm_resolve(prov, &probe->id, port, &peer);
-    if (rc) {
+    if (rc)
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
-        report(prov, probe, PROV_REASON_SILENT);
-    }
 }
 
 /* The request names the suspected connection's own queue pair: a kernel that still knows it calls
@@ -127,7 +125,7 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct r
         return;
     switch (event->event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        rc = rdma_resolve_route(probe->id.cm, (int)prov->config.peer_timeout_ms / 2);
+        rc = rdma_resolve_route(probe->id.cm, (int)prov->tuning.step_ms / 2);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         rc = ask(prov, probe);
@@ -140,8 +138,10 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct r
     default:
         rc = -1;
     }
-    if (rc)
-        report(prov, probe, PROV_REASON_SILENT);
+    if (rc) /* an address that cannot be resolved means no more than no answer: see vp_probe_run()
+             */
+        ut_debug(VP_CAT, "asking for a peer: %s, status %d", rdma_event_str(event->event),
+                 event->status);
 }
 
 /* The next probe that has to be started, given up or destroyed. */

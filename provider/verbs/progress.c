@@ -183,7 +183,7 @@ static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
         if (now >= ep->stall_look_at) {
             if (ep->stall_look_at)
                 __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
-            ep->stall_look_at = now + 2 * (uint64_t)prov->config.peer_timeout_ms;
+            ep->stall_look_at = now + 2 * (uint64_t)prov->tuning.step_ms;
         }
         if (ep->wake_at && ep->wake_at <= now) {
             ep->wake_at = 0;

@@ -76,7 +76,8 @@ struct vp_survey {
 /* Read once from the environment, then fitted to each device. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, inline_size, rd_atomic, max_connecting;
-    uint8_t timeout, retry_count; /* as queue pairs want them: for peer_timeout_ms */
+    unsigned int step_ms; /* for one step of a handshake, and between two looks at what is slow */
+    uint8_t timeout, retry_count; /* as queue pairs want them */
 };
 
 struct vp_prov {

@@ -29,9 +29,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* The device's retransmissions take three quarters of the peer timeout; the rest is for probing
- * whether the peer's process lives. */
-enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 31 };
+/*
+ * The device's retransmissions take three quarters of the peer timeout, or 7.5 s, as with other
+ * libraries; in the rest it is found out whether the peer's process lives. Networks are silent for
+ * seconds now and then: while they pause for congestion, or find new routes.
+ */
+enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 18, MAX_STEP_MS = 4000 };
 
 /* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. Soft-RoCE repeats for ever with a
  * retry count of 7. The longer the single wait, the longer a receiver may be busy. */
@@ -53,9 +56,12 @@ static void read_tuning(struct vp_prov *prov)
         .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
         .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
         .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),
+        .step_ms = prov->config.peer_timeout_ms,
         .timeout = ack_timeout(prov->config.peer_timeout_ms),
         .retry_count = RETRY_COUNT,
     };
+    if (prov->tuning.step_ms > MAX_STEP_MS)
+        prov->tuning.step_ms = MAX_STEP_MS;
     prov->window = VP_FIRST_WINDOW;
     if (prov->window > prov->tuning.max_connecting)
         prov->window = prov->tuning.max_connecting;

@@ -56,7 +56,7 @@ int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                   const union vp_sockaddr *peer)
 {
     union vp_sockaddr from = port->addr, to = *peer;
-    int timeout_ms = (int)prov->config.peer_timeout_ms / 2;
+    int timeout_ms = (int)prov->tuning.step_ms / 2;
 
     vp_set_ip_port(&from, 0);
     if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))

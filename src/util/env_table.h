@@ -33,7 +33,8 @@ X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
   "rank of this process among the processes of its node")
 X(LOCAL_SIZE, "UTOFU_LOCAL_SIZE", UINT, 1, 1, 65536, NULL, "number of processes of this node")
 X(JOB_TIMEOUT, "UTOFU_JOB_TIMEOUT", UINT, 60, 1, 86400, NULL,
-  "seconds to wait for the launcher or another process before giving up")
+  "seconds to wait for the launcher or another process before giving up, also while the address of "
+  "a peer cannot be resolved")
 X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
   "XxYxZ: how far the x, y and z coordinates of the nodes run")
 X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
@@ -56,7 +57,7 @@ X(SWAP_PROTECT, "UTOFU_SWAP_PROTECT", FLAG, 0, 0, 1, NULL,
 X(ARMW, "UTOFU_ARMW", ENUM, 0, 0, 2, "cpu|nic|auto",
   "who executes atomic operations: the target's CPU, the network adapter, or the adapter where it "
   "is coherent with the CPU")
-X(PEER_TIMEOUT, "UTOFU_PEER_TIMEOUT", UINT, 4, 1, 3600, NULL,
+X(PEER_TIMEOUT, "UTOFU_PEER_TIMEOUT", UINT, 30, 1, 3600, NULL,
   "seconds after which a silent or unreachable peer is given up, until it is tried again")
 X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
   "0 runs without the background thread: incoming requests are then served only while the "

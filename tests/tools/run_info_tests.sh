@@ -114,7 +114,7 @@ group_environment() {
     local names
     names=$(grep -c '^X(' "$header")
     check every_variable 0 '^UTOFU_[A-Z_]+=' "$names" "$INFO" -e
-    check default_value 0 '^UTOFU_PEER_TIMEOUT=4$' 1 "$INFO" -e
+    check default_value 0 '^UTOFU_PEER_TIMEOUT=30$' 1 "$INFO" -e
     check set_value 0 '^UTOFU_PEER_TIMEOUT=7   \(set\)$' 1 env UTOFU_PEER_TIMEOUT=7 "$INFO" -e
     check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
         env UTOFU_NUM_MRQ_ENTRIES=9000 "$INFO" -e
