@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 1-D halo of three points, as the figures 9 and 10 of the paper on PRDMA-SMCQ have it: FAST, MRC
- * and MPI's own request in one run, for messages of 0 to 64 KiB.
+ * A 1-D halo of three points, as the figures 9 and 10 of the paper on PRDMA-SMCQ have it: FAST,
+ * MRC, what auto chooses and MPI's own request in one run, for messages of 0 to 64 KiB.
  *
- *     mpiexec.mpich -n 2 env LD_PRELOAD=libprdma-mpich.so prdma.mpich [--step BYTES] [--svg FILE]
+ *     mpiexec.mpich -n 2 env LD_PRELOAD=libprdma-mpich.so prdma.mpich [--step BYTES] [--most BYTES]
+ *         [--svg FILE]
  *
- * A time is that of MPI_Start and MPI_Wait; the first decile of its blocks, which the three take in
+ * A time is that of MPI_Start and MPI_Wait; the first decile of its blocks, which they take in
  * turn, so that other load on the machine counts little. MPI's own is reached through PMPI. The
  * last lines are for 5 ms of computing between MPI_Start and MPI_Wait: the time of MPI_Wait.
  */
@@ -23,10 +24,10 @@
 
 enum { BLOCKS = 41, ROUNDS = 50, MOST = 65536, SIZES = 65, PAGE = 4096 };
 
-enum kind { FAST, MRC, OWN, KINDS };
+enum kind { FAST, MRC, AUTO, OWN, KINDS };
 
-static const char *const names[] = {"FAST", "MRC", "MPI"};
-static const char *const colours[] = {"#1b6ca8", "#c8553d", "#555"};
+static const char *const names[] = {"FAST", "MRC", "auto", "MPI"};
+static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a8f4c", "#555"};
 
 static int rank;
 static MPI_Comm ring;
@@ -53,7 +54,7 @@ static MPI_Request make(enum kind kind, int bytes)
         return request;
     }
     MPI_Info_create(&info);
-    MPI_Info_set(info, "prdma_method", kind == FAST ? "fast" : "mrc");
+    MPI_Info_set(info, "prdma_method", kind == FAST ? "fast" : kind == MRC ? "mrc" : "auto");
     INIT(MPI)
     (out, counts, displs, types, in, counts, displs, types, ring, info, &request);
     MPI_Info_free(&info);
@@ -143,8 +144,9 @@ static void measure_offload(int bytes)
         result[kind] = times[kind][BLOCKS / 2];
     }
     if (rank == 0)
-        printf("MPI_Wait after 5 ms, %d bytes, median: FAST %.2f us, MRC %.2f us, MPI %.2f us\n",
-               bytes, result[FAST], result[MRC], result[OWN]);
+        printf("MPI_Wait after 5 ms, %d bytes, median: FAST %.2f us, MRC %.2f us, auto %.2f us, "
+               "MPI %.2f us\n",
+               bytes, result[FAST], result[MRC], result[AUTO], result[OWN]);
 }
 
 static void draw(const char *path)
@@ -183,13 +185,15 @@ static void draw(const char *path)
 int main(int argc, char **argv)
 {
     const char *svg = NULL;
-    int step = 1024, procs;
+    int step = 1024, most = MOST, procs;
     void *memory[2];
 
     MPI_Init(&argc, &argv);
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--step") == 0)
-            step = atoi(argv[i + 1]) < 1024 ? 1024 : atoi(argv[i + 1]);
+            step = atoi(argv[i + 1]) < 1 ? 1 : atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--most") == 0)
+            most = atoi(argv[i + 1]) < MOST ? atoi(argv[i + 1]) : MOST;
         else if (strcmp(argv[i], "--svg") == 0)
             svg = argv[i + 1];
     }
@@ -204,18 +208,18 @@ int main(int argc, char **argv)
     out = memory[0];
     in = memory[1];
     if (rank == 0)
-        printf("%d processes\n%8s %8s %8s %8s %9s %9s\n", procs, "bytes", "FAST", "MRC", "MPI",
-               "MRC/FAST", "FAST/MPI");
-    for (int bytes = 0; bytes <= MOST && num_sizes < SIZES; bytes += step, num_sizes++) {
+        printf("%d processes\n%8s %8s %8s %8s %8s %9s %9s %9s\n", procs, "bytes", "FAST", "MRC",
+               "auto", "MPI", "MRC/FAST", "FAST/MPI", "auto/MPI");
+    for (int bytes = 0; bytes <= most && num_sizes < SIZES; bytes += step, num_sizes++) {
         double *t = table[num_sizes];
 
         measure(bytes, t);
         bytes_of[num_sizes] = bytes;
         if (rank == 0)
-            printf("%8d %8.2f %8.2f %8.2f %9.2f %9.2f\n", bytes, t[FAST], t[MRC], t[OWN],
-                   t[MRC] / t[FAST], t[FAST] / t[OWN]);
+            printf("%8d %8.2f %8.2f %8.2f %8.2f %9.2f %9.2f %9.2f\n", bytes, t[FAST], t[MRC],
+                   t[AUTO], t[OWN], t[MRC] / t[FAST], t[FAST] / t[OWN], t[AUTO] / t[OWN]);
     }
-    for (int bytes = 1024; bytes <= MOST; bytes *= 8)
+    for (int bytes = 1024; bytes <= most; bytes *= 8)
         measure_offload(bytes);
     if (rank == 0 && svg != NULL)
         draw(svg);

@@ -122,16 +122,29 @@ bool pr_engine_open(void)
     return e->open;
 }
 
+/* The puts of lanes that are complete. Those of RTRs have no entries but for errors. */
+void pr_engine_poll_sent(void)
+{
+    struct pr_engine *e = &pr_engine;
+    void *cbdata;
+    int rc;
+
+    while ((rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
+        e->eager_done += cbdata == e; /* in the order of the puts */
+        for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
+            if (x->lanes != NULL)
+                pr_xfer_failed(x, rc);
+    }
+}
+
 /* What is left to do for puts that nobody waits for; and the errors of RTRs and probes. */
 void pr_engine_poll(void)
 {
     struct pr_engine *e = &pr_engine;
     struct utofu_mrq_notice notice;
-    void *cbdata;
     int rc;
 
-    while (utofu_poll_tcq(e->free.hdl, 0, &cbdata) != UTOFU_ERR_NOT_FOUND)
-        ;
+    pr_engine_poll_sent();
     while ((rc = utofu_poll_mrq(e->free.hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc == UTOFU_SUCCESS)
             continue;
@@ -301,7 +314,7 @@ void pr_xfer_unlist(struct pr_xfer *x)
         *p = x->next;
 }
 
-static void failed(struct pr_xfer *x, int rc)
+void pr_xfer_failed(struct pr_xfer *x, int rc)
 {
     if (x->error == UTOFU_SUCCESS) {
         x->error = rc;
@@ -318,7 +331,7 @@ static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int s
                            UTOFU_ONESIDED_FLAG_SPS(sps), NULL)) == UTOFU_ERR_BUSY)
         pr_engine_poll();
     if (rc != UTOFU_SUCCESS)
-        failed(x, rc);
+        pr_xfer_failed(x, rc);
 }
 
 void pr_xfer_start(struct pr_xfer *x)
@@ -326,8 +339,12 @@ void pr_xfer_start(struct pr_xfer *x)
     int rc;
     void *cbdata;
 
-    x->missing = x->arrivals + x->num_groups;
     x->since = 0;
+    if (x->lanes != NULL) {
+        pr_eager_start(x);
+        return;
+    }
+    x->missing = x->arrivals + x->num_groups;
     for (unsigned int i = 0; i < x->num_sources; i++) {
         unsigned int sps = x->sources[i].sps;
 
@@ -342,9 +359,9 @@ void pr_xfer_start(struct pr_xfer *x)
         while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY)
             utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
         if (rc != UTOFU_SUCCESS)
-            failed(x, rc);
+            pr_xfer_failed(x, rc);
     }
-    utofu_poll_tcq(pr_engine.free.hdl, 0, &cbdata); /* makes room for RTRs */
+    pr_engine_poll_sent(); /* makes room for RTRs */
 }
 
 static void poll_vcq(struct pr_xfer *x, utofu_vcq_hdl_t vcq)
@@ -355,13 +372,13 @@ static void poll_vcq(struct pr_xfer *x, utofu_vcq_hdl_t vcq)
 
     while ((rc = utofu_poll_mrq(vcq, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc != UTOFU_SUCCESS)
-            failed(x, rc);
+            pr_xfer_failed(x, rc);
         else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
             x->missing--;
     }
     while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
         if (rc != UTOFU_SUCCESS)
-            failed(x, rc);
+            pr_xfer_failed(x, rc);
         else
             x->missing--;
     }
@@ -370,6 +387,8 @@ static void poll_vcq(struct pr_xfer *x, utofu_vcq_hdl_t vcq)
 /* Is the round over? Well, or with x->error. */
 bool pr_xfer_poll(struct pr_xfer *x)
 {
+    if (x->lanes != NULL)
+        return pr_eager_poll(x);
     if (x->missing != 0 && x->error == UTOFU_SUCCESS) {
         for (unsigned int i = 0; i < x->num_groups; i++)
             poll_vcq(x, x->groups[i].vcq.hdl);

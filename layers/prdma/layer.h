@@ -17,7 +17,7 @@
 
 /* Settings (settings.c). */
 
-enum pr_method { PR_OFF, PR_MRC, PR_MID, PR_FAST, PR_AUTO };
+enum pr_method { PR_OFF, PR_MRC, PR_MID, PR_FAST, PR_EAGER, PR_AUTO };
 
 struct pr_settings {
     bool read;
@@ -25,6 +25,7 @@ struct pr_settings {
     long vcqs;     /* session-mode VCQs that this process may take */
     long mid_vcqs; /* those of a request with PR_MID */
     long copy;     /* longest contiguous message that is copied, so that peers can map it */
+    long eager;    /* most bytes to one process in a request that auto makes with PR_EAGER */
     bool stats;
     bool info; /* write lines of level info */
 };
@@ -103,6 +104,22 @@ struct pr_group {
     size_t block_size;
 };
 
+/*
+ * PR_EAGER: the blocks between this process and another one, copied, in one put for each direction
+ * and round, without an RTR. Behind them stands the number of the round.
+ */
+struct pr_lane {
+    int rank;
+    size_t out_bytes, in_bytes; /* the blocks, a multiple of 8 */
+    char *out, *in;             /* in: of rounds with even numbers */
+    utofu_stadd_t lcl;          /* of out */
+    struct pr_lane_end {
+        utofu_vcq_id_t vcq; /* the free-mode VCQ */
+        utofu_stadd_t scratch, in;
+        uint64_t stride; /* from in of an even round to that of an odd one */
+    } mine, theirs;
+};
+
 struct pr_xfer {
     struct pr_group *groups;
     unsigned int num_groups;
@@ -114,6 +131,12 @@ struct pr_xfer {
     unsigned int num_sources;
     struct pr_peer *peers;
     unsigned int num_peers;
+    struct pr_lane *lanes; /* PR_EAGER: instead of groups */
+    unsigned int num_lanes;
+    unsigned int arrived; /* lanes from which the current round has come */
+    size_t stride;        /* from in of an even round to that of an odd one */
+    uint64_t round;
+    uint64_t last_put;     /* pr_engine.eager_done when the puts of the round are complete */
     unsigned int arrivals; /* notices in a round */
     unsigned int missing;  /* of the current round: notices and ends of blocks */
     int error;             /* of uTofu; it stays */
@@ -131,12 +154,14 @@ struct pr_engine {
     unsigned char *scratch;
     size_t desc_size, max_put;
     long vcqs_used;
+    uint64_t eager_posted, eager_done; /* puts of lanes */
     struct pr_xfer *xfers;
 };
 
 extern struct pr_engine pr_engine;
 
 bool pr_engine_open(void);
+void pr_engine_poll_sent(void);
 void pr_engine_poll(void);
 bool pr_vcq_open(struct pr_vcq *vcq, bool session);
 void pr_vcq_close(struct pr_vcq *vcq, bool sound);
@@ -149,6 +174,15 @@ void pr_xfer_unlist(struct pr_xfer *x);
 void pr_xfer_start(struct pr_xfer *x);
 bool pr_xfer_poll(struct pr_xfer *x);
 void pr_xfer_waiting(struct pr_xfer *x);
+void pr_xfer_failed(struct pr_xfer *x, int rc);
 uint64_t pr_now_ns(void);
+
+/* Rounds without RTRs (eager.c). */
+
+enum { PR_LANE_FLAG = 8, PR_LANE_ALIGN = 256 };
+
+void pr_eager_start(struct pr_xfer *x);
+bool pr_eager_poll(struct pr_xfer *x);
+char *pr_eager_slot(const struct pr_xfer *x, char *even);
 
 #endif

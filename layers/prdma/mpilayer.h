@@ -64,8 +64,8 @@ struct pr_request {
     int num_out, num_in;
     char *stage;
     size_t stage_size;
-    utofu_stadd_t *stage_stadds; /* on each VCQ of xfer: those of its groups, or rx */
-    unsigned int num_stage_stadds;
+    utofu_stadd_t *stage_stadds;   /* on each VCQ of xfer: those of its groups, or rx */
+    unsigned int num_stage_stadds; /* with lanes one, on pr_engine.free */
     struct pr_xfer xfer;
     /* for PRDMA_STATS */
     const char *call;
@@ -107,7 +107,16 @@ void pr_edge_release(struct pr_edge *edge);
 int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
 int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
 
+/* lanes.c */
+bool pr_lanes_suit(const struct pr_request *r);
+bool pr_lanes_make(struct pr_request *r);
+void pr_lanes_connect(struct pr_request *r, MPI_Request *requests);
+
 /* setup.c */
+bool pr_has_data(const struct pr_edge *edge);
+size_t pr_stage_self(struct pr_request *r, size_t size);
+bool pr_stage_alloc(struct pr_request *r, size_t size);
+void pr_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch);
 int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
             const struct pr_side *recv, int rc, MPI_Request *request);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 256, POLLS = 64 };
+enum { BUCKETS = 256, POLLS = 64, EAGER_POLLS = 16 };
 
 int pr_num_requests;
 
@@ -115,9 +115,15 @@ static void free_xfer(struct pr_xfer *x)
     for (unsigned int i = 0; i < x->num_sources; i++)
         free(x->sources[i].edges);
     free(x->groups);
+    free(x->lanes);
     free(x->targets);
     free(x->sources);
     free(x->peers);
+}
+
+static const struct pr_vcq *stage_vcq(const struct pr_xfer *x, unsigned int i)
+{
+    return x->lanes != NULL ? &pr_engine.free : x->has_rx ? &x->rx : &x->groups[i].vcq;
 }
 
 /* All but what the statistics want to know. */
@@ -130,7 +136,7 @@ void pr_release(struct pr_request *r)
     r->num_out = r->num_in = 0;
     r->out = r->in = NULL;
     for (unsigned int i = 0; i < r->num_stage_stadds; i++)
-        utofu_dereg_mem((x->has_rx ? &x->rx : &x->groups[i].vcq)->hdl, r->stage_stadds[i], 0);
+        utofu_dereg_mem(stage_vcq(x, i)->hdl, r->stage_stadds[i], 0);
     r->num_stage_stadds = 0;
     free_xfer(x);
     *x = (struct pr_xfer){0};
@@ -202,9 +208,13 @@ bool pr_test(struct pr_request *r)
     r->state = PR_DONE;
     if (r->xfer.error != UTOFU_SUCCESS)
         return true;
-    for (int i = 0; i < r->num_in; i++)
+    for (int i = 0; i < r->num_in; i++) {
+        char *from = r->stage + r->in[i].stage;
+
         if (r->in[i].staged && r->in[i].rank != r->comm->rank)
-            pr_unpack(&r->in[i], r->stage + r->in[i].stage, r->comm->private);
+            pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
+                      r->comm->private);
+    }
     return true;
 }
 
@@ -235,8 +245,10 @@ bool pr_test_now(struct pr_request *r)
 /* The lock is held, and given up now and then. */
 void pr_wait(struct pr_request *r)
 {
+    unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */
+
     for (unsigned int polls = 1; !pr_test(r); polls++) {
-        if (polls % POLLS != 0)
+        if (polls % every != 0)
             continue;
         while_waiting(r);
         pr_unlock();

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VCQS = 12, MID_VCQS = 4, COPY = 4096 };
+enum { VCQS = 12, MID_VCQS = 4, COPY = 4096, EAGER = 16000 };
 
 struct pr_settings pr_settings;
 
-static const char *const methods[] = {"off", "mrc", "mid", "fast", "auto"};
+static const char *const methods[] = {"off", "mrc", "mid", "fast", "eager", "auto"};
 
 const char *pr_method_name(enum pr_method method)
 {
@@ -54,7 +54,7 @@ static enum pr_method method_setting(void)
         return PR_AUTO;
     if (pr_method_of(text, &method))
         return method;
-    pr_warn("PRDMA_METHOD=%s: auto, fast, mid, mrc or off is wanted; auto is used", text);
+    pr_warn("PRDMA_METHOD=%s: auto, eager, fast, mid, mrc or off is wanted; auto is used", text);
     return PR_AUTO;
 }
 
@@ -76,6 +76,7 @@ void pr_settings_read(void)
                                        .vcqs = number("PRDMA_SESSION_VCQS", VCQS, 65536),
                                        .mid_vcqs = number("PRDMA_MID_VCQS", MID_VCQS, 65536),
                                        .copy = number("PRDMA_COPY", COPY, 1 << 24),
+                                       .eager = number("PRDMA_EAGER", EAGER, 1 << 20),
                                        .stats = number("PRDMA_STATS", 0, 1) != 0,
                                        .info = wants_info()};
     if (pr_settings.mid_vcqs == 0)

@@ -42,7 +42,7 @@ static void refuse(struct pr_request *r, const char *why)
         r->why = why;
 }
 
-static bool has_data(const struct pr_edge *edge)
+bool pr_has_data(const struct pr_edge *edge)
 {
     return edge->rank != MPI_PROC_NULL && edge->bytes > 0;
 }
@@ -161,7 +161,7 @@ static bool collect_targets(struct pr_request *r)
     for (int i = 0; i < r->num_out; i++) {
         const struct pr_edge *edge = &r->out[i];
 
-        if (!has_data(edge) || edge->rank == r->comm->rank)
+        if (!pr_has_data(edge) || edge->rank == r->comm->rank)
             continue;
         struct pr_target *t = find_target(x, edge->rank);
         if (t == NULL) {
@@ -191,7 +191,7 @@ static bool collect_sources(struct pr_request *r)
         const struct pr_edge *edge = &r->in[i];
         unsigned int k;
 
-        if (!has_data(edge) || edge->rank == r->comm->rank)
+        if (!pr_has_data(edge) || edge->rank == r->comm->rank)
             continue;
         struct pr_source *s = find_source(x, edge->rank);
         if (s == NULL) {
@@ -277,7 +277,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
 static enum pr_method agree(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
-    enum pr_method set = r->set;
+    enum pr_method set = r->set == PR_EAGER ? PR_AUTO : r->set;
     unsigned int got = x->num_groups, targets = x->num_targets, descs = 0;
     int can[PR_AUTO] = {0};
 
@@ -303,32 +303,28 @@ static enum pr_method agree(struct pr_request *r)
     return can[PR_FAST] ? PR_FAST : can[PR_MID] ? PR_MID : PR_MRC;
 }
 
-/* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
-static bool make_stage(struct pr_request *r)
+/* Blocks of this process to itself are packed where one of the ends is not in one piece. Returns
+ * the size of the staging memory with these. */
+size_t pr_stage_self(struct pr_request *r, size_t size)
 {
-    size_t size = 0;
+    for (int i = 0; i < r->num_in; i++) {
+        struct pr_edge *edge = &r->in[i];
+
+        if (!pr_has_data(edge) || edge->rank != r->comm->rank)
+            continue;
+        edge->staged = !edge->contiguous || !r->out[edge->index].contiguous;
+        if (!edge->staged)
+            continue;
+        edge->stage = size;
+        size += (edge->bytes + LINE - 1) / LINE * LINE;
+    }
+    return size;
+}
+
+bool pr_stage_alloc(struct pr_request *r, size_t size)
+{
     void *memory;
 
-    for (int side = 0; side < 2; side++) {
-        struct pr_edge *edges = side == 0 ? r->out : r->in;
-        int count = side == 0 ? r->num_out : r->num_in;
-
-        for (int i = 0; i < count; i++) {
-            struct pr_edge *edge = &edges[i];
-            bool self = edge->rank == r->comm->rank;
-
-            if (!has_data(edge) || (self && side == 0))
-                continue;
-            if (self)
-                edge->staged = !edge->contiguous || !r->out[edge->index].contiguous;
-            else
-                edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
-            if (!edge->staged)
-                continue;
-            edge->stage = size;
-            size += (edge->bytes + LINE - 1) / LINE * LINE;
-        }
-    }
     if (size == 0)
         return true;
     size = (size + PAGE - 1) / PAGE * PAGE;
@@ -338,6 +334,30 @@ static bool make_stage(struct pr_request *r)
     r->stage = memory;
     r->stage_size = size;
     return true;
+}
+
+/* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
+static bool make_stage(struct pr_request *r)
+{
+    size_t size = 0;
+
+    for (int side = 0; side < 2; side++) {
+        struct pr_edge *edges = side == 0 ? r->out : r->in;
+        int count = side == 0 ? r->num_out : r->num_in;
+
+        for (int i = 0; i < count; i++) {
+            struct pr_edge *edge = &edges[i];
+
+            if (!pr_has_data(edge) || edge->rank == r->comm->rank)
+                continue;
+            edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
+            if (!edge->staged)
+                continue;
+            edge->stage = size;
+            size += (edge->bytes + LINE - 1) / LINE * LINE;
+        }
+    }
+    return pr_stage_alloc(r, pr_stage_self(r, size));
 }
 
 static struct pr_vcq *vcq_number(struct pr_xfer *x, unsigned int i)
@@ -414,7 +434,7 @@ static bool register_all(struct pr_request *r)
     return true;
 }
 
-static void add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
+void pr_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
 {
     for (unsigned int i = 0; i < x->num_peers; i++)
         if (x->peers[i].rank == rank)
@@ -529,7 +549,7 @@ static void tell_each_other(struct pr_request *r, struct exchange *e)
         t->rx = answer->rx;
         for (unsigned int k = 0; k < t->num_puts; k++)
             t->puts[k].rmt = answer->stadds[k];
-        add_peer(x, t->rank, answer->free, answer->free_scratch);
+        pr_add_peer(x, t->rank, answer->free, answer->free_scratch);
         place += answer_size(t->num_puts);
     }
     for (unsigned int i = 0; i < x->num_sources; i++) {
@@ -538,8 +558,39 @@ static void tell_each_other(struct pr_request *r, struct exchange *e)
         s->session = e->from_sources[i].session;
         s->scratch = e->from_sources[i].session_scratch;
         s->sps = (unsigned int)e->from_sources[i].sps;
-        add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
+        pr_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
     }
+}
+
+static bool all_can(const struct pr_request *r, bool can)
+{
+    int all = can;
+
+    PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, r->comm->private);
+    return all;
+}
+
+/* Did everything go well, everywhere? */
+static bool agree_in_the_end(struct pr_request *r, bool ok)
+{
+    bool all = all_can(r, ok);
+
+    if (!all)
+        refuse(r, "another process refused");
+    return all;
+}
+
+static bool build_lanes(struct pr_request *r, struct exchange *e)
+{
+    bool ok = pr_lanes_make(r);
+
+    r->method = PR_EAGER;
+    if (!ok)
+        refuse(r, "memory could not be registered");
+    if (!agree_in_the_end(r, ok))
+        return false;
+    pr_lanes_connect(r, e->requests);
+    return true;
 }
 
 /* Everything from the method on. */
@@ -557,11 +608,7 @@ static bool build(struct pr_request *r, struct exchange *e)
         ok = false;
         refuse(r, "descriptors could not be prepared");
     }
-    int all = ok;
-    PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, r->comm->private);
-    if (!all)
-        refuse(r, "another process refused");
-    return all;
+    return agree_in_the_end(r, ok);
 }
 
 static bool make(struct pr_request *r, const struct pr_side *send, const struct pr_side *recv)
@@ -575,9 +622,14 @@ static bool make(struct pr_request *r, const struct pr_side *send, const struct 
         refuse(r, "a datatype cannot be packed");
     if (!learn_pairs(r) || !collect_targets(r) || !collect_sources(r) || !make_exchange(r, &e))
         refuse(r, "no memory");
-    if (r->why == NULL)
-        take_vcqs(r);
-    bool ok = build(r, &e);
+    bool eager = all_can(r, pr_lanes_suit(r)), ok;
+    if (eager) {
+        ok = build_lanes(r, &e);
+    } else {
+        if (r->why == NULL)
+            take_vcqs(r);
+        ok = build(r, &e);
+    }
     free_exchange(&e);
     return ok;
 }

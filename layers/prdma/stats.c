@@ -11,20 +11,27 @@ enum { LINE = 256 };
 static char (*lines)[LINE];
 static size_t num_lines, room;
 
-static void describe(const struct pr_request *r, char line[LINE])
+/* Why another method than the one that was chosen, or NULL. What auto takes is no fallback. */
+static const char *why_not_chosen(const struct pr_request *r)
 {
     if (r->fallback)
-        snprintf(line, LINE, "stats: request %d: %s: method mpi (%s), %d in, %d out, %llu rounds",
-                 r->num, r->call, r->why, r->comm->num_in, r->comm->num_out,
-                 (unsigned long long)r->rounds);
-    else
-        snprintf(
-            line, LINE,
-            "stats: request %d: %s: method %s, %u VCQs, %d in, %d out, %llu rounds, %llu bytes "
-            "sent, fell back 0 times",
-            r->num, r->call, pr_method_name(r->method), r->xfer.num_groups, r->comm->num_in,
-            r->comm->num_out, (unsigned long long)r->rounds,
-            (unsigned long long)(r->rounds * r->bytes));
+        return r->why;
+    if (r->set == PR_AUTO || r->method == r->set)
+        return NULL;
+    return r->set == PR_EAGER ? "blocks too long for eager" : "session-mode VCQs ran out";
+}
+
+static void describe(const struct pr_request *r, char line[LINE])
+{
+    const char *why = why_not_chosen(r);
+
+    snprintf(line, LINE,
+             "stats: request %d: %s: method %s, %u VCQs, %d in, %d out, %llu rounds, %llu bytes "
+             "sent, fell back %s%s%s",
+             r->num, r->call, r->fallback ? "mpi" : pr_method_name(r->method), r->xfer.num_groups,
+             r->comm->num_in, r->comm->num_out, (unsigned long long)r->rounds,
+             (unsigned long long)(r->rounds * r->bytes), why != NULL ? "1 time (" : "0 times",
+             why != NULL ? why : "", why != NULL ? ")" : "");
 }
 
 void pr_stats_keep(const struct pr_request *r)

@@ -25,14 +25,15 @@ how_many() {
     grep -c -- "$1" "$folder/$2"
 }
 
-# A neighbour is killed: both others get an error and go on. hydra ends them too when it sees that; a
-# shell that lives on keeps it from that. Open MPI goes on if it is asked to.
+# A neighbour is killed: both others get an error and go on. hydra ends them too when it sees that, or
+# that one has ended: a shell that lives on keeps it from that. Open MPI goes on if it is asked to.
 case $mpi in
 mpich) goes_on=() ;;
 *) goes_on=(--enable-recovery) ;;
 esac
 # shellcheck disable=SC2016
-start killed "${goes_on[@]}" -n 3 env LD_PRELOAD="$library" bash -c '"$@" || sleep 5' shell \
+start killed "${goes_on[@]}" -n 3 env LD_PRELOAD="$library" bash -c '"$@"; for i in {1..60}; do
+        [ -s "${!#}0" ] && [ -s "${!#}1" ] && break; sleep .5; done' shell \
     "$rounds" 1000 "$folder/survivor"
 [ $? != 124 ] || fail 'it ends though one was killed' killed
 for rank in 0 1; do
@@ -52,26 +53,31 @@ done
 
 # The statistics, each method, and that off and no VCQs mean MPI's own.
 export PRDMA_STATS=1
-for method in auto fast mid mrc off; do
+for method in auto eager fast mid mrc off; do
     PRDMA_METHOD=$method start "$method" -n 3 env LD_PRELOAD="$library" "$rounds" 10 ||
         fail "method $method works" "$method"
     expected=$method
+    why='0 times'
     case $method in
-    auto) expected=fast ;;
-    off) expected='mpi (method off)' ;;
+    auto) expected=eager ;;
+    off) expected=mpi why='1 time (method off)' ;;
     esac
-    [ "$(how_many "stats: request.*method $expected.*2 in, 2 out, 10 rounds" "$method")" = 6 ] ||
-        fail "a line for each request: $expected" "$method"
+    [ "$(how_many "stats: request.*method $expected,.*2 in, 2 out, 10 rounds.*fell back $why" \
+        "$method")" = 6 ] || fail "a line for each request: $expected" "$method"
 done
+PRDMA_EAGER=7 start long -n 3 env LD_PRELOAD="$library" "$rounds" 10 || fail 'too long for eager' long
+[ "$(how_many 'method fast' long)" = 6 ] || fail 'auto is fast where blocks are too long' long
 PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast "$rounds" 10 ||
     fail 'too few VCQs for fast' some
 [ "$(how_many 'method fast' some)" = 3 ] || fail 'the first request is fast' some
-[ "$(how_many 'method mrc' some)" = 3 ] || fail 'the second one falls back to mrc' some
-UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_SESSION_VCQS=0 "$rounds" 10 ||
-    fail 'no VCQs' none
+[ "$(how_many 'method mrc.*fell back 1 time (session-mode VCQs ran out)' some)" = 3 ] ||
+    fail 'the second one falls back to mrc, and says why' some
+UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast \
+    PRDMA_SESSION_VCQS=0 "$rounds" 10 || fail 'no VCQs' none
 [ "$(how_many "MPI's own is used: no session-mode VCQ is left" none)" = 6 ] ||
     fail 'a line of level info says why' none
-[ "$(how_many 'method mpi (no session-mode VCQ is left)' none)" = 6 ] || fail 'statistics say why' none
+[ "$(how_many 'method mpi,.*fell back 1 time (no session-mode VCQ is left)' none)" = 6 ] ||
+    fail 'statistics say why' none
 
 # The library for MPICH does no harm in front of a program of Open MPI.
 other=${library%/*}/libprdma-mpich.so
@@ -82,7 +88,7 @@ fi
 
 # prdma-run finds out which MPI it is.
 PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run
-[ "$(how_many 'method fast' run)" -ge 10 ] || fail 'prdma-run puts the library in front' run
+[ "$(how_many 'method [ef]a' run)" -ge 10 ] || fail 'prdma-run puts the library in front' run
 "$run" true || fail 'prdma-run starts what uses no MPI' run
 "$run" --mpi lam true 2>"$folder/run"
 [ $? = 2 ] || fail 'prdma-run refuses a wrong option' run

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rounds of short blocks, without RTRs: the blocks to a process are copied, and go in one put to
+ * memory of the layer there, with the number of the round behind them. With STRONG_ORDER the last
+ * bytes are written last, so who sees the number has the blocks.
+ *
+ * There are two places for what comes, for odd and even rounds. Whoever exchanges blocks with
+ * another process in either direction sends it something in each round, if only the number, and a
+ * round is over when all of them have sent theirs. So the other process has started the round, and
+ * taken what came in the one before, when this one starts the next, which goes to the same place as
+ * that. What comes is awaited, so nothing is on its way when a request is freed.
+ */
+#include "layer.h"
+
+enum { LOOKS = 16 };
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Where the blocks of the current round come. */
+char *pr_eager_slot(const struct pr_xfer *x, char *even)
+{
+    return even + (x->round & 1) * x->stride;
+}
+
+static void put(struct pr_xfer *x, const struct pr_lane *lane)
+{
+    struct pr_engine *e = &pr_engine;
+    utofu_stadd_t rmt = lane->theirs.in + (x->round & 1) * lane->theirs.stride;
+    int rc;
+
+    *(uint64_t *)(void *)(lane->out + lane->out_bytes) = x->round;
+    while ((rc = utofu_put(e->free.hdl, lane->theirs.vcq, lane->lcl, rmt,
+                           lane->out_bytes + PR_LANE_FLAG, 0,
+                           UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e)) ==
+           UTOFU_ERR_BUSY)
+        pr_engine_poll();
+    if (rc == UTOFU_SUCCESS)
+        e->eager_posted++;
+    else
+        pr_xfer_failed(x, rc);
+}
+
+void pr_eager_start(struct pr_xfer *x)
+{
+    x->round++;
+    x->arrived = 0;
+    for (unsigned int i = 0; i < x->num_lanes; i++)
+        put(x, &x->lanes[i]);
+    x->last_put = pr_engine.eager_posted;
+    pr_engine_poll_sent();
+}
+
+static bool all_arrived(struct pr_xfer *x)
+{
+    while (x->arrived < x->num_lanes) {
+        const struct pr_lane *lane = &x->lanes[x->arrived];
+        const void *flag = pr_eager_slot(x, lane->in) + lane->in_bytes;
+
+        if (__atomic_load_n((const uint64_t *)flag, __ATOMIC_ACQUIRE) != x->round)
+            return false;
+        x->arrived++;
+    }
+    return true;
+}
+
+static bool all_sent(const struct pr_xfer *x)
+{
+    return (int64_t)(pr_engine.eager_done - x->last_put) >= 0;
+}
+
+/* Is the round over? Well, or with x->error. */
+bool pr_eager_poll(struct pr_xfer *x)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        if (all_arrived(x))
+            break;
+        relax();
+    }
+    /* an empty poll also gives the core away where others need it */
+    if (!all_arrived(x) || !all_sent(x))
+        pr_engine_poll();
+    return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));
+}

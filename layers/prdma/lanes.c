@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lanes of a request with method eager: who has one with whom, where the blocks stand, and what
+ * the two ends tell each other. eager.c has its rounds. */
+#include "mpilayer.h"
+
+#include <stdlib.h>
+
+enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static size_t bytes_to(const struct pr_target *t)
+{
+    size_t bytes = 0;
+
+    for (unsigned int i = 0; i < t->num_puts && bytes <= MOST; i++)
+        bytes += round_up(t->puts[i].bytes < MOST ? t->puts[i].bytes : MOST + 1, WORD);
+    return bytes;
+}
+
+/* May this process's part go over lanes? With method eager the blocks may be longer. */
+bool pr_lanes_suit(const struct pr_request *r)
+{
+    size_t most = r->set == PR_EAGER ? MOST : r->set == PR_AUTO ? (size_t)pr_settings.eager : 0;
+
+    if (r->why != NULL || most == 0 || !pr_engine.open)
+        return false;
+    for (unsigned int i = 0; i < r->xfer.num_targets; i++)
+        if (bytes_to(&r->xfer.targets[i]) > most)
+            return false;
+    return true;
+}
+
+static struct pr_lane *lane_to(struct pr_xfer *x, int rank)
+{
+    unsigned int i = 0;
+
+    while (i < x->num_lanes && x->lanes[i].rank != rank)
+        i++;
+    if (i == x->num_lanes)
+        x->lanes[x->num_lanes++].rank = rank;
+    return &x->lanes[i];
+}
+
+static void add_lanes(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        struct pr_lane *lane = lane_to(x, x->targets[i].rank);
+
+        lane->out_bytes = bytes_to(&x->targets[i]);
+    }
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        const struct pr_source *s = &x->sources[i];
+        struct pr_lane *lane = lane_to(x, s->rank);
+
+        for (unsigned int k = 0; k < s->num_edges; k++)
+            lane->in_bytes += round_up(r->in[s->edges[k]].bytes, WORD);
+    }
+}
+
+/* The places of the blocks in the lanes: in the order of the sender's edges at both ends. */
+static void place_blocks(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        const struct pr_target *t = &x->targets[i];
+        size_t at = (size_t)(lane_to(x, t->rank)->out - r->stage);
+
+        for (unsigned int k = 0; k < t->num_puts; k++) {
+            struct pr_edge *edge = &r->out[t->puts[k].edge];
+
+            edge->staged = true;
+            edge->stage = at;
+            at += round_up(edge->bytes, WORD);
+        }
+    }
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        const struct pr_source *s = &x->sources[i];
+        size_t at = (size_t)(lane_to(x, s->rank)->in - r->stage);
+
+        for (unsigned int k = 0; k < s->num_edges; k++) {
+            struct pr_edge *edge = &r->in[s->edges[k]];
+
+            edge->staged = true;
+            edge->stage = at;
+            at += round_up(edge->bytes, WORD);
+        }
+    }
+}
+
+static size_t lane_size(size_t bytes)
+{
+    return round_up(bytes + PR_LANE_FLAG, PR_LANE_ALIGN);
+}
+
+/* What goes out, and twice what comes in. */
+bool pr_lanes_make(struct pr_request *r)
+{
+    struct pr_xfer *x = &r->xfer;
+    size_t size = 0, stride = 0;
+
+    x->lanes = calloc((size_t)x->num_targets + x->num_sources + 1, sizeof(*x->lanes));
+    r->stage_stadds = calloc(1, sizeof(*r->stage_stadds));
+    if (x->lanes == NULL || r->stage_stadds == NULL)
+        return false;
+    add_lanes(r);
+    for (unsigned int i = 0; i < x->num_lanes; i++) {
+        size += lane_size(x->lanes[i].out_bytes);
+        stride += lane_size(x->lanes[i].in_bytes);
+    }
+    x->stride = stride;
+    if (!pr_stage_alloc(r, pr_stage_self(r, size + 2 * stride)))
+        return false;
+    char *out = r->stage, *in = r->stage + size;
+    for (unsigned int i = 0; i < x->num_lanes; i++) {
+        struct pr_lane *lane = &x->lanes[i];
+
+        lane->out = out;
+        lane->in = in;
+        out += lane_size(lane->out_bytes);
+        in += lane_size(lane->in_bytes);
+    }
+    place_blocks(r);
+    if (r->stage == NULL)
+        return true;
+    if (utofu_reg_mem(pr_engine.free.hdl, r->stage, r->stage_size, 0, r->stage_stadds) !=
+        UTOFU_SUCCESS)
+        return false;
+    r->num_stage_stadds = 1;
+    return true;
+}
+
+/* Each end tells the other where its memory is. There is room for two requests a lane. */
+void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
+{
+    struct pr_xfer *x = &r->xfer;
+    utofu_stadd_t base = r->stage_stadds[0];
+    int n = 0;
+
+    for (unsigned int i = 0; i < x->num_lanes; i++) {
+        struct pr_lane *lane = &x->lanes[i];
+
+        lane->lcl = base + (utofu_stadd_t)(lane->out - r->stage);
+        lane->mine = (struct pr_lane_end){.vcq = pr_engine.free.id,
+                                          .scratch = pr_engine.free.scratch,
+                                          .in = base + (utofu_stadd_t)(lane->in - r->stage),
+                                          .stride = x->stride};
+        PMPI_Irecv(&lane->theirs, (int)sizeof(lane->theirs), MPI_BYTE, lane->rank, TAG_LANE,
+                   r->comm->private, &requests[n++]);
+        PMPI_Isend(&lane->mine, (int)sizeof(lane->mine), MPI_BYTE, lane->rank, TAG_LANE,
+                   r->comm->private, &requests[n++]);
+    }
+    PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+    for (unsigned int i = 0; i < x->num_lanes; i++) {
+        const struct pr_lane *lane = &x->lanes[i];
+
+        pr_add_peer(x, lane->rank, lane->theirs.vcq, lane->theirs.scratch);
+    }
+}
