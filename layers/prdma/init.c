@@ -158,6 +158,7 @@ int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI
 
 int MPI_Init(int *argc, char ***argv)
 {
+    pr_presence_before_init();
     int rc = PMPI_Init(argc, argv);
 
     if (rc == MPI_SUCCESS)
@@ -167,6 +168,7 @@ int MPI_Init(int *argc, char ***argv)
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+    pr_presence_before_init();
     int rc = PMPI_Init_thread(argc, argv, required, provided);
 
     if (rc == MPI_SUCCESS)

@@ -11,6 +11,8 @@
 #    include <mpi-ext.h>
 #endif
 
+#include "weak.h"
+
 /* The arguments of one side of a call, in the forms that the calls have them. */
 struct pr_side {
     const void *buf;
@@ -125,6 +127,9 @@ void pr_stats_keep(const struct pr_request *r);
 void pr_stats_print(void);
 
 /* presence.c */
+extern bool pr_foreign; /* the program is one of another MPI: nothing is taken over */
+
+void pr_presence_before_init(void);
 void pr_presence_announce(void);
 bool pr_presence_all(struct pr_comm *c);
 

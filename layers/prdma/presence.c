@@ -7,6 +7,7 @@
  */
 #include "mpilayer.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@ enum { NAME = 64 };
 struct handlers {
     MPI_Errhandler world, self;
 };
+
+bool pr_foreign;
 
 static bool announced;
 
@@ -50,16 +53,9 @@ static bool look_up(const char *name, char value[MPI_MAX_PORT_NAME])
     return PMPI_Lookup_name(name, MPI_INFO_NULL, value) == MPI_SUCCESS;
 }
 
-/*
- * Handles of the other MPI mean nothing here. As a program of it makes no request that the layer
- * takes over, everything goes on to its MPI if only no call is made here.
- */
-static bool is_this_mpi(void)
+/* Handles of the other MPI mean nothing here. */
+static bool is_this_mpi(const char *version)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length;
-
-    PMPI_Get_library_version(version, &length);
     bool open_mpi = strstr(version, "Open MPI") != NULL;
 #ifdef OPEN_MPI
     return open_mpi;
@@ -68,13 +64,76 @@ static bool is_this_mpi(void)
 #endif
 }
 
+/* Without MPI, whose handles are unknown. */
+static bool is_first_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+
+        if (value != NULL)
+            return strcmp(value, "0") == 0;
+    }
+    return true;
+}
+
+/*
+ * A program may load MPI when it runs, as mpi4py does: its names were not there when those of this
+ * library were bound, and are found now only if the library is made known to all. That serves to go
+ * on without the layer.
+ */
+void pr_presence_before_init(void)
+{
+    static const char *const libraries[] = {
+#ifdef OPEN_MPI
+        "libmpi.so.40", "libmpich.so.12", "libmpi.so.12"
+#else
+        "libmpich.so.12", "libmpi.so.12", "libmpi.so.40"
+#endif
+    };
+
+    if (dlsym(RTLD_DEFAULT, "PMPI_Init") != NULL)
+        return;
+    pr_foreign = true;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        if (dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == NULL)
+            continue;
+        if (is_first_rank())
+            pr_warn("the program loads MPI when it runs, and goes on without libprdma; with %s "
+                    "behind libprdma in LD_PRELOAD it is used",
+                    libraries[i]);
+        return;
+    }
+}
+
+static void leave_alone(const char *version)
+{
+    pr_foreign = true;
+    if (is_first_rank())
+        pr_warn("libprdma-%s.so is in front of a program of another MPI (%.*s), which goes on "
+                "without it; prdma-run finds out which library is needed",
+#ifdef OPEN_MPI
+                "openmpi",
+#else
+                "mpich",
+#endif
+                (int)strcspn(version, ",\n"), version);
+}
+
 void pr_presence_announce(void)
 {
-    char name[NAME];
+    char name[NAME], version[MPI_MAX_LIBRARY_VERSION_STRING > 8192 ? MPI_MAX_LIBRARY_VERSION_STRING
+                                                                   : 8192]; /* of any MPI */
     struct handlers handlers;
+    int length;
 
-    if (!is_this_mpi()) {
-        pr_warn("this library is not for the MPI of the program, which goes on without it");
+    if (pr_foreign)
+        return;
+    PMPI_Get_library_version(version, &length);
+    if (!is_this_mpi(version)) {
+        leave_alone(version);
         return;
     }
     PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);

@@ -687,7 +687,7 @@ static bool is_worth_it(MPI_Comm comm, int rc)
 int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
             const struct pr_side *recv, int rc, MPI_Request *request)
 {
-    if (!is_worth_it(comm, rc))
+    if (pr_foreign || !is_worth_it(comm, rc))
         return rc;
     pr_settings_read();
     pr_lock();

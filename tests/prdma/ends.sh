@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN: jobs that are not as they should be, and what is printed.
+# ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN LATE PLUGIN: jobs that are not as they should be, and what is printed.
 set -u
-mpi=$1 launcher=$2 library=$3 rounds=$4 forms=$5 run=$6
+mpi=$1 launcher=$2 library=$3 rounds=$4 forms=$5 run=$6 late=$7 plugin=$(readlink -f "$8")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -79,12 +79,26 @@ UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast
 [ "$(how_many 'method mpi,.*fell back 1 time (no session-mode VCQ is left)' none)" = 6 ] ||
     fail 'statistics say why' none
 
-# The library for MPICH does no harm in front of a program of Open MPI.
-other=${library%/*}/libprdma-mpich.so
-if [ "$mpi" = openmpi ] && [ -e "$other" ]; then
-    start other -n 2 env LD_PRELOAD="$other" "$rounds" 10 || fail 'the library for the other MPI' other
-    [ "$(how_many 'is not for the MPI of the program' other)" = 2 ] || fail 'it says so' other
+# The library for the other MPI does no harm: one line, and the program goes on without it.
+case $mpi in
+openmpi) other=mpich ;;
+*) other=openmpi ;;
+esac
+if [ -e "${library%/*}/libprdma-$other.so" ]; then
+    start other -n 2 env LD_PRELOAD="${library%/*}/libprdma-$other.so" "$rounds" 10 ||
+        fail 'the library for the other MPI leaves it alone' other
+    [ "$(how_many "libprdma-$other.so is in front of a program of another MPI" other)" = 1 ] ||
+        fail 'it says so' other
+    [ "$(how_many 'stats:' other)" = 0 ] || fail 'it takes nothing over' other
 fi
+# A program that loads MPI when it runs goes on without it, or with it if MPI is there before.
+start late -n 2 env LD_PRELOAD="$library" "$late" "$plugin" 10 || fail 'MPI may come late' late
+[ "$(how_many 'the program loads MPI when it runs' late)" = 1 ] || fail 'it says so' late
+[ "$(how_many 'stats:' late)" = 0 ] || fail 'it takes nothing over' late
+first=$(ldd "$plugin" | sed -n 's/.*=> \(.*libmpi[ch]*[.]so[^ ]*\) .*/\1/p' | head -1)
+start early -n 2 env LD_PRELOAD="$library:$first" "$late" "$plugin" 10 || fail 'or be preloaded' early
+[ "$(how_many 'stats:' early)" = 4 ] || fail 'then it takes requests over' early
+LD_PRELOAD=$library true || fail 'it is in front of what uses no MPI' other
 
 # prdma-run finds out which MPI it is.
 PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run
