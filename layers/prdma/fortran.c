@@ -2,8 +2,8 @@
 /*
  * Fortran with Open MPI, whose Fortran functions call PMPI directly, past the functions in C that
  * are taken over; those of MPICH call the latter, and need nothing. Each function has the names of
- * all compilers and modules that Open MPI has for it. A call without a request of the layer goes on
- * to Open MPI's Fortran function.
+ * all compilers and modules that Open MPI has for it; that of mpi_f08 may come without ierr. A call
+ * without a request of the layer goes on to Open MPI's Fortran function.
  */
 #include "mpilayer.h"
 
@@ -21,6 +21,7 @@
         type mixed##_f parameters __attribute__((alias("pr_f_" #lower)));                          \
         type mixed##_f08 parameters __attribute__((alias("pr_f_" #lower)));                        \
         type o##lower##_f parameters __attribute__((alias("pr_f_" #lower)));                       \
+        type lower##_f08_ parameters __attribute__((alias("pr_f_" #lower)));                       \
         extern type p##lower##_ parameters __attribute__((weak));                                  \
         type pr_f_##lower parameters;
 

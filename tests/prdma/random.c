@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random GRAPHS SEED [wrong]: random graphs, each with several requests of random forms, datatypes
- * and lengths, started in one order and completed in others. Expected is what MPI's messages bring,
- * and, with Open MPI, its blocking collective; that of MPICH 4.0.2 mixes up edges where some are of
- * a process to itself. With "wrong" one byte of what is compared is changed, and the program must
- * find it.
+ * random GRAPHS SEED [wrong]: random graphs, some of them of MPI_Graph_create, each with several
+ * requests of random forms, datatypes and lengths, started in one order and completed in others.
+ * Expected is what MPI's messages bring, and, with Open MPI, its blocking collective; that of MPICH
+ * 4.0.2 mixes up edges where some are of a process to itself. With "wrong" one byte of what is
+ * compared is changed, and the program must find it.
  */
 #include "check.h"
 
@@ -74,6 +74,42 @@ static void draw_dist_graph(struct graph *g)
     }
     MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, g->in, g->sources, MPI_UNWEIGHTED, g->out,
                                    g->targets, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &g->comm);
+}
+
+/* MPI_Graph_create knows neighbours only, so both directions are edges; in all processes alike. */
+static void draw_mpi_graph(struct graph *g)
+{
+    uint32_t most = (uint32_t)(procs * 4), edges = draw(&common, most) + 1;
+    int ends[64 * 4][2], degree[64] = {0}, index[64], list[64 * EDGES], n = 0;
+    uint32_t kept = 0;
+
+    for (uint32_t e = 0; e < edges; e++) {
+        int a = (int)draw(&common, (uint32_t)procs), b = (int)draw(&common, (uint32_t)procs);
+
+        if (a == b || degree[a] == EDGES || degree[b] == EDGES)
+            continue;
+        degree[a]++;
+        degree[b]++;
+        ends[kept][0] = a;
+        ends[kept++][1] = b;
+    }
+    g->in = g->out = 0;
+    for (int node = 0; node < procs; node++) {
+        for (uint32_t e = 0; e < kept; e++) {
+            int side = ends[e][0] == node ? 0 : 1;
+
+            if (ends[e][side] != node)
+                continue;
+            list[n++] = ends[e][!side];
+            if (node != rank)
+                continue;
+            g->targets[g->out] = g->sources[g->in] = ends[e][!side];
+            g->out_numbers[g->out++] = 2 * e + (uint32_t)side;
+            g->in_numbers[g->in++] = 2 * e + (uint32_t)!side;
+        }
+        index[node] = n;
+    }
+    MPI_Graph_create(MPI_COMM_WORLD, procs, index, list, 0, &g->comm);
 }
 
 /*
@@ -306,7 +342,10 @@ static void run_graph(uint64_t seed)
 
     common = seed;
     own = seed ^ ((uint64_t)rank << 32);
-    draw_dist_graph(&g);
+    if (draw(&common, 4) == 0)
+        draw_mpi_graph(&g);
+    else
+        draw_dist_graph(&g);
     int count = (int)draw(&common, REQUESTS) + 1;
     for (int i = 0; i < count; i++)
         make_job(&jobs[i], &g, i, seed);
