@@ -31,14 +31,16 @@ case $mpi in
 mpich) goes_on=() ;;
 *) goes_on=(--enable-recovery) ;;
 esac
-# shellcheck disable=SC2016
-start killed "${goes_on[@]}" -n 3 env LD_PRELOAD="$library" bash -c '"$@"; for i in {1..60}; do
-        [ -s "${!#}0" ] && [ -s "${!#}1" ] && break; sleep .5; done' shell \
-    "$rounds" 1000 "$folder/survivor"
-[ $? != 124 ] || fail 'it ends though one was killed' killed
-for rank in 0 1; do
-    grep -q other "$folder/survivor$rank" ||
-        fail "survivor $rank gets an error" killed
+for method in eager fast; do
+    # shellcheck disable=SC2016
+    PRDMA_METHOD=$method start killed "${goes_on[@]}" -n 3 env LD_PRELOAD="$library" bash -c '"$@"
+        for i in {1..60}; do [ -s "${!#}0" ] && [ -s "${!#}1" ] && break; sleep .5; done' shell \
+        "$rounds" 1000 "$folder/survivor-$method-"
+    [ $? != 124 ] || fail "it ends though one was killed, $method" killed
+    for rank in 0 1; do
+        grep -q other "$folder/survivor-$method-$rank" ||
+            fail "survivor $rank gets an error, $method" killed
+    done
 done
 
 # One rank without the library, in each place: one line, and MPI's own for all.
