@@ -77,13 +77,15 @@ static bool open_all(uint32_t rank)
     return al_net_setup() && al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
-/* One number for the sizes of all starter memories. */
+/* One number for the sizes of all starter memories, as the options have them now. */
 static uint64_t sizes_hash(void)
 {
+    size_t sizes[AL_STARTERS];
     uint64_t hash = 1469598103934665603u;
 
+    al_options_sizes(sizes);
     for (int i = 0; i < AL_STARTERS; i++)
-        hash = (hash ^ al.starter_size[i]) * 1099511628211u;
+        hash = (hash ^ sizes[i]) * 1099511628211u;
     return hash;
 }
 
@@ -223,16 +225,17 @@ int acp_finalize(void)
     return 0;
 }
 
-/* Whether the new ranks are a permutation, before anything is given up. */
-static bool ranks_are_good(int rank)
+/* Whether the new ranks are a permutation, and the sizes of starter memory agree, before anything
+ * is given up. */
+static bool all_agree(int rank)
 {
     uint64_t fingers[AL_MAX_FINGERS];
     enum lc_verdict verdict = meet((uint64_t)(int64_t)rank, fingers, "acp_reset");
 
     acp_sync(); /* the first process has left the meeting */
-    if (verdict == LC_NO_PERMUTATION || verdict == LC_FAILED)
+    if (verdict != LC_GOOD)
         al_log("acp_reset: rank %d: %s", rank, why(verdict));
-    return verdict != LC_NO_PERMUTATION && verdict != LC_FAILED;
+    return verdict == LC_GOOD;
 }
 
 int acp_reset(int rank)
@@ -241,7 +244,7 @@ int acp_reset(int rank)
         al_log("acp_reset: before acp_init");
         return -1;
     }
-    if (!ranks_are_good(rank))
+    if (!all_agree(rank))
         return -1;
     call(iacp_finalize_cl);
     call(iacp_finalize_dl);

@@ -164,21 +164,20 @@ static bool all_have_come(const struct place *p)
  * process has the rank of its place in the job. */
 static enum lc_verdict judge(const struct place *p, uint32_t *by_rank)
 {
-    enum lc_verdict verdict = LC_GOOD;
+    bool agree = true, permutation = true;
 
     for (uint32_t r = 0; r < p->m->procs; r++)
         by_rank[r] = p->m->procs;
     for (uint32_t i = 0; i < p->m->procs; i++) {
-        if (p->table[i].agreed != p->table[0].agreed)
-            verdict = LC_DISAGREED;
+        agree &= p->table[i].agreed == p->table[0].agreed;
         if (p->table[i].rank < p->m->procs && by_rank[p->table[i].rank] == p->m->procs)
             by_rank[p->table[i].rank] = i;
         else
-            verdict = LC_NO_PERMUTATION;
+            permutation = false;
     }
-    for (uint32_t r = 0; verdict == LC_NO_PERMUTATION && r < p->m->procs; r++)
+    for (uint32_t r = 0; !permutation && r < p->m->procs; r++)
         by_rank[r] = r;
-    return verdict;
+    return !permutation ? LC_NO_PERMUTATION : agree ? LC_GOOD : LC_DISAGREED;
 }
 
 static void fill_reply(const struct place *p, const uint32_t *by_rank, uint32_t rank,

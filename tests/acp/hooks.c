@@ -12,7 +12,8 @@ struct number {
 };
 
 extern struct {
-    char bytes[16608];
+    char bytes[16536];
+    struct number szsmem, szsmemcl, szsmemdl;
     struct number mhooksmall, mhooklarge, mhookhuge, mhooklow, mhookhigh, ethspeed;
 } iacpbl_option;
 extern size_t iacp_starter_memory_size_cl, iacp_starter_memory_size_dl;
@@ -156,6 +157,35 @@ void iacp_abort_dl(void)
     called('b');
 }
 
+/* The starter memory has another size after a reset, where all processes want the same. */
+static void reset_to_another_size(void)
+{
+    int n = acp_procs(), me = acp_rank();
+    acp_ga_t before = acp_query_starter_ga(me);
+    char *mine;
+
+    CHECK(acp_copy(before + 10240, acp_query_starter_ga((me + 1) % n), 8, 0) == ACP_HANDLE_NULL);
+    iacpbl_option.szsmem.value = 50000 + (uint64_t)me;
+    CHECK(acp_reset(me) == -1);
+    CHECK(strcmp(calls, "DCcdDC") == 0); /* nothing has changed */
+    CHECK(acp_query_starter_ga(me) == before);
+    acp_sync();
+    iacpbl_option.szsmem.value = 50000;
+    CHECK(acp_reset(me) == 0);
+    CHECK(strcmp(calls, "DCcdDCcdDC") == 0);
+    mine = acp_query_address(acp_query_starter_ga(me));
+    for (int i = 0; i < 50000; i++)
+        CHECK(mine[i] == 0);
+    mine[0] = (char)(me + 1);
+    acp_sync();
+    acp_complete(acp_copy(acp_query_starter_ga((me + 1) % n) + 49999, acp_query_starter_ga(me), 1,
+                          ACP_HANDLE_NULL));
+    acp_sync();
+    CHECK(mine[49999] == (me + n - 1) % n + 1);
+    CHECK(acp_copy(acp_query_starter_ga((me + 1) % n) + 50000, acp_query_starter_ga(me), 1, 0) ==
+          ACP_HANDLE_NULL);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(acp_init(&argc, &argv) == 0);
@@ -172,7 +202,8 @@ int main(int argc, char **argv)
     CHECK(acp_reset(acp_procs() - 1 - acp_rank()) == 0);
     CHECK(strcmp(calls, "DCcdDC") == 0);
     use_channels();
+    reset_to_another_size();
     CHECK(acp_finalize() == 0);
-    CHECK(strcmp(calls, "DCcdDCcd") == 0);
+    CHECK(strcmp(calls, "DCcdDCcdDCcd") == 0);
     return 0;
 }

@@ -12,10 +12,10 @@
 
 static int me, n;
 
-static int count_files(void)
+static long count_in(const char *path)
 {
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
+    DIR *dir = opendir(path);
+    long count = 0;
 
     CHECK(dir != NULL);
     while (readdir(dir) != NULL)
@@ -76,10 +76,33 @@ static void use(void)
     CHECK(mine[100] == (uint64_t)((acp_rank() + n - 1) % n) + 1);
 }
 
+/* What this process has of the machine. */
+struct taken {
+    long files, maps, memory, threads;
+};
+
+static struct taken take_stock(void)
+{
+    return (struct taken){.files = count_in("/proc/self/fd"),
+                          .maps = lines_of("/proc/self/maps"),
+                          .memory = resident_kib(),
+                          .threads = count_in("/proc/self/task")};
+}
+
+static void check_stock(const struct taken *before)
+{
+    struct taken now = take_stock();
+
+    CHECK(now.files <= before->files);
+    CHECK(now.maps <= before->maps + 4);
+    CHECK(now.threads <= before->threads);
+    /* a sanitizer keeps what was freed, or what it knows of it */
+    CHECK(SANITIZED || now.memory <= before->memory + 2048);
+}
+
 static void resets(int rounds)
 {
-    int files = 0;
-    long maps = 0, memory = 0;
+    struct taken half = {0};
 
     for (int i = 0; i < rounds; i++) {
         int rank = i % 3 == 0 ? n - 1 - acp_rank() : (acp_rank() + i) % n;
@@ -89,20 +112,16 @@ static void resets(int rounds)
         CHECK(acp_rank() == rank && acp_procs() == n);
         CHECK(acp_query_rank(old) >= 0);
         use();
-        if (i == rounds / 2) {
-            files = count_files();
-            maps = lines_of("/proc/self/maps");
-            memory = resident_kib();
-        }
+        if (i == rounds / 2)
+            half = take_stock();
     }
-    CHECK(count_files() <= files);
-    CHECK(lines_of("/proc/self/maps") <= maps + 4);
-    /* a sanitizer keeps what was freed, or what it knows of it */
-    CHECK(SANITIZED || resident_kib() <= memory + 2048);
+    check_stock(&half);
 }
 
 static void inits(int rounds)
 {
+    struct taken half = {0};
+
     CHECK(acp_finalize() == 0);
     CHECK(acp_rank() == -1);
     for (int i = 0; i < rounds; i++) {
@@ -110,7 +129,10 @@ static void inits(int rounds)
         CHECK(acp_rank() == me);
         use();
         CHECK(acp_finalize() == 0);
+        if (i == rounds / 2)
+            half = take_stock();
     }
+    check_stock(&half);
     CHECK(acp_init(NULL, NULL) == 0);
 }
 
@@ -182,7 +204,7 @@ int main(int argc, char **argv)
     regions_change(300);
     resets(atoi(argv[1]));
     CHECK(acp_reset(me) == 0);
-    inits(atoi(argv[1]) / 5);
+    inits(atoi(argv[1]));
     CHECK(acp_finalize() == 0);
     return 0;
 }

@@ -51,5 +51,11 @@ accepted "$utofurun" -n 3 sh -c '"$0" 3 --acp-nprocs 3 --acp-myrank $((2 - UTOFU
 "$utofurun" -n 2 sh -c '"$0" 2 --acp-size-smem $((12000 + UTOFU_RANK))' "$program" >"$work/out" 2>&1 &&
     failures=$((failures + 1))
 grep -q 'starter memory of different sizes' "$work/out" || { echo FAIL: sizes; cat "$work/out"; failures=1; }
+# both wrong: a rank twice, and then a size
+# shellcheck disable=SC2016
+"$utofurun" -n 3 sh -c '"$0" 3 --acp-myrank 0 --acp-size-smem $((12000 + UTOFU_RANK / 2)); echo "status $?"' "$program" >"$work/out" 2>&1
+[ "$(grep -c '^status 1$' "$work/out")" = 3 ] &&
+    [ "$(grep -c 'the ranks of the processes are not 0 to N - 1' "$work/out")" = 3 ] ||
+    { echo FAIL: ranks and sizes; cat "$work/out"; failures=1; }
 [ $failures = 0 ] && echo ok
 [ $failures = 0 ]

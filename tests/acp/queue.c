@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The queue: chains that go on while the program computes, more GMAs than it has entries, handles
- * beyond 32 bits (ACP_FIRST_HANDLE), and that orders are what keeps conflicting GMAs apart.
+ * beyond 32 bits (FIRST-HANDLE), and that orders are what keeps conflicting GMAs apart.
  *
  *     acp_queue FIRST-HANDLE [GMAS]
  *
@@ -96,8 +96,9 @@ static void waiting_ones_fill_it(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(acp_init(&argc, &argv) == 0);
     CHECK(argc == 2 || argc == 3);
+    setenv("ACP_FIRST_HANDLE", argv[1], 1);
+    CHECK(acp_init(&argc, &argv) == 0);
     if (argc == 3)
         gmas = atoi(argv[2]);
     me = acp_rank();
