@@ -29,6 +29,24 @@ static void handles_rise_from(long long first)
     CHECK(acp_inquire(first) == 0 && acp_inquire(0) == 0 && acp_inquire(1) == 0);
 }
 
+/* Complete means complete, also where the handles of a chain have more bits from its middle on: a
+ * word goes from one other to the next and back, twenty times. */
+static void chain_is_complete(void)
+{
+    size_t word = 5600 + 8 * (size_t)me;
+    volatile uint64_t *mine = (uint64_t *)((char *)own_starter() + word);
+    acp_handle_t last;
+
+    *mine = 4712 + (uint64_t)me;
+    last = acp_copy(ga(me + 1, word), ga(me, word), 8, ACP_HANDLE_NULL);
+    for (int i = 0; i < 40; i++)
+        last = acp_copy(ga(me + 2 - i % 2, word), ga(me + 1 + i % 2, word), 8, last);
+    last = acp_copy(ga(me, word + 64), ga(me + 1, word), 8, last);
+    acp_complete(last);
+    CHECK(mine[8] == 4712 + (uint64_t)me);
+    acp_sync();
+}
+
 static double seconds(void)
 {
     struct timespec t;
@@ -104,6 +122,7 @@ int main(int argc, char **argv)
     me = acp_rank();
     n = acp_procs();
     handles_rise_from(atoll(argv[1]));
+    chain_is_complete();
     chain_runs_by_itself();
     more_than_the_queue();
     waiting_ones_fill_it();
