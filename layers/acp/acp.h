@@ -79,11 +79,12 @@ int acp_finalize(void);
  *
  * Collective; as acp_finalize() and acp_init() in one. The new ranks of all processes are a
  * permutation of the old ones. All keys, GAs and handles are void and the starter memory is zero
- * afterwards.
+ * afterwards; its size is what iacpbl_option.szsmem.value says then, the same in all processes.
  *
  * @param rank [in] The new rank of this process.
  * @return 0: The process has the new rank.
- * @return -1: The new ranks are no permutation. All processes get this, and nothing has changed.
+ * @return -1: The new ranks are no permutation, or the sizes differ. All processes get this, and
+ * nothing has changed.
  */
 int acp_reset(int rank);
 
