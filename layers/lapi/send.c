@@ -145,6 +145,13 @@ static void drop_req(struct la_req *r)
     free_reqs[num_free++] = r->index;
 }
 
+static void enter(struct la_peer *peer, struct la_peer **list)
+{
+    peer->queued = true;
+    peer->next = *list;
+    *list = peer;
+}
+
 static void append(struct la_peer *peer, struct la_req *r)
 {
     int list = r->by_handler ? 0 : 1;
@@ -156,11 +163,8 @@ static void append(struct la_peer *peer, struct la_req *r)
     else
         peer->last[list]->next = r;
     peer->last[list] = r;
-    if (!peer->queued) {
-        peer->queued = true;
-        peer->next = waiting;
-        waiting = peer;
-    }
+    if (!peer->queued)
+        enter(peer, &waiting);
 }
 
 static void sent(struct la_op *op, int rc, uint64_t old_value)
@@ -247,9 +251,35 @@ static bool post(struct la_peer *peer, const struct la_req *r)
     la_op_put(op, peer->id, la_op_bounce_stadd(op),
               la_stadd_of(peer->id, LA_STAG_INBOX, (uint64_t)slot * LA_SLOT), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
-    if ((r->flags & LA_WANTS_FIN) == 0)
-        departed(r);
     return true;
+}
+
+static bool waits(const struct la_req *r)
+{
+    return (r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) != 0;
+}
+
+/* The target may turn out to be gone meanwhile, which ends requests to it: not those that are
+ * queued, which are cancelled. */
+static bool post_queued(struct la_peer *peer, struct la_req *r)
+{
+    bool posted;
+
+    r->queued = true;
+    posted = post(peer, r);
+    r->queued = false;
+    return posted || r->cancelled;
+}
+
+/* Its handler may make progress, in which the answer arrives. */
+static void posted(struct la_req *r)
+{
+    const struct la_req was = *r;
+
+    if (!waits(r) || r->cancelled)
+        drop_req(r);
+    if ((was.flags & LA_WANTS_FIN) == 0 && !was.cancelled)
+        departed(&was);
 }
 
 static bool anything_before(const struct la_peer *peer)
@@ -279,9 +309,8 @@ static bool keep_copy(struct la_req *r)
 
 static int send_or_append(struct la_peer *peer, struct la_req *r, const struct la_req *what)
 {
-    if (!anything_before(peer) && post(peer, r)) {
-        if ((r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
-            drop_req(r);
+    if (!anything_before(peer) && post_queued(peer, r)) {
+        posted(r);
         return LAPI_SUCCESS;
     }
     if (r->by_handler && !keep_copy(r)) {
@@ -296,7 +325,6 @@ static int send_or_append(struct la_peer *peer, struct la_req *r, const struct l
 
 int la_send(const struct la_req *what)
 {
-    const bool waits = (what->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) != 0;
     int rc = LAPI_SUCCESS;
     struct la_peer *peer = la_peer_use(what->rank, &rc);
     struct la_req *r;
@@ -305,8 +333,10 @@ int la_send(const struct la_req *what)
         return rc;
     if (peer->gone || peer->purged)
         return LAPI_ERR_TGT_PURGED;
-    if (!waits && !anything_before(peer) && post(peer, what))
+    if (!waits(what) && !anything_before(peer) && post(peer, what)) {
+        departed(what);
         return LAPI_SUCCESS;
+    }
     r = take_req(what);
     r->serial = ++serial;
     if (peer->gone || peer->purged) {
@@ -329,31 +359,38 @@ static bool send_list(struct la_peer *peer, int list)
             return any;
         peer->first[list] = r->next;
         r->queued = false;
-        if (r->cancelled || (r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) == 0)
-            drop_req(r);
+        posted(r);
         any = true;
     }
     return any;
 }
 
+static struct la_peer *leave(struct la_peer **list)
+{
+    struct la_peer *peer = *list;
+
+    *list = peer->next;
+    peer->queued = false;
+    return peer;
+}
+
+/* Handlers of what is sent may send, and so enter tasks while this runs. */
 bool la_send_waiting(void)
 {
-    struct la_peer **at = &waiting;
+    struct la_peer *still = NULL;
     bool any = false;
 
-    while (*at != NULL) {
-        struct la_peer *peer = *at;
+    while (waiting != NULL) {
+        struct la_peer *peer = leave(&waiting);
 
         any |= send_list(peer, 0);
         if (peer->first[0] == NULL)
             any |= send_list(peer, 1);
-        if (peer->first[0] == NULL && peer->first[1] == NULL) {
-            *at = peer->next;
-            peer->queued = false;
-        } else {
-            at = &peer->next;
-        }
+        if ((peer->first[0] != NULL || peer->first[1] != NULL) && !peer->queued)
+            enter(peer, &still);
     }
+    while (still != NULL)
+        enter(leave(&still), &waiting);
     return any;
 }
 

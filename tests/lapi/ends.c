@@ -10,10 +10,15 @@
 #include <signal.h>
 #include <time.h>
 
+enum { DATA = 100000 };
+
 static volatile int heard, leaving; /* then the others leave too, and seem to be gone */
 static lapi_cntr_t cntr;
+static struct place { /* what others reach of a task */
+    lapi_cntr_t arrived, ready;
+    char data[DATA];
+} place;
 static lapi_long_t places[16];
-static lapi_cntr_t arrived;
 
 static void hear(lapi_handle_t *h, int *code, lapi_err_t *type, int *task, int *src)
 {
@@ -25,10 +30,15 @@ static void hear(lapi_handle_t *h, int *code, lapi_err_t *type, int *task, int *
     heard = 1;
 }
 
+static struct place *of(int task)
+{
+    return (struct place *)(uintptr_t)places[task];
+}
+
 /* From messages of the dead task, or to it. */
 static int wait_somewhere(const char *where)
 {
-    static char data[100000];
+    static char data[DATA];
     int one = 1, before, rc = LAPI_SUCCESS;
 
     if (strcmp(where, "counter") == 0)
@@ -44,13 +54,11 @@ static int wait_somewhere(const char *where)
     }
     while (rc == LAPI_SUCCESS) { /* flood it */
         if (strcmp(where, "put") == 0)
-            rc = LAPI_Put(hndl, 1, 100, (void *)(uintptr_t)places[1], data, NULL, NULL, NULL);
+            rc = LAPI_Put(hndl, 1, 100, of(1)->data, data, NULL, NULL, NULL);
         else if (strcmp(where, "large") == 0)
-            rc = LAPI_Put(hndl, 1, sizeof(data), (void *)(uintptr_t)places[1], data, NULL, NULL,
-                          &cntr);
+            rc = LAPI_Put(hndl, 1, sizeof(data), of(1)->data, data, NULL, NULL, &cntr);
         else
-            rc =
-                LAPI_Rmw(hndl, FETCH_AND_ADD, 1, (int *)(uintptr_t)places[1], &one, &before, &cntr);
+            rc = LAPI_Rmw(hndl, FETCH_AND_ADD, 1, (int *)of(1)->data, &one, &before, &cntr);
         if (rc == LAPI_SUCCESS && strcmp(where, "put") != 0)
             rc = LAPI_Waitcntr(hndl, &cntr, 1, NULL);
         else if (rc == LAPI_SUCCESS)
@@ -59,41 +67,47 @@ static int wait_somewhere(const char *where)
     return rc;
 }
 
-/* The others still reach each other. */
-static void go_on(void)
+/* To all others and itself, and from them. */
+static void meet(size_t which)
 {
     for (int to = 0; to < n; to++)
         if (to != 1)
-            OK(LAPI_Put(hndl, (uint)to, 0, NULL, NULL, (lapi_cntr_t *)(uintptr_t)places[to], NULL,
-                        NULL));
+            OK(LAPI_Put(hndl, (uint)to, 0, NULL, NULL,
+                        (lapi_cntr_t *)(uintptr_t)(places[to] + which), NULL, NULL));
     for (int i = 0, timeouts = 0; i < n - 1;) {
-        int rc = LAPI_Waitcntr(hndl, &arrived, 1, NULL);
+        int rc = LAPI_Waitcntr(hndl, (lapi_cntr_t *)(void *)((char *)&place + which), 1, NULL);
 
-        CHECK(rc == LAPI_SUCCESS || (rc == LAPI_ERR_TIMEOUT && timeouts++ < 2));
+        CHECK(rc == LAPI_SUCCESS || (rc == LAPI_ERR_TIMEOUT && timeouts++ < n));
         if (rc == LAPI_SUCCESS)
             i++;
     }
-    leaving = 1;
+}
+
+/* The others still reach each other. */
+static void go_on(void)
+{
+    meet(offsetof(struct place, arrived));
     CHECK(LAPI_Amsend(hndl, 1, (void *)1, NULL, 0, NULL, 0, NULL, NULL, NULL) ==
           LAPI_ERR_TGT_PURGED);
     CHECK(LAPI_Resume_totask(hndl, 1) == LAPI_ERR_TGT_PURGED);
     CHECK(LAPI_Gfence(hndl) == LAPI_ERR_TIMEOUT);
+    leaving = 1;
+    meet(offsetof(struct place, ready));
 }
 
 int main(int argc, char **argv)
 {
-    static char area[100000] __attribute__((aligned(8)));
     int lost, rc;
     time_t begin;
 
     init(hear);
     CHECK(argc == 2 && n >= 3);
-    OK(LAPI_Address_init64(hndl, (uintptr_t)(me == 1 ? (void *)area : (void *)&arrived), places));
+    OK(LAPI_Address_init64(hndl, (uintptr_t)&place, places));
     if (me == 1) { /* when all have left what is collective */
-        OK(LAPI_Waitcntr(hndl, (lapi_cntr_t *)(void *)area, n - 1, NULL));
+        OK(LAPI_Waitcntr(hndl, &place.arrived, n - 1, NULL));
         raise(SIGKILL);
     }
-    OK(LAPI_Put(hndl, 1, 0, NULL, NULL, (lapi_cntr_t *)(uintptr_t)places[1], NULL, NULL));
+    OK(LAPI_Put(hndl, 1, 0, NULL, NULL, &of(1)->arrived, NULL, NULL));
     begin = time(NULL);
     rc = wait_somewhere(argv[1]);
     CHECK(rc == LAPI_ERR_TIMEOUT || rc == LAPI_ERR_TGT_PURGED);
