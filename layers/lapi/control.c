@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that peers write to and read, under reserved STags, so that STADDs follow from the VCQ id:
- * the control words, the slots for records, and a reply for each message of this task.
+ * Memory that peers write to and read, under a reserved STag, so that STADDs follow from the VCQ
+ * id: the control words, the slots for records, and a reply for each message of this task.
  */
 #include "layer.h"
 
@@ -11,77 +11,84 @@ struct la_control *la_control;
 uint8_t (*la_inbox)[LA_SLOT];
 uint8_t (*la_replies)[LA_REPLY];
 
-static struct area {
-    const char *what;
-    size_t size;
-    void *memory;
+enum { PAGE = 4096, KNOWN = 32 /* VCQ ids, by their hash */ };
+
+/* One region: uTofu is quickest with the region that it used last. */
+static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
+static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
+static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;
+static utofu_stadd_t own;
+static struct known {
+    utofu_vcq_id_t id;
     utofu_stadd_t stadd;
-} areas[] = {
-    [LA_STAG_CONTROL] = {.what = "control words",
-                         .size = (sizeof(struct la_control) + 4095) / 4096 * 4096},
-    [LA_STAG_INBOX] = {.what = "slots for messages", .size = (size_t)LA_SLOTS * LA_SLOT},
-    [LA_STAG_REPLIES] = {.what = "replies", .size = (size_t)LA_REQS * LA_REPLY},
-};
-enum { AREAS = sizeof(areas) / sizeof(areas[0]) };
+} known[KNOWN];
 
-static bool open_area(unsigned int stag)
+static size_t size_of_all(void)
 {
-    struct area *a = &areas[stag];
-
-    a->memory = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (a->memory == MAP_FAILED) {
-        a->memory = NULL;
-        la_log("LAPI_Init: no memory for %zu bytes of %s", a->size, a->what);
-        return false;
-    }
-    if (utofu_reg_mem_with_stag(la_vcq(), a->memory, a->size, stag, 0, &a->stadd) == UTOFU_SUCCESS)
-        return true;
-    la_log("LAPI_Init: %zu bytes of %s cannot be registered: %s", a->size, a->what,
-           lc_utofu_error());
-    munmap(a->memory, a->size);
-    a->memory = NULL;
-    return false;
+    return inbox_at + inbox_size + replies_size;
 }
 
 bool la_control_setup(void)
 {
-    for (unsigned int i = 0; i < AREAS; i++)
-        if (!open_area(i)) {
-            la_control_close();
-            return false;
-        }
-    la_control = areas[LA_STAG_CONTROL].memory;
-    la_inbox = areas[LA_STAG_INBOX].memory;
-    la_replies = areas[LA_STAG_REPLIES].memory;
+    const size_t size = size_of_all();
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        la_log("LAPI_Init: no memory for %zu bytes of slots and replies", size);
+        return false;
+    }
+    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &own) != UTOFU_SUCCESS) {
+        la_log("LAPI_Init: %zu bytes cannot be registered: %s", size, lc_utofu_error());
+        munmap(memory, size);
+        return false;
+    }
+    la_control = (struct la_control *)memory;
+    la_inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
+    la_replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
+    for (int i = 0; i < KNOWN; i++)
+        known[i].stadd = 0;
     return true;
 }
 
 void la_control_close(void)
 {
-    for (unsigned int i = 0; i < AREAS; i++) {
-        if (areas[i].memory == NULL)
-            continue;
-        utofu_dereg_mem(la_vcq(), areas[i].stadd, 0);
-        munmap(areas[i].memory, areas[i].size);
-        areas[i].memory = NULL;
-    }
+    utofu_dereg_mem(la_vcq(), own, 0);
+    munmap(la_control, size_of_all());
 }
 
-utofu_stadd_t la_stadd_of(utofu_vcq_id_t id, unsigned int stag, uint64_t offset)
+static utofu_stadd_t begin_of(utofu_vcq_id_t id)
 {
-    utofu_stadd_t stadd = 0;
+    struct known *k = &known[id * 0x9e3779b97f4a7c15u >> 59];
 
-    utofu_query_stadd(id, stag, &stadd);
-    return stadd + offset;
+    _Static_assert(KNOWN == 1 << 5, "the hash is of 64 - 59 bits");
+    if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
+        k->id = id;
+        utofu_query_stadd(id, LA_STAG, &k->stadd);
+    }
+    return k->stadd;
+}
+
+utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset)
+{
+    return begin_of(id) + offset;
+}
+
+utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot)
+{
+    return begin_of(id) + inbox_at + (uint64_t)slot * LA_SLOT;
+}
+
+utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
+{
+    return begin_of(id) + inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset;
 }
 
 void la_control_arrived(utofu_stadd_t stadd)
 {
-    uint64_t record = stadd - 1 - areas[LA_STAG_INBOX].stadd;
-    uint64_t reply = stadd - 1 - areas[LA_STAG_REPLIES].stadd;
+    uint64_t record = stadd - 1 - own - inbox_at, reply = record - inbox_size;
 
-    if (record < areas[LA_STAG_INBOX].size)
+    if (record < inbox_size)
         la_receive_arrived((uint32_t)(record / LA_SLOT));
-    else if (reply < areas[LA_STAG_REPLIES].size)
+    else if (reply < replies_size)
         la_send_returned((uint32_t)(reply / LA_REPLY), (uint32_t)(reply % LA_REPLY) + 1);
 }

@@ -37,10 +37,8 @@ enum {
     LA_INS = 256,       /* messages of others of which something is still to be done */
     LA_COMP_WORK = 5,   /* component ids of the VCQs */
     LA_COMP_MEET = 4,
-    LA_STAG_CONTROL = 0,
-    LA_STAG_INBOX = 1,
-    LA_STAG_REPLIES = 2,
-    LA_STAG_TABLE = 3,
+    LA_STAG = 0, /* of the memory of control.c */
+    LA_STAG_TABLE = 1,
 };
 
 /*
@@ -124,7 +122,11 @@ struct la_control {
     uint64_t tail;                /* tickets of the shared lane that were given out */
     uint64_t freed[LA_LANES + 1]; /* slots of the lane that were used and are free again */
 };
-/* What a common message needs comes first: its data begin where the rest would be. */
+/*
+ * What a common message needs comes first, and with few data behind it fills a line, whose last
+ * word the target sees as soon as it is there: the number of the record in its lane. Others have 0
+ * there, and are complete when their notice comes.
+ */
 struct la_record {
     uint8_t kind, flags;
     uint16_t uhdr_len;
@@ -136,16 +138,21 @@ struct la_record {
     utofu_vcq_id_t id; /* LA_LONG: the origin's VCQ */
     uint64_t len;
     utofu_stadd_t stadd; /* of the origin's memory, where the data is not in the record */
-    uint64_t value;
+    uint64_t number;
+    uint64_t value; /* LA_LONG */
 };
 enum {
-    LA_SHORT_RECORD = 32,
-    LA_LONG_RECORD = 64,
+    LA_SHORT_RECORD = 32, /* of one line */
+    LA_LINE_DATA = 24,
+    LA_LINE = 64, /* others have their data behind it, and those that are LA_LONG, a word later */
+    LA_LONG_RECORD = 72,
     LA_PAYLOAD = LA_SLOT - LA_LONG_RECORD,
     LA_SMALL_GET = LA_REPLY - 16
 };
 _Static_assert(sizeof(struct la_record) == LA_LONG_RECORD &&
-                   offsetof(struct la_record, id) == LA_SHORT_RECORD,
+                   offsetof(struct la_record, id) == LA_SHORT_RECORD &&
+                   offsetof(struct la_record, number) == LA_SHORT_RECORD + LA_LINE_DATA &&
+                   offsetof(struct la_record, value) == LA_LINE,
                "no gaps");
 _Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
 
@@ -154,7 +161,9 @@ extern uint8_t (*la_inbox)[LA_SLOT];
 extern uint8_t (*la_replies)[LA_REPLY];
 bool la_control_setup(void);
 void la_control_close(void);
-utofu_stadd_t la_stadd_of(utofu_vcq_id_t id, unsigned int stag, uint64_t offset);
+utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset);
+utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
+utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset);
 void la_control_arrived(utofu_stadd_t stadd); /* a notice: one past the last byte */
 
 /*
@@ -200,6 +209,7 @@ enum {
     LA_WANTS_FIN = 2,
     LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
+    LA_ONE_LINE = 16,
     LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
 struct la_req {
@@ -237,6 +247,8 @@ bool la_send_settled(uint64_t before, bool *posted);
 bool la_receive_setup(void);
 void la_receive_close(void);
 void la_receive_arrived(uint32_t slot);
+uint32_t la_receive_lanes(void);
+bool la_receive_look(void); /* for records whose notices have not come yet */
 bool la_dispatch(void);
 void *la_receive_address(int index);
 void la_receive_set_address(int index, void *address);

@@ -99,7 +99,7 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
         if (at == la.rank)
             *id = la_control->fingers[finger];
         else
-            *rc = la_get_now(at, *id, id, la_stadd_of(*id, LA_STAG_CONTROL, 8ull * finger), 8);
+            *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)
             return false;
         at = rank_of(at, finger);
@@ -125,8 +125,7 @@ static int draw_lane(struct la_peer *peer)
 {
     uint64_t lane;
     int rc = la_add_now(peer->rank, peer->id,
-                        la_stadd_of(peer->id, LA_STAG_CONTROL, offsetof(struct la_control, lanes)),
-                        &lane);
+                        la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane);
 
     peer->lane = (uint16_t)(lane < most_lanes ? lane : LA_LANES);
     return rc;

@@ -16,6 +16,7 @@
 
 enum {
     POLLS = 16,         /* notices, before they are handled */
+    LOOKS = 4,          /* at memory, until notices are taken too */
     SPINS = 64,         /* polls without result before the core is yielded */
     CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
     THREAD_POLLS = 256, /* of the thread */
@@ -30,7 +31,13 @@ static pthread_t thread;
 static bool stop;
 static bool call_polls; /* since the thread looked */
 
-bool la_progress(void)
+/* What lies in memory is quicker to see than its notice, but notices have to be taken too. */
+static bool look(void)
+{
+    return la_receive_look() && la_dispatch();
+}
+
+static bool take_notices(void)
 {
     bool any = false, handled = false;
 
@@ -38,7 +45,17 @@ bool la_progress(void)
         any = true;
         handled = la_dispatch();
     }
-    any |= handled || la_dispatch();
+    return any | (handled || la_dispatch());
+}
+
+bool la_progress(void)
+{
+    static uint32_t turns;
+    bool any = look();
+
+    if (++turns % LOOKS != 0 && la_receive_lanes() > 0)
+        return any;
+    any |= take_notices();
     any |= la_transfer_step();
     any |= la_send_waiting();
     la_watch_poll();
@@ -113,7 +130,7 @@ void la_go_on(uint32_t *idle)
 enum found { NOTHING, SOMETHING, A_CALL_POLLS };
 
 /* It does nothing while a call polls. */
-static enum found look(void)
+static enum found look_after(void)
 {
     enum found found = A_CALL_POLLS;
 
@@ -133,7 +150,7 @@ static void *run(void *unused)
     (void)unused;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-        enum found found = look();
+        enum found found = look_after();
 
         idle = found == SOMETHING ? 0 : idle + 1;
         if (found == A_CALL_POLLS)

@@ -14,6 +14,9 @@ enum { BATCH = 16 };
 static uint16_t arrived[LA_SLOTS];
 static uint32_t num_arrived;
 static uint64_t done[LA_LANES + 1]; /* bit n: slot freed + n modulo the slots is free again */
+static uint64_t next[LA_LANES];     /* the record that is expected */
+static uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
+static uint16_t early[LA_SLOTS];    /* records that were seen, and not their notices */
 static void *addresses[LAPI_ADDRTBL_SZ];
 static unsigned int shuffle; /* state of random numbers; 0: in order */
 
@@ -21,6 +24,9 @@ bool la_receive_setup(void)
 {
     num_arrived = 0;
     memset(done, 0, sizeof(done));
+    memset(next, 0, sizeof(next));
+    memset(taken, 0, sizeof(taken));
+    memset(early, 0, sizeof(early));
     memset(addresses, 0, sizeof(addresses));
     shuffle = lc_env_number("LAPI_SHUFFLE", 0);
     if (shuffle != 0)
@@ -38,15 +44,70 @@ void la_receive_set_address(int index, void *address)
     addresses[index] = address;
 }
 
-void la_receive_arrived(uint32_t slot)
+static uint32_t lane_of(uint32_t slot)
 {
+    return slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
+}
+
+static void take_slot(uint32_t slot)
+{
+    uint32_t lane = lane_of(slot);
+
     if (num_arrived < LA_SLOTS)
         arrived[num_arrived++] = (uint16_t)slot;
+    if (lane == LA_LANES)
+        return;
+    taken[lane] |= 1u << slot % LA_LANE_SLOTS;
+    while ((taken[lane] & 1u << next[lane] % LA_LANE_SLOTS) != 0)
+        taken[lane] &= ~(1u << next[lane]++ % LA_LANE_SLOTS);
+}
+
+void la_receive_arrived(uint32_t slot)
+{
+    if (early[slot] > 0)
+        early[slot]--;
+    else
+        take_slot(slot);
+}
+
+static uint32_t next_slot(uint32_t lane)
+{
+    return lane * LA_LANE_SLOTS + (uint32_t)(next[lane] % LA_LANE_SLOTS);
+}
+
+static bool is_there(uint32_t lane)
+{
+    const struct la_record *rec = (const struct la_record *)la_inbox[next_slot(lane)];
+
+    return __atomic_load_n(&rec->number, __ATOMIC_ACQUIRE) == next[lane] + 1;
+}
+
+uint32_t la_receive_lanes(void)
+{
+    uint64_t lanes = __atomic_load_n(&la_control->lanes, __ATOMIC_RELAXED);
+
+    return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
+}
+
+/* Each record has its notice too: it ends the sleep of who waits for one. */
+bool la_receive_look(void)
+{
+    uint32_t lanes = la_receive_lanes();
+    bool any = false;
+
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        if (__builtin_expect(!is_there(lane), 1))
+            continue;
+        early[next_slot(lane)]++;
+        take_slot(next_slot(lane));
+        any = true;
+    }
+    return any;
 }
 
 static void free_slot(uint32_t slot)
 {
-    uint32_t lane = slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
+    uint32_t lane = lane_of(slot);
     uint32_t slots = lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
     uint64_t freed = la_control->freed[lane];
     uint64_t bit = 1ull << ((slot - lane * LA_LANE_SLOTS) % slots);
@@ -65,7 +126,9 @@ static void free_slot(uint32_t slot)
 
 static uint8_t *uhdr_of(struct la_record *rec)
 {
-    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_RECORD : LA_SHORT_RECORD);
+    if ((rec->flags & LA_ONE_LINE) != 0)
+        return (uint8_t *)rec + LA_SHORT_RECORD;
+    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_RECORD : LA_LINE);
 }
 
 static uint8_t *data_of(struct la_record *rec)
@@ -215,8 +278,7 @@ static void receive_get(struct la_record *rec)
     } else {
         op = la_op_take(0, rec->rank, put_done, NULL);
         memcpy(la_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
-        la_op_put(op, rec->id, la_op_bounce_stadd(op),
-                  la_stadd_of(rec->id, LA_STAG_REPLIES, (uint64_t)rec->req * LA_REPLY + LA_CMPL),
+        la_op_put(op, rec->id, la_op_bounce_stadd(op), la_reply_stadd(rec->id, rec->req, LA_CMPL),
                   rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete(rec);
@@ -279,13 +341,19 @@ static bool has_good_list(const struct la_record *rec)
            rec->value <= rec->len && (!there || rec->value <= rec->size);
 }
 
+static uint32_t room_in(const struct la_record *rec)
+{
+    if ((rec->flags & LA_ONE_LINE) != 0)
+        return LA_LINE_DATA;
+    return (rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
+}
+
 static bool is_good(const struct la_record *rec)
 {
     return has_good_list(rec) && rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND &&
            rec->rank < la.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
-           rec->size <= LA_SLOT - LA_SHORT_RECORD &&
-           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <=
-               ((rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_SHORT_RECORD);
+           rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec) &&
+           (rec->flags & (LA_ONE_LINE | LA_LONG)) <= LA_ONE_LINE;
 }
 
 static void receive(uint32_t slot)

@@ -61,19 +61,18 @@ static void ask(struct la_peer *peer)
     if (op == NULL)
         return;
     peer->asked = true;
-    la_op_get(op, peer->id, la_op_bounce_stadd(op),
-              la_stadd_of(peer->id, LA_STAG_CONTROL,
-                          offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
-              8);
+    la_op_get(
+        op, peer->id, la_op_bounce_stadd(op),
+        la_control_stadd(peer->id, offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
+        8);
 }
 
 static bool draw_ticket(struct la_peer *peer)
 {
     if (!peer->has_ticket)
-        peer->has_ticket =
-            la_add_now(peer->rank, peer->id,
-                       la_stadd_of(peer->id, LA_STAG_CONTROL, offsetof(struct la_control, tail)),
-                       &peer->ticket) == UTOFU_SUCCESS;
+        peer->has_ticket = la_add_now(peer->rank, peer->id,
+                                      la_control_stadd(peer->id, offsetof(struct la_control, tail)),
+                                      &peer->ticket) == UTOFU_SUCCESS;
     return peer->has_ticket;
 }
 
@@ -182,11 +181,19 @@ static size_t data_in_record(const struct la_req *r)
     return r->kind == LA_GET || (r->flags & LA_RENDEZVOUS) != 0 || r->data == NULL ? 0 : r->len;
 }
 
-static size_t build(const struct la_req *r, void *slot)
+/* Where user header and data begin. */
+static size_t head_of(const struct la_req *r, size_t data)
+{
+    if ((r->flags & LA_LONG) != 0)
+        return LA_LONG_RECORD;
+    return (r->uhdr_len + 7u) / 8 * 8 + data <= LA_LINE_DATA ? LA_SHORT_RECORD : LA_LINE;
+}
+
+static size_t build(const struct la_req *r, void *slot, uint64_t number)
 {
     struct la_record *rec = slot;
-    size_t data = data_in_record(r);
-    uint8_t *at = (uint8_t *)slot + LA_SHORT_RECORD;
+    size_t data = data_in_record(r), head = head_of(r, data);
+    uint8_t *at = (uint8_t *)slot + head;
 
     rec->kind = r->kind;
     rec->flags = r->flags;
@@ -202,14 +209,18 @@ static size_t build(const struct la_req *r, void *slot)
         rec->len = r->len;
         rec->stadd = r->stadd;
         rec->value = r->value;
-        at = (uint8_t *)slot + LA_LONG_RECORD;
+    }
+    rec->number = 0;
+    if (head == LA_SHORT_RECORD) {
+        rec->flags |= LA_ONE_LINE;
+        rec->number = number;
     }
     if (r->uhdr_len > 0)
         memcpy(at, r->uhdr, r->uhdr_len);
     at += (r->uhdr_len + 7u) / 8 * 8;
     if (data > 0)
         memcpy(at, r->data, data);
-    return (size_t)(at - (uint8_t *)slot) + data;
+    return head == LA_SHORT_RECORD ? LA_LINE : (size_t)(at - (uint8_t *)slot) + data;
 }
 
 static void run_handler(const struct la_req *r)
@@ -247,10 +258,9 @@ static bool post(struct la_peer *peer, const struct la_req *r)
             la_op_drop(op);
         return false;
     }
-    size = build(r, la_op_bounce(op));
-    la_op_put(op, peer->id, la_op_bounce_stadd(op),
-              la_stadd_of(peer->id, LA_STAG_INBOX, (uint64_t)slot * LA_SLOT), size,
-              UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    size = build(r, la_op_bounce(op), has_own_lane(peer) ? peer->sent : 0);
+    la_op_put(op, peer->id, la_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
+              UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
     return true;
 }
 

@@ -35,8 +35,7 @@ static void tell(uint32_t finger)
 
     while ((op = la_op_take(0, rank_ahead(finger), told, NULL)) == NULL)
         la_net_poll();
-    la_op_put8(op, id, epoch,
-               la_stadd_of(id, LA_STAG_CONTROL, offsetof(struct la_control, sync) + 8 * finger));
+    la_op_put8(op, id, epoch, la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
 }
 
 int la_sync_wait(uint64_t limit_ns)
@@ -104,12 +103,13 @@ int LAPI_Gfence(lapi_handle_t hndl)
 static int gather(uint64_t *table, utofu_stadd_t stadd)
 {
     for (uint32_t k = 0; k < la.num_fingers; k++) {
+        utofu_stadd_t there = 0;
         uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
         utofu_vcq_id_t id = la_control->fingers[k];
 
+        utofu_query_stadd(id, LA_STAG_TABLE, &there);
         if (la_sync_wait(0) != LAPI_SUCCESS ||
-            la_get_to(rank_ahead(k), id, stadd + 8ull * have, la_stadd_of(id, LA_STAG_TABLE, 0),
-                      8ull * more) != UTOFU_SUCCESS)
+            la_get_to(rank_ahead(k), id, stadd + 8ull * have, there, 8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     (void)table;

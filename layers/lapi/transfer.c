@@ -75,9 +75,7 @@ void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
 
     if (peer != NULL && peer->gone)
         return;
-    la_put8_notice(
-        rec->id, value,
-        la_stadd_of(rec->id, LA_STAG_REPLIES, (uint64_t)rec->req * LA_REPLY + offset - 8));
+    la_put8_notice(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
 }
 
 static void list(struct la_in *in)

@@ -72,9 +72,9 @@ static void tell_others(uint32_t gone)
         struct la_op *op = rank == gone ? NULL : la_op_take(0, rank, told, NULL);
 
         if (op != NULL)
-            la_op_put8(op, id, gone + 1ull,
-                       la_stadd_of(id, LA_STAG_CONTROL,
-                                   offsetof(struct la_control, gone) + 8ull * (gone % 64)));
+            la_op_put8(
+                op, id, gone + 1ull,
+                la_control_stadd(id, offsetof(struct la_control, gone) + 8ull * (gone % 64)));
     }
 }
 
@@ -126,7 +126,7 @@ static void probe(void)
     /* more than a word: that uTofu may read from mapped memory, which outlives its process */
     probing = true;
     la_op_get(op, id, la_op_bounce_stadd(op),
-              la_stadd_of(id, LA_STAG_CONTROL, offsetof(struct la_control, gone)), 64);
+              la_control_stadd(id, offsetof(struct la_control, gone)), 64);
 }
 
 void la_watch_poll(void)
