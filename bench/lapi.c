@@ -4,6 +4,9 @@
  *
  *     utofurun -n 2 lapi
  *
+ * Where ucx_perftest is installed it measures UCX's active messages afterwards, over shared memory:
+ * of the transport alone (UCT) and of the interface for programs (UCP).
+ *
  * Both sides poll. "put" is utofu_put() with a remote notice, which is polled and answered. Rounds
  * of the two alternate, so that other load on the machine disturbs both alike; each figure is the
  * 20-quantile of the rounds: other load only adds to it.
@@ -17,8 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { ROUNDS = 300, CALLS = 1000, LARGE_CALLS = 8, LARGE = 1 << 20 };
+enum { ROUNDS = 300, CALLS = 1000, LARGE_CALLS = 8, SINGLE = 100000, LARGE = 1 << 20 };
 
 static lapi_handle_t hndl;
 static int me, tasks;
@@ -83,11 +87,11 @@ static void *large(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
     return area;
 }
 
-static void am_ping_pong(void)
+static void am_ping_pongs(int calls)
 {
     uint other = (uint)(1 - me);
 
-    for (int i = 0; i < CALLS; i++) {
+    for (int i = 0; i < calls; i++) {
         expected++;
         if (me == 0)
             check(LAPI_Amsend(hndl, other, small_handlers[other], NULL, 0, source, 8, NULL, NULL,
@@ -100,6 +104,11 @@ static void am_ping_pong(void)
                               NULL),
                   "LAPI_Amsend");
     }
+}
+
+static void am_ping_pong(void)
+{
+    am_ping_pongs(CALLS);
 }
 
 static void put(void)
@@ -180,6 +189,81 @@ static void compare_with(const char *what, void (*ours)(void), void (*base)(void
                layer[ROUNDS / 20] / utofu[ROUNDS / 20]);
 }
 
+/*
+ * UCX. Both processes have the same parent, so it gives them a port.
+ */
+
+static void serve_ucx(const char *port)
+{
+    char command[200];
+
+    snprintf(command, sizeof(command), "UCX_TLS=posix,self,tcp ucx_perftest -p %s >/dev/null 2>&1",
+             port);
+    if (system(command) != 0)
+        fprintf(stderr, "lapi: the server of ucx_perftest failed\n");
+}
+
+/* Of the last line: half a round trip, the median. */
+static double ask_ucx(const char *port, const char *test)
+{
+    char command[400], line[400];
+    double us = 0;
+    FILE *f;
+
+    snprintf(command, sizeof(command),
+             "for i in 1 2 3 4 5 6 7 8; do sleep 0.5; UCX_TLS=posix,self,tcp ucx_perftest -p %s "
+             "127.0.0.1 %s -s 8 -n 300000 2>/dev/null && break; done",
+             port, test);
+    f = popen(command, "r");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        if (strncmp(line, "Final:", 6) == 0)
+            sscanf(line, "Final: %*s %lf", &us);
+    if (f != NULL)
+        pclose(f);
+    return us;
+}
+
+/* Each round trip by itself, as ucx_perftest does. */
+static double am_median(void)
+{
+    static double us[SINGLE];
+
+    nothing();
+    for (int i = 0; i < SINGLE; i++) {
+        double begin = now_us();
+
+        am_ping_pongs(1);
+        us[i] = now_us() - begin;
+    }
+    qsort(us, SINGLE, sizeof(us[0]), compare);
+    return us[SINGLE / 2];
+}
+
+static void compare_with_ucx(double typical)
+{
+    static const char *const tests[][2] = {
+        {"UCT", "-t am_lat -x posix -d memory"},
+        {"UCP", "-t ucp_am_lat"},
+    };
+
+    for (int i = 0; i < 2; i++) {
+        char port[16], what[80];
+        double us;
+
+        snprintf(port, sizeof(port), "%d", 20000 + ((int)getppid() * 2 + i) % 10000);
+        if (me == 1) {
+            serve_ucx(port);
+            continue;
+        }
+        us = 2 * ask_ucx(port, tests[i][1]);
+        snprintf(what, sizeof(what), "the first, and UCX's (%s): medians", tests[i][0]);
+        if (us > 0)
+            printf("%-58s %9.3f us %9.3f us   %.2f\n", what, typical, us, typical / us);
+        else
+            printf("%s: ucx_perftest failed\n", what);
+    }
+}
+
 static void *address(hdr_hndlr_t *handler)
 {
     void *p;
@@ -192,6 +276,7 @@ int main(void)
 {
     lapi_info_t info = {0};
     utofu_vcq_id_t id;
+    double typical;
 
     check(LAPI_Init(&hndl, &info), "LAPI_Init");
     LAPI_Qenv(hndl, TASK_ID, &me);
@@ -214,10 +299,15 @@ int main(void)
     compare_with("message of 8 bytes and its answer; put and its answer", am_ping_pong,
                  put_ping_pong, CALLS);
     compare_with("message of 1 MiB until it is complete; put", am_stream, put_stream, LARGE_CALLS);
+    typical = am_median();
     utofu_dereg_mem(vcq, own, 0);
     utofu_free_vcq(vcq);
     check(LAPI_Term(hndl), "LAPI_Term");
     free(area);
     free(source);
+    if (system("command -v ucx_perftest >/dev/null") == 0)
+        compare_with_ucx(typical);
+    else if (me == 0)
+        printf("ucx_perftest is not installed\n");
     return 0;
 }

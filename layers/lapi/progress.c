@@ -43,6 +43,7 @@ static bool take_notices(void)
 
     for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
+        la_receive_look();
         handled = la_dispatch();
     }
     return any | (handled || la_dispatch());

@@ -86,10 +86,10 @@ static uint32_t find_slot(struct la_peer *peer)
             return LA_SLOTS;
         next = peer->ticket;
     }
-    if (next >= peer->freed + slots_of(peer) / 2)
+    if (next >= peer->freed + slots_of(peer)) {
         ask(peer);
-    if (next >= peer->freed + slots_of(peer))
         return LA_SLOTS;
+    }
     peer->sent = next + 1;
     peer->has_ticket = false;
     return peer->lane * LA_LANE_SLOTS + (uint32_t)(next % slots_of(peer));
@@ -261,6 +261,8 @@ static bool post(struct la_peer *peer, const struct la_req *r)
     size = build(r, la_op_bounce(op), has_own_lane(peer) ? peer->sent : 0);
     la_op_put(op, peer->id, la_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
+    if (peer->sent > peer->freed + slots_of(peer) / 2)
+        ask(peer);
     return true;
 }
 
