@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many messages: every task to all others, each answered by its header handler, and large ones with
- * completion handlers in the thread, which wait for counters; then to a task that is slow, while
- * the memory of all is watched.
+ * completion handlers in the thread, which wait for counters; then to a task that is slow, and to
+ * one that is stopped, while the memory of all is watched.
  *
  *     lapi_flood SMALL LARGE      messages of each task
  */
 #include "check.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <time.h>
 
-enum { LEN = 20000, SLOW_MS = 300, ROOM = 16 };
+enum { LEN = 20000, SLOW_MS = 300, STOPPED_MS = 500, ROOM = 16 };
 
 static int answers, done;
 static uint8_t *rooms[ROOM];
@@ -120,6 +121,39 @@ static void slow_receiver(int count)
     OK(LAPI_Senv(hndl, INTERRUPT_SET, 1));
 }
 
+static size_t resident(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t pages = 0;
+
+    CHECK(f != NULL && fscanf(f, "%*u %zu", &pages) == 1);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Task 0 is stopped; task 1 wakes it after a while. */
+static void stopped_receiver(int count)
+{
+    lapi_long_t pids[64];
+    size_t before, before_all;
+
+    OK(LAPI_Address_init64(hndl, (lapi_long_t)getpid(), pids));
+    OK(LAPI_Gfence(hndl));
+    before = heap();
+    before_all = resident();
+    if (me == 0) {
+        raise(SIGSTOP);
+    } else if (me == 1) {
+        usleep(STOPPED_MS * 1000);
+        CHECK(kill((pid_t)pids[0], SIGCONT) == 0);
+    } else {
+        for (int i = 0; i < count; i++)
+            OK(LAPI_Amsend(hndl, 0, (void *)21, NULL, 0, NULL, 0, NULL, NULL, NULL));
+    }
+    CHECK(heap() < before + 100000 && resident() < before_all + (8 << 20));
+    OK(LAPI_Gfence(hndl));
+}
+
 int main(int argc, char **argv)
 {
     init(NULL);
@@ -133,6 +167,8 @@ int main(int argc, char **argv)
     small_messages(atoi(argv[1]));
     large_messages(atoi(argv[2]));
     slow_receiver(atoi(argv[1]) / 4);
+    if (n > 2)
+        stopped_receiver(atoi(argv[1]) / 4);
     OK(LAPI_Term(hndl));
     for (int i = 0; i < ROOM; i++)
         free(rooms[i]);
