@@ -227,3 +227,56 @@ void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uin
     *ierror = LAPI_Amsend(*hndl, *tgt, handler(hdr_hdl), or_null(uhdr), *uhdr_len, in(udata),
                           *udata_len, in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
 }
+
+void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror);
+void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
+{
+    *ierror = LAPI_Putv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), in(tgt_cntr),
+                        or_null(org_cntr), or_null(cmpl_cntr));
+}
+
+void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror);
+void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
+                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
+{
+    *ierror =
+        LAPI_Getv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), in(tgt_cntr), or_null(org_cntr));
+}
+
+void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
+                   lapi_vec_t *org_vec, struct addr *tgt_cntr, lapi_cntr_t *org_cntr,
+                   lapi_cntr_t *cmpl_cntr, int *ierror);
+void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
+                   lapi_vec_t *org_vec, struct addr *tgt_cntr, lapi_cntr_t *org_cntr,
+                   lapi_cntr_t *cmpl_cntr, int *ierror)
+{
+    *ierror = LAPI_Amsendv(*hndl, *tgt, handler(hdr_hdl), or_null(uhdr), *uhdr_len,
+                           or_null(org_vec), in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+}
+
+void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror);
+void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror)
+{
+    *ierror = LAPI_Xfer(*hndl, or_null(xfer_struct));
+}
+
+void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror);
+void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror)
+{
+    *ierror = LAPI_Util(*hndl, or_null(util_struct));
+}
+
+void lapi_purge_totask_(lapi_handle_t *hndl, uint *dest, int *ierror);
+void lapi_purge_totask_(lapi_handle_t *hndl, uint *dest, int *ierror)
+{
+    *ierror = LAPI_Purge_totask(*hndl, *dest);
+}
+
+void lapi_resume_totask_(lapi_handle_t *hndl, uint *dest, int *ierror);
+void lapi_resume_totask_(lapi_handle_t *hndl, uint *dest, int *ierror)
+{
+    *ierror = LAPI_Resume_totask(*hndl, *dest);
+}

@@ -40,6 +40,132 @@
         INTEGER(KIND=4) unused
         INTEGER(KIND=8) reserved(3)
       END TYPE
+! The pieces of LAPI_PUTV, LAPI_GETV and LAPI_AMSENDV: info and len are
+! the addresses of arrays of KIND=LAPI_ADDR_TYPE and LAPI_LONG_TYPE.
+      TYPE LAPI_VEC_T
+        SEQUENCE
+        INTEGER(KIND=4) vec_type
+        INTEGER(KIND=4) num_vecs
+        INTEGER(KIND=8) info
+        INTEGER(KIND=8) len
+      END TYPE
+! What LAPI_XFER takes. All that are of KIND=8, but for lengths, are
+! addresses, or 0; hdr_hdl is one at the target, or an index.
+      TYPE LAPI_GET_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) tgt_addr
+        INTEGER(KIND=8) org_addr
+        INTEGER(KIND=8) len
+        INTEGER(KIND=8) chndlr
+        INTEGER(KIND=8) cinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+      END TYPE
+      TYPE LAPI_AM_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) hdr_hdl
+        INTEGER(KIND=4) uhdr_len
+        INTEGER(KIND=4) unused2
+        INTEGER(KIND=8) uhdr
+        INTEGER(KIND=8) udata
+        INTEGER(KIND=8) udata_len
+        INTEGER(KIND=8) shdlr
+        INTEGER(KIND=8) sinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+        INTEGER(KIND=8) cmpl_cntr
+      END TYPE
+      TYPE LAPI_RMW_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) op
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) size
+        INTEGER(KIND=8) tgt_var
+        INTEGER(KIND=8) in_val
+        INTEGER(KIND=8) prev_tgt_val
+        INTEGER(KIND=8) org_cntr
+        INTEGER(KIND=8) shdlr
+        INTEGER(KIND=8) sinfo
+      END TYPE
+      TYPE LAPI_PUT_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) tgt_addr
+        INTEGER(KIND=8) org_addr
+        INTEGER(KIND=8) len
+        INTEGER(KIND=8) shdlr
+        INTEGER(KIND=8) sinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+        INTEGER(KIND=8) cmpl_cntr
+      END TYPE
+      TYPE LAPI_GETV_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) tgt_vec
+        INTEGER(KIND=8) org_vec
+        INTEGER(KIND=8) chndlr
+        INTEGER(KIND=8) cinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+      END TYPE
+      TYPE LAPI_PUTV_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) tgt_vec
+        INTEGER(KIND=8) org_vec
+        INTEGER(KIND=8) shdlr
+        INTEGER(KIND=8) sinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+        INTEGER(KIND=8) cmpl_cntr
+      END TYPE
+      TYPE LAPI_AMV_T
+        SEQUENCE
+        INTEGER(KIND=4) Xfer_type
+        INTEGER(KIND=4) flags
+        INTEGER(KIND=4) tgt
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) hdr_hdl
+        INTEGER(KIND=4) uhdr_len
+        INTEGER(KIND=4) unused2
+        INTEGER(KIND=8) uhdr
+        INTEGER(KIND=8) org_vec
+        INTEGER(KIND=8) shdlr
+        INTEGER(KIND=8) sinfo
+        INTEGER(KIND=8) tgt_cntr
+        INTEGER(KIND=8) org_cntr
+        INTEGER(KIND=8) cmpl_cntr
+      END TYPE
+! Of LAPI_UTIL: the addresses of C functions that take the handle by
+! value, and return a code.
+      TYPE LAPI_THREAD_FUNC_T
+        SEQUENCE
+        INTEGER(KIND=4) Util_type
+        INTEGER(KIND=4) unused
+        INTEGER(KIND=8) mutex_lock
+        INTEGER(KIND=8) mutex_unlock
+        INTEGER(KIND=8) mutex_trylock
+        INTEGER(KIND=8) mutex_getowner
+      END TYPE
       TYPE(LAPI_ADDR_T) LAPI_ADDR_NULL
       TYPE(LAPI_CNTR_T) LAPI_CNTR_NULL
       INTEGER LAPI_UHDR_NULL(2)
@@ -50,6 +176,15 @@
       EXTERNAL LAPI_SETCNTR, LAPI_GETCNTR, LAPI_WAITCNTR
       EXTERNAL LAPI_NOPOLL_WAIT, LAPI_PROBE, LAPI_MSGPOLL
       EXTERNAL LAPI_PUT, LAPI_GET, LAPI_RMW, LAPI_RMW64, LAPI_AMSEND
+      EXTERNAL LAPI_PUTV, LAPI_GETV, LAPI_AMSENDV, LAPI_UTIL
+      EXTERNAL LAPI_PURGE_TOTASK, LAPI_RESUME_TOTASK
+! It takes any of the types above.
+      INTERFACE
+        SUBROUTINE LAPI_XFER(hndl, xfer_struct, ierror)
+          INTEGER hndl, ierror
+          TYPE(*) xfer_struct
+        END SUBROUTINE
+      END INTERFACE
       INTEGER LAPI_SUCCESS
       PARAMETER (LAPI_SUCCESS=0)
       INTEGER LAPI_ERR_HNDL_INVALID
@@ -198,3 +333,23 @@
       PARAMETER (LAPI_RMW_END=4)
       INTEGER LAPI_MSG_STRING_LEN
       PARAMETER (LAPI_MSG_STRING_LEN=160)
+      INTEGER LAPI_GEN_IOVECTOR
+      PARAMETER (LAPI_GEN_IOVECTOR=0)
+      INTEGER LAPI_GEN_STRIDED_XFER
+      PARAMETER (LAPI_GEN_STRIDED_XFER=1)
+      INTEGER LAPI_GET_XFER
+      PARAMETER (LAPI_GET_XFER=0)
+      INTEGER LAPI_AM_XFER
+      PARAMETER (LAPI_AM_XFER=1)
+      INTEGER LAPI_RMW_XFER
+      PARAMETER (LAPI_RMW_XFER=2)
+      INTEGER LAPI_PUT_XFER
+      PARAMETER (LAPI_PUT_XFER=3)
+      INTEGER LAPI_GETV_XFER
+      PARAMETER (LAPI_GETV_XFER=4)
+      INTEGER LAPI_PUTV_XFER
+      PARAMETER (LAPI_PUTV_XFER=5)
+      INTEGER LAPI_AMV_XFER
+      PARAMETER (LAPI_AMV_XFER=6)
+      INTEGER LAPI_GET_THREAD_FUNC
+      PARAMETER (LAPI_GET_THREAD_FUNC=0)
