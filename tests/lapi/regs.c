@@ -5,6 +5,7 @@
  */
 #include "check.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 enum { SIZE = 1 << 20, PART = SIZE / 4, ROUNDS = 6 };
@@ -28,12 +29,56 @@ static void replace(uint8_t *area, int round)
     map_at(area + begin, size);
 }
 
+/*
+ * An arena of the allocator gives pages back with MADV_DONTNEED, and takes them for zero
+ * afterwards.
+ */
+
+enum { BUFFERS = 30, BUFFER = 100000 };
+
+static lapi_long_t areas[64];
+static int next;
+
+static void *use_arena(void *unused)
+{
+    uint8_t *buffers[BUFFERS];
+    lapi_cntr_t cmpl;
+
+    (void)unused;
+    set(&cmpl, 0);
+    for (int i = 0; i < BUFFERS; i++) {
+        buffers[i] = malloc(BUFFER);
+        memset(buffers[i], 0xff, BUFFER);
+        OK(LAPI_Put(hndl, (uint)next, BUFFER, (void *)(uintptr_t)areas[next], buffers[i], NULL,
+                    NULL, &cmpl));
+        wait_for(&cmpl, 1);
+    }
+    for (int i = BUFFERS; i > 0; i--)
+        free(buffers[i - 1]);
+    for (int i = 0; i < BUFFERS; i++) {
+        buffers[i] = calloc(1, BUFFER);
+        for (size_t k = 0; k < BUFFER; k++)
+            CHECK(buffers[i][k] == 0);
+    }
+    for (int i = 0; i < BUFFERS; i++)
+        free(buffers[i]);
+    return NULL;
+}
+
+static void arena_of_a_thread(void)
+{
+    pthread_t thread;
+
+    CHECK(pthread_create(&thread, NULL, use_arena, NULL) == 0);
+    pthread_join(thread, NULL);
+    OK(LAPI_Gfence(hndl));
+}
+
 int main(void)
 {
     static lapi_cntr_t org, cmpl;
-    lapi_long_t areas[64];
     uint8_t *from, *to;
-    int next, before;
+    int before;
 
     init(NULL);
     next = (me + 1) % n;
@@ -58,6 +103,7 @@ int main(void)
         CHECK(is_filled(from, SIZE, me, round));
         OK(LAPI_Gfence(hndl));
     }
+    arena_of_a_thread();
     OK(LAPI_Term(hndl));
     return 0;
 }
