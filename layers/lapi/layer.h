@@ -247,7 +247,7 @@ bool la_send_settled(uint64_t before, bool *posted);
 bool la_receive_setup(void);
 void la_receive_close(void);
 void la_receive_arrived(uint32_t slot);
-uint32_t la_receive_lanes(void);
+bool la_receive_may_look(void);
 bool la_receive_look(void); /* for records whose notices have not come yet */
 bool la_dispatch(void);
 void *la_receive_address(int index);

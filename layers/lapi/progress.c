@@ -16,7 +16,7 @@
 
 enum {
     POLLS = 16,         /* notices, before they are handled */
-    LOOKS = 4,          /* at memory, until notices are taken too */
+    LOOKS = 8,          /* at memory, until notices are taken too */
     SPINS = 64,         /* polls without result before the core is yielded */
     CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
     THREAD_POLLS = 256, /* of the thread */
@@ -54,7 +54,7 @@ bool la_progress(void)
     static uint32_t turns;
     bool any = look();
 
-    if (++turns % LOOKS != 0 && la_receive_lanes() > 0)
+    if (++turns % LOOKS != 0 && la_receive_may_look())
         return any;
     any |= take_notices();
     any |= la_transfer_step();

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16 };
+enum { BATCH = 16, MOST_EARLY = 64 };
 
 static uint16_t arrived[LA_SLOTS];
 static uint32_t num_arrived;
@@ -17,6 +17,7 @@ static uint64_t done[LA_LANES + 1]; /* bit n: slot freed + n modulo the slots is
 static uint64_t next[LA_LANES];     /* the record that is expected */
 static uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
 static uint16_t early[LA_SLOTS];    /* records that were seen, and not their notices */
+static uint32_t num_early;
 static void *addresses[LAPI_ADDRTBL_SZ];
 static unsigned int shuffle; /* state of random numbers; 0: in order */
 
@@ -27,6 +28,7 @@ bool la_receive_setup(void)
     memset(next, 0, sizeof(next));
     memset(taken, 0, sizeof(taken));
     memset(early, 0, sizeof(early));
+    num_early = 0;
     memset(addresses, 0, sizeof(addresses));
     shuffle = lc_env_number("LAPI_SHUFFLE", 0);
     if (shuffle != 0)
@@ -64,10 +66,12 @@ static void take_slot(uint32_t slot)
 
 void la_receive_arrived(uint32_t slot)
 {
-    if (early[slot] > 0)
+    if (early[slot] > 0) {
         early[slot]--;
-    else
+        num_early--;
+    } else {
         take_slot(slot);
+    }
 }
 
 static uint32_t next_slot(uint32_t lane)
@@ -82,23 +86,30 @@ static bool is_there(uint32_t lane)
     return __atomic_load_n(&rec->number, __ATOMIC_ACQUIRE) == next[lane] + 1;
 }
 
-uint32_t la_receive_lanes(void)
+static uint32_t lanes_in_use(void)
 {
     uint64_t lanes = __atomic_load_n(&la_control->lanes, __ATOMIC_RELAXED);
 
     return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
 }
 
+/* Their notices are not to fill the MRQ. */
+bool la_receive_may_look(void)
+{
+    return num_early < MOST_EARLY && lanes_in_use() > 0;
+}
+
 /* Each record has its notice too: it ends the sleep of who waits for one. */
 bool la_receive_look(void)
 {
-    uint32_t lanes = la_receive_lanes();
+    uint32_t lanes = num_early < MOST_EARLY ? lanes_in_use() : 0;
     bool any = false;
 
     for (uint32_t lane = 0; lane < lanes; lane++) {
         if (__builtin_expect(!is_there(lane), 1))
             continue;
         early[next_slot(lane)]++;
+        num_early++;
         take_slot(next_slot(lane));
         any = true;
     }
@@ -422,7 +433,8 @@ static uint32_t handle_some(void)
         receive(slot);
         handled++;
     }
-    memmove(arrived + kept, arrived + i, (num_arrived - i) * sizeof(arrived[0]));
+    if (i < num_arrived)
+        memmove(arrived + kept, arrived + i, (num_arrived - i) * sizeof(arrived[0]));
     num_arrived -= handled;
     return handled;
 }
