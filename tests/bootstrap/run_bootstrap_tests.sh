@@ -282,9 +282,10 @@ group_hand() {
     check folder_rank_1_ended 0 ': ok$' 2 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 &
         sleep 1; as_rank 1 2 "$0" "$PROBE"; wait $!' "$folder"
     : >"$folder/utofu.1.1.new" # killed before it wrote anything
-    check folder_rank_1_killed 0 ': ok$' 1 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 2500 & zero=$!
-        sleep 1; UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$0 "$PROBE" --delay 0 --pause 9000 & one=$!
-        sleep 1; kill -9 $one; wait $one 2>/dev/null; wait $zero' "$folder"
+    check folder_rank_1_killed 0 ': ok$' 1 bash -c 'as_rank 0 2 "$0" "$PROBE" --pause 5000 & zero=$!
+        sleep 1; UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=$0 "$PROBE" --delay 0 --pause 60000 & one=$!
+        until [ -e "$0/utofu.1" ]; do sleep 0.1; done
+        kill -9 $one; wait $one 2>/dev/null; wait $zero' "$folder"
     ! compgen -G "$folder/*utofu*" >/dev/null || fail 'files of killed processes are removed at exit'
     check alone 0 '^solo rank 0/1 node 0/1 local 0/1 .*: ok$' 1 "$PROBE" --layout
     check one_by_hand 0 '^hand rank 0/1 .*: ok$' 1 env UTOFU_RANK=0 UTOFU_SIZE=1 "$PROBE"
@@ -309,10 +310,10 @@ group_hand_bad() {
     check nobody_serves_unix 1 'nobody serves this job there' 1 \
         env UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=unix:@utofu.none.$$ "$PROBE"
     check same_rank_twice 4 'another process says that it is rank 1' 1 "$UTOFURUN" -n 2 sh -c \
-        '[ $UTOFU_RANK = 0 ] && sleep 0.5; UTOFU_RANK=1 exec "$PROBE" --delay 0 --stay 2000 --wait 1'
+        '[ $UTOFU_RANK = 0 ] && sleep 0.5; UTOFU_RANK=1 exec "$PROBE" --delay 0 --stay 2000 --wait 30000'
     check same_rank_twice_in_a_folder 4 'another process says that it is rank 0' 1 bash -c '
-        as_rank 0 2 "$0" "$PROBE" --delay 0 --stay 1500 --wait 1 >/dev/null & sleep 0.7
-        as_rank 0 2 "$0" "$PROBE"' "$folder"
+        as_rank 0 2 "$0" "$PROBE" --delay 0 --stay 1500 --wait 30000 >/dev/null & first=$!; sleep 0.7
+        as_rank 0 2 "$0" "$PROBE"; status=$?; kill $first; exit $status' "$folder"
     check other_size 4 'does not belong to the job' 1 "$UTOFURUN" -n 2 sh -c \
         '[ $UTOFU_RANK = 0 ] && exec sleep 2; UTOFU_SIZE=3 exec "$PROBE"'
     check local_rank_beyond_size 3 'local rank 3 is not below' 1 \
