@@ -6,6 +6,7 @@
  * received; the processes end when somebody has put "over" there.
  */
 #include "card.h"
+#include "check.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,16 +17,6 @@
 #include <utofu.h>
 
 enum { STAG = 1, SIZE = 4096, ENOUGH = 200, LOOK_MS = 100, LIMIT_S = 400 };
-
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            printf("rank %d: line %d: %s: ", rank, __LINE__, #cond);                               \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static int rank;
 static const char *folder;

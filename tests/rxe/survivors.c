@@ -6,6 +6,7 @@
  * which both hosts see; "flowing" appears there when enough was received.
  */
 #include "card.h"
+#include "check.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,16 +20,6 @@ enum { PROCS = 4, STAG = 1, SIZE = 4096, ENOUGH = 200 };
 
 static int rank;
 static const char *folder;
-
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            printf("rank %d: line %d: %s: ", rank, __LINE__, #cond);                               \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static double now(void)
 {
