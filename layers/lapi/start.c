@@ -158,7 +158,7 @@ int LAPI_Term(lapi_handle_t hndl)
     return rc;
 }
 
-int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
+static int value_of(lapi_query_t query)
 {
     const int values[] = {
         [TASK_ID] = (int)la.rank,
@@ -175,15 +175,23 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
     };
 
     _Static_assert(sizeof(values) / sizeof(values[0]) == LAST_QUERY, "one for each query");
+    return values[query];
+}
+
+int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
+{
+    int rc = LAPI_SUCCESS;
+
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    la_leave();
     if ((unsigned int)query >= LAST_QUERY)
-        return LAPI_ERR_QUERY_TYPE;
-    if (ret_val == NULL)
-        return LAPI_ERR_RET_PTR_NULL;
-    *ret_val = values[query];
-    return LAPI_SUCCESS;
+        rc = LAPI_ERR_QUERY_TYPE;
+    else if (ret_val == NULL)
+        rc = LAPI_ERR_RET_PTR_NULL;
+    else
+        *ret_val = value_of(query);
+    la_leave();
+    return rc;
 }
 
 /* The thread cannot be waited for with the lock. */

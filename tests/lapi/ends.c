@@ -12,7 +12,7 @@
 
 enum { DATA = 100000 };
 
-static volatile int heard, leaving; /* then the others leave too, and seem to be gone */
+static _Atomic int heard, leaving; /* then the others leave too, and seem to be gone */
 static lapi_cntr_t cntr;
 static struct place { /* what others reach of a task */
     lapi_cntr_t arrived, ready;
