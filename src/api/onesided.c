@@ -146,10 +146,15 @@ static int __attribute__((noinline, hot)) get_mapped(TRANSFER_PARAMS)
     return get_posted(TRANSFER_ARGS);
 }
 
-/* A hint: the handle is not looked up yet. */
-ALWAYS_INLINE bool maybe_mapped(utofu_vcq_hdl_t vcq_hdl)
+typedef int transfer_step(TRANSFER_PARAMS);
+
+/* Which step is a hint: the handle is not looked up yet. It is chosen as a value and not by a
+ * branch, since for two calls GCC takes the arguments off the stack and puts them there again. */
+ALWAYS_INLINE transfer_step *first_step(utofu_vcq_hdl_t vcq_hdl, transfer_step *mapped,
+                                        transfer_step *posted)
 {
-    return __atomic_load_n(&ut_maybe_mapped[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED);
+    return __atomic_load_n(&ut_maybe_mapped[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED) ? mapped
+                                                                                      : posted;
 }
 
 /*
@@ -161,7 +166,7 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
               void *cbdata)
 {
-    return maybe_mapped(vcq_hdl) ? put_mapped(TRANSFER_ARGS) : put_posted(TRANSFER_ARGS);
+    return first_step(vcq_hdl, put_mapped, put_posted)(TRANSFER_ARGS);
 }
 
 UT_PUBLIC_HOT(utofu_get);
@@ -169,7 +174,7 @@ int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
               void *cbdata)
 {
-    return maybe_mapped(vcq_hdl) ? get_mapped(TRANSFER_ARGS) : get_posted(TRANSFER_ARGS);
+    return first_step(vcq_hdl, get_mapped, get_posted)(TRANSFER_ARGS);
 }
 
 UT_PUBLIC(utofu_put_gap);
