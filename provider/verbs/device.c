@@ -6,6 +6,7 @@
 #include "device.h"
 
 #include "address.h"
+#include "candidate.h"
 #include "conn_types.h"
 #include "providers.h"
 #include "util/env.h"
@@ -15,8 +16,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +23,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_GIDS = 1024, MAX_CANDIDATES = 64, LISTEN_BACKLOG = 1024 };
-
-/* An address that a port might listen on. */
-struct candidate {
-    union vp_sockaddr addr;
-    int rank; /* higher is preferred */
-    int gid_index;
-};
+enum { LISTEN_BACKLOG = 1024 };
 
 void vp_log_nomem(const char *what, const char *device, int err)
 {
@@ -68,18 +60,6 @@ refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *
     ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
 }
 
-/* The next name of a list with commas and, perhaps, spaces; moves *list behind it. */
-static bool next_name(const char **list, char *name, size_t size)
-{
-    static const char between[] = ", \t";
-    const char *p = *list + strspn(*list, between);
-    size_t n = strcspn(p, between);
-
-    snprintf(name, size, "%.*s", (int)n, p);
-    *list = p + n;
-    return n > 0;
-}
-
 /* Does a name of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
 static bool names_port(const char *name, const char *device, unsigned int port)
 {
@@ -93,10 +73,10 @@ static bool names_port(const char *name, const char *device, unsigned int port)
 static bool is_wanted(const char *device, unsigned int port)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
-    char name[IBV_SYSFS_NAME_MAX + 8];
+    char name[UT_ENV_ITEM_SIZE];
     bool any = false;
 
-    while (next_name(&list, name, sizeof(name))) {
+    while (ut_env_next_item(&list, name, sizeof(name))) {
         any = true;
         if (names_port(name, device, port))
             return true;
@@ -108,9 +88,9 @@ static bool is_wanted(const char *device, unsigned int port)
 static void check_wanted(const struct vp_prov *prov, const char *there)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
-    char name[IBV_SYSFS_NAME_MAX + 8];
+    char name[UT_ENV_ITEM_SIZE];
 
-    while (next_name(&list, name, sizeof(name))) {
+    while (ut_env_next_item(&list, name, sizeof(name))) {
         bool taken = false;
         for (unsigned int i = 0; i < prov->num_ports; i++) {
             const struct vp_port *port = &prov->ports[i];
@@ -124,98 +104,8 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
     }
 }
 
-/* RoCE: the address that a GID stands for, and its rank. */
-static void gid_candidate(const struct ibv_gid_entry *entry, struct candidate *out)
-{
-    const uint8_t *raw = entry->gid.raw;
-    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-    memset(out, 0, sizeof(*out));
-    out->gid_index = (int)entry->gid_index;
-    if (memcmp(raw, v4_mapped, sizeof(v4_mapped)) == 0) {
-        out->addr.in.sin_family = AF_INET;
-        memcpy(&out->addr.in.sin_addr, raw + 12, 4);
-        out->rank = raw[12] == 169 && raw[13] == 254 ? 2 : 4;
-    } else {
-        out->addr.in6.sin6_family = AF_INET6;
-        memcpy(&out->addr.in6.sin6_addr, raw, 16);
-        out->rank = 3;
-        if (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) {
-            out->addr.in6.sin6_scope_id = entry->ndev_ifindex;
-            out->rank = 1;
-        }
-    }
-    if (entry->gid_type == IBV_GID_TYPE_ROCE_V1)
-        out->rank -= 4; /* works only where RoCE v2 is missing */
-}
-
-static int by_rank(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-
-    if (x->rank != y->rank)
-        return y->rank - x->rank;
-    return x->gid_index - y->gid_index;
-}
-
-static bool wants_gid(void)
-{
-    return ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && ut_env_num(UT_ENV_VERBS_GID_INDEX) != 65535;
-}
-
-static int gid_candidates(const struct vp_device *dev, unsigned int port, struct candidate *out)
-{
-    struct ibv_gid_entry *table = calloc(MAX_GIDS, sizeof(*table));
-    uint64_t wanted = ut_env_num(UT_ENV_VERBS_GID_INDEX);
-    int count = 0;
-
-    if (!table)
-        return 0;
-    ssize_t n = ibv_query_gid_table(dev->context, table, MAX_GIDS, 0);
-    for (ssize_t i = 0; i < n && count < MAX_CANDIDATES; i++) {
-        if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
-            continue;
-        if (wants_gid() && wanted != table[i].gid_index)
-            continue;
-        gid_candidate(&table[i], &out[count++]);
-    }
-    free(table);
-    qsort(out, (size_t)count, sizeof(*out), by_rank);
-    return count;
-}
-
-/* InfiniBand: any address of this host may be the port's (IPoIB); rdma_bind_addr() finds out. */
-static int ip_candidates(struct candidate *out)
-{
-    struct ifaddrs *all;
-    int count = 0;
-
-    if (getifaddrs(&all))
-        return 0;
-    for (struct ifaddrs *a = all; a && count < MAX_CANDIDATES; a = a->ifa_next) {
-        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK))
-            continue;
-        struct candidate *c = &out[count];
-        memset(c, 0, sizeof(*c));
-        c->gid_index = count;
-        if (a->ifa_addr->sa_family == AF_INET) {
-            memcpy(&c->addr.in, a->ifa_addr, sizeof(c->addr.in));
-            c->rank = 4;
-        } else if (a->ifa_addr->sa_family == AF_INET6) {
-            memcpy(&c->addr.in6, a->ifa_addr, sizeof(c->addr.in6));
-            c->rank = IN6_IS_ADDR_LINKLOCAL(&c->addr.in6.sin6_addr) ? 1 : 3;
-        } else {
-            continue;
-        }
-        count++;
-    }
-    freeifaddrs(all);
-    qsort(out, (size_t)count, sizeof(*out), by_rank);
-    return count;
-}
-
 /* Listens on one address if it belongs to this port of this device. */
-static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct candidate *c)
+static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c)
 {
     static struct vp_id listener_id = {.kind = VP_ID_LISTENER};
     const char *device = ibv_get_device_name(port->dev->context->device);
@@ -358,7 +248,7 @@ bool vp_port_is_down(const struct vp_port *port)
 static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int num)
 {
     const char *name = ibv_get_device_name(dev->context->device);
-    struct candidate candidates[MAX_CANDIDATES];
+    struct vp_candidate candidates[VP_MAX_CANDIDATES];
     struct vp_port *port = &prov->ports[prov->num_ports];
     struct ibv_port_attr attr;
     char text[INET6_ADDRSTRLEN];
@@ -370,7 +260,7 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
         return false;
     }
     bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-    int count = roce ? gid_candidates(dev, num, candidates) : ip_candidates(candidates);
+    int count = vp_candidates(dev, num, roce, candidates);
     memset(port, 0, sizeof(*port));
     port->dev = dev;
     port->num = (uint8_t)num;
@@ -379,10 +269,11 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
     while (i < count && !listen_at(prov, port, &candidates[i]))
         i++;
     if (i == count) {
-        refuse(prov, name, num, "is active but has no address to listen on (%d tried)", count);
+        refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
+               *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
         return false;
     }
-    if (!roce && wants_gid())
+    if (!roce && vp_wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
                  num);
     port->gid_index = roce ? candidates[i].gid_index : -1;
@@ -457,17 +348,17 @@ static void list_devices(struct ibv_device **list, char *buf, size_t size)
 /* "rxe0:1 0 fe80::1, rxe0:1 1 10.0.0.1": every GID of every device. */
 static void list_gids(struct ibv_device **list, char *buf, size_t size)
 {
-    struct ibv_gid_entry *table = calloc(MAX_GIDS, sizeof(*table));
+    struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
     char text[INET6_ADDRSTRLEN];
     size_t used = 0;
 
     buf[0] = '\0';
     for (struct ibv_device **d = list; table && d && *d; d++) {
         struct ibv_context *context = ibv_open_device(*d);
-        ssize_t n = context ? ibv_query_gid_table(context, table, MAX_GIDS, 0) : 0;
+        ssize_t n = context ? ibv_query_gid_table(context, table, VP_MAX_GIDS, 0) : 0;
         for (ssize_t i = 0; i < n && used < size - 1; i++) {
-            struct candidate c;
-            gid_candidate(&table[i], &c);
+            struct vp_candidate c;
+            vp_gid_candidate(&table[i], &c);
             int wrote = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
                                  ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
                                  vp_addr_text(&c.addr, text, sizeof(text)));
@@ -483,24 +374,33 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
 static int nothing_found(struct ibv_device **list)
 {
     const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;
-    char name[IBV_SYSFS_NAME_MAX + 8];
+    char name[UT_ENV_ITEM_SIZE];
+    const char *subnets = ut_env_str(UT_ENV_VERBS_SUBNETS);
     uint64_t gid = ut_env_num(UT_ENV_VERBS_GID_INDEX);
     char there[512];
 
     list_devices(list, there, sizeof(there));
-    if (next_name(&rest, name, sizeof(name))) {
+    if (ut_env_next_item(&rest, name, sizeof(name))) {
         ut_error(VP_CAT,
                  "UTOFU_VERBS_DEVICES=%s names no usable port (device or device:port, active, with "
                  "an address); RDMA devices here: %s",
                  wanted, there);
         return -EINVAL;
     }
-    if (wants_gid() && list && *list) {
+    if (vp_wants_gid() && list && *list) {
         list_gids(list, there, sizeof(there));
         ut_error(VP_CAT,
                  "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of an active port; there are "
                  "(device:port, index, GID): %s",
                  (unsigned long long)gid, there);
+        return -EINVAL;
+    }
+    if (*subnets && list && *list) {
+        list_gids(list, there, sizeof(there));
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_SUBNETS=%s: no active port has an address there; there are "
+                 "(device:port, index, GID): %s",
+                 subnets, there);
         return -EINVAL;
     }
     ut_log_at(
@@ -519,6 +419,12 @@ int vp_devices_open(struct vp_prov *prov)
     char there[512];
     int rc = 0;
 
+    if (!vp_subnets_are_sound()) {
+        for (struct ibv_device **d = list; d && *d; d++)
+            refuse(prov, ibv_get_device_name(*d), 0, "is not opened: UTOFU_VERBS_SUBNETS is wrong");
+        rc = -EINVAL;
+        goto free_list;
+    }
     if (!list || !*list || !prov->channel) {
         rc = nothing_found(list);
         goto free_list;

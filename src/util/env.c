@@ -256,6 +256,17 @@ const char *ut_env_nearest(const char *name, size_t length)
     return nearest;
 }
 
+bool ut_env_next_item(const char **list, char *item, size_t size)
+{
+    static const char between[] = ", \t";
+    const char *p = *list + strspn(*list, between);
+    size_t n = strcspn(p, between);
+
+    snprintf(item, size, "%.*s", (int)n, p);
+    *list = p + n;
+    return n > 0;
+}
+
 const char *ut_env_text(const char *name)
 {
     return secure_getenv(name);

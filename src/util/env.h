@@ -76,6 +76,11 @@ static inline const char *ut_env_str(enum ut_env_id id)
 /* Parses one value of an entry without storing it: 0 or -EINVAL. For the table and its tests. */
 int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *value);
 
+/* The next item of a list with commas and, perhaps, spaces, cut where it does not fit; moves *list
+ * behind it. False: there is none. */
+enum { UT_ENV_ITEM_SIZE = 128 };
+bool ut_env_next_item(const char **list, char *item, size_t size);
+
 /* A variable of a launcher; NULL when it is not set or the environment is not to be trusted. */
 const char *ut_env_text(const char *name);
 

@@ -79,6 +79,9 @@ X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
   "RoCE: index into the GID table of every port, whose address is used (the connection manager "
   "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
+X(VERBS_SUBNETS, "UTOFU_VERBS_SUBNETS", STR, 0, 0, 0, "",
+  "comma-separated networks (10.1.0.0/16, fd00:1::/64) that a port's address must be in, the "
+  "preferred one first; empty: any")
 X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
   "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,

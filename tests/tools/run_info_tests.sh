@@ -232,6 +232,12 @@ group_guest() {
         env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json
     check wrong_gid_index 1 'does not start: UTOFU_VERBS_GID_INDEX=9 is no usable GID' 1 \
         env UTOFU_VERBS_GID_INDEX=9 "$INFO" --check
+    json subnet 0 'd["ports"][0]["gid"].startswith("fe80")' \
+        env UTOFU_VERBS_SUBNETS=10.78.0.0/16,fe80::/10,10.77.0.0/16 "$INFO" --json
+    check wrong_subnet 1 'does not start: UTOFU_VERBS_SUBNETS=10.78.0.0/16: no$' 1 \
+        env UTOFU_VERBS_SUBNETS=10.78.0.0/16 UTOFU_PROVIDER=verbs "$INFO" --check
+    check no_subnet 1 "does not start: UTOFU_VERBS_SUBNETS: '10.77.0.1/x' is no$" 1 \
+        env UTOFU_VERBS_SUBNETS=10.77.0.1/x UTOFU_PROVIDER=verbs "$INFO" --check
     netdev=$("$INFO" --json | "$PYTHON" -c 'import json, sys
 print(json.load(sys.stdin)["ports"][0]["netdev"])')
     ip link set "$netdev" down

@@ -292,6 +292,10 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
     else if (strcmp(port->state, "active") != 0)
         remedy(c, "ip link set %s up; ibv_devinfo shows the state",
                port->netdev[0] ? port->netdev : "DEVICE");
+    else if (strstr(port->why_not, "UTOFU_VERBS_SUBNETS"))
+        remedy(
+            c,
+            "name its network in UTOFU_VERBS_SUBNETS, or unset that; ip addr shows the networks");
     else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
         remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
     else if (strstr(port->why_not, "no address"))

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of ports: see candidate.h. All are ranked before the best are kept, since a host of
+ * containers or VLANs may have hundreds, with the one of the job's network among the last.
+ */
+#include "candidate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/env.h"
+#include "util/log.h"
+
+enum { NO_SUBNET = UINT_MAX, OF_THIS_LINK = 8 };
+
+struct list {
+    struct vp_candidate *at;
+    size_t count, room;
+};
+
+struct subnet {
+    int family;
+    unsigned int prefix; /* bits */
+    uint8_t address[16];
+};
+
+/*** subnets ***/
+
+/* ADDRESS/PREFIX; without a prefix, the address alone. */
+static bool read_subnet(char *text, struct subnet *out)
+{
+    char *slash = strchr(text, '/'), *end;
+
+    memset(out, 0, sizeof(*out));
+    if (slash)
+        *slash = '\0';
+    out->family = strchr(text, ':') ? AF_INET6 : AF_INET;
+    out->prefix = out->family == AF_INET ? 32 : 128;
+    bool sound = inet_pton(out->family, text, out->address) == 1;
+    if (!slash)
+        return sound;
+    *slash = '/';
+    unsigned long prefix = strtoul(slash + 1, &end, 10);
+    sound = sound && slash[1] >= '0' && slash[1] <= '9' && !*end && prefix <= out->prefix;
+    out->prefix = (unsigned int)prefix;
+    return sound;
+}
+
+bool vp_subnets_are_sound(void)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_SUBNETS);
+    char name[UT_ENV_ITEM_SIZE];
+    struct subnet subnet;
+
+    while (ut_env_next_item(&list, name, sizeof(name))) {
+        if (read_subnet(name, &subnet))
+            continue;
+        ut_error(
+            VP_CAT,
+            "UTOFU_VERBS_SUBNETS: '%s' is no subnet: give ADDRESS/PREFIX, as in 10.1.0.0/16 or "
+            "fd00:1::/64, or an address",
+            name);
+        return false;
+    }
+    return true;
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
+{
+    unsigned int bytes = bits / 8;
+    uint8_t mask = (uint8_t) ~(0xffu >> bits % 8);
+
+    return memcmp(a, b, bytes) == 0 && (bits % 8 == 0 || ((a[bytes] ^ b[bytes]) & mask) == 0);
+}
+
+static bool is_in(const union vp_sockaddr *addr, const struct subnet *subnet)
+{
+    const uint8_t *raw = addr->sa.sa_family == AF_INET ? (const uint8_t *)&addr->in.sin_addr
+                                                       : (const uint8_t *)&addr->in6.sin6_addr;
+
+    return addr->sa.sa_family == subnet->family && same_bits(raw, subnet->address, subnet->prefix);
+}
+
+static unsigned int find_subnet(const union vp_sockaddr *addr)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_SUBNETS);
+    char name[UT_ENV_ITEM_SIZE];
+    struct subnet subnet;
+    unsigned int n = 0;
+
+    while (ut_env_next_item(&list, name, sizeof(name))) {
+        if (read_subnet(name, &subnet) && is_in(addr, &subnet))
+            return n;
+        n++;
+    }
+    return n ? NO_SUBNET : 0;
+}
+
+/*** the list ***/
+
+static void add_candidate(struct list *list, struct vp_candidate *c)
+{
+    c->subnet = find_subnet(&c->addr);
+    if (c->subnet == NO_SUBNET)
+        return;
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : VP_MAX_CANDIDATES;
+        struct vp_candidate *more = realloc(list->at, room * sizeof(*more));
+        if (!more)
+            return;
+        list->at = more;
+        list->room = room;
+    }
+    list->at[list->count++] = *c;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct vp_candidate *x = a, *y = b;
+
+    if (x->subnet != y->subnet)
+        return x->subnet < y->subnet ? -1 : 1;
+    if (x->rank != y->rank)
+        return y->rank - x->rank;
+    return x->gid_index - y->gid_index;
+}
+
+/* Moves the best ones to `out`. */
+static int take_best(struct list *list, struct vp_candidate *out)
+{
+    size_t count = list->count < VP_MAX_CANDIDATES ? list->count : VP_MAX_CANDIDATES;
+
+    if (count) {
+        qsort(list->at, list->count, sizeof(*list->at), by_rank);
+        memcpy(out, list->at, count * sizeof(*out));
+    }
+    free(list->at);
+    return (int)count;
+}
+
+/*** RoCE: the table of GIDs ***/
+
+bool vp_wants_gid(void)
+{
+    return ut_env_is_set(UT_ENV_VERBS_GID_INDEX) && ut_env_num(UT_ENV_VERBS_GID_INDEX) != 65535;
+}
+
+void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *out)
+{
+    const uint8_t *raw = entry->gid.raw;
+    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    memset(out, 0, sizeof(*out));
+    out->gid_index = (int)entry->gid_index;
+    if (memcmp(raw, v4_mapped, sizeof(v4_mapped)) == 0) {
+        out->addr.in.sin_family = AF_INET;
+        memcpy(&out->addr.in.sin_addr, raw + 12, 4);
+        out->rank = raw[12] == 169 && raw[13] == 254 ? 2 : 4;
+    } else {
+        out->addr.in6.sin6_family = AF_INET6;
+        memcpy(&out->addr.in6.sin6_addr, raw, 16);
+        out->rank = 3;
+        if (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) {
+            out->addr.in6.sin6_scope_id = entry->ndev_ifindex;
+            out->rank = 1;
+        }
+    }
+    if (entry->gid_type == IBV_GID_TYPE_ROCE_V1)
+        out->rank -= 4; /* works only where RoCE v2 is missing */
+}
+
+static void add_gids(const struct vp_device *dev, unsigned int port, struct list *list)
+{
+    struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
+    uint64_t wanted = ut_env_num(UT_ENV_VERBS_GID_INDEX);
+    struct vp_candidate c;
+
+    if (!table)
+        return;
+    ssize_t n = ibv_query_gid_table(dev->context, table, VP_MAX_GIDS, 0);
+    for (ssize_t i = 0; i < n; i++) {
+        if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
+            continue;
+        if (vp_wants_gid() && wanted != table[i].gid_index)
+            continue;
+        vp_gid_candidate(&table[i], &c);
+        add_candidate(list, &c);
+    }
+    free(table);
+}
+
+/*** InfiniBand: any address of this host may be the port's (IPoIB); rdma_bind_addr() finds out ***/
+
+static bool is_infiniband(const struct ifaddrs *all, const char *name)
+{
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next)
+        if (a->ifa_addr && a->ifa_addr->sa_family == AF_PACKET && strcmp(a->ifa_name, name) == 0)
+            return ((const struct sockaddr_ll *)(const void *)a->ifa_addr)->sll_hatype ==
+                   ARPHRD_INFINIBAND;
+    return false;
+}
+
+static bool ip_candidate(const struct ifaddrs *a, struct vp_candidate *c)
+{
+    memset(c, 0, sizeof(*c));
+    if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK))
+        return false;
+    if (a->ifa_addr->sa_family == AF_INET) {
+        memcpy(&c->addr.in, a->ifa_addr, sizeof(c->addr.in));
+        c->rank = 4;
+    } else if (a->ifa_addr->sa_family == AF_INET6) {
+        memcpy(&c->addr.in6, a->ifa_addr, sizeof(c->addr.in6));
+        c->rank = IN6_IS_ADDR_LINKLOCAL(&c->addr.in6.sin6_addr) ? 1 : 3;
+    }
+    return c->rank > 0;
+}
+
+static void add_addresses(struct list *list)
+{
+    struct ifaddrs *all;
+    struct vp_candidate c;
+
+    if (getifaddrs(&all))
+        return;
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        if (!ip_candidate(a, &c))
+            continue;
+        if (is_infiniband(all, a->ifa_name))
+            c.rank += OF_THIS_LINK;
+        c.gid_index = (int)list->count;
+        add_candidate(list, &c);
+    }
+    freeifaddrs(all);
+}
+
+int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
+                  struct vp_candidate *out)
+{
+    struct list list = {NULL, 0, 0};
+
+    if (roce)
+        add_gids(dev, port, &list);
+    else
+        add_addresses(&list);
+    return take_best(&list, out);
+}
