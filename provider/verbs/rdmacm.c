@@ -7,6 +7,8 @@
 
 #include "address.h"
 #include "ep_types.h"
+#include "util/env.h"
+#include "util/log.h"
 
 /* Of enum ib_cm_rej_reason, by the kernel of the peer: nobody listens. */
 enum { REJ_INVALID_SERVICE_ID = 8 };
@@ -52,6 +54,19 @@ enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
     return VP_REFUSED_BUSY;
 }
 
+void vp_cm_mark(struct rdma_cm_id *id)
+{
+    uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
+    uint8_t traffic_class = (uint8_t)wanted;
+
+    if (wanted > UINT8_MAX)
+        return;
+    if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
+                        sizeof(traffic_class)))
+        ut_error(VP_CAT, "UTOFU_VERBS_TRAFFIC_CLASS=%u is not used: %s", traffic_class,
+                 strerror(errno));
+}
+
 int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                   const union vp_sockaddr *peer)
 {
@@ -61,5 +76,6 @@ int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
     vp_set_ip_port(&from, 0);
     if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
         return -errno;
+    vp_cm_mark(id->cm);
     return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
 }

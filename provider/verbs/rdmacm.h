@@ -16,6 +16,8 @@ enum vp_refusal {
     VP_REFUSED_DEAD,  /* nobody listens there */
 };
 
+/* Gives the connection UTOFU_VERBS_TRAFFIC_CLASS: before its route is resolved. */
+void vp_cm_mark(struct rdma_cm_id *id);
 /* Starts a handshake from the port to the peer. 0 or -errno. */
 int vp_cm_resolve(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                   const union vp_sockaddr *peer);

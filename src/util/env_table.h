@@ -82,6 +82,9 @@ X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
 X(VERBS_SUBNETS, "UTOFU_VERBS_SUBNETS", STR, 0, 0, 0, "",
   "comma-separated networks (10.1.0.0/16, fd00:1::/64) that a port's address must be in, the "
   "preferred one first; empty: any")
+X(VERBS_TRAFFIC_CLASS, "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0, 256, NULL,
+  "traffic class of connections, in both directions (RoCE v2: the IP header's, four times the "
+  "DSCP; the adapter derives the priority from it); 256: the one the administrator gave rdma_cm")
 X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
   "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
