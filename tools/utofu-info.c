@@ -23,7 +23,8 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2, OUT_BYTES = 1 << 16, OTHERS_WAIT_S =
 enum { MAX_CODES = 128 };
 
 static struct {
-    bool environment, check, all, json;
+    bool environment, check, all, json, report;
+    const char *report_file;                /* NULL: named after the host */
     const struct ut_code *codes[MAX_CODES]; /* to explain */
     size_t num_codes;
 } opt;
@@ -51,6 +52,10 @@ static void print_help(void)
            "  -c, --check        check for what would keep a job from running here, with\n"
            "                     remedies; every process checks, the first of each node\n"
            "                     prints all, the others what failed\n"
+           "  -r, --report[=FILE]  all of this, and what the host says about itself and its\n"
+           "                     adapters, in one file to be sent with a question; default\n"
+           "                     utofu-report.HOST.txt, - is standard output. It contains\n"
+           "                     addresses, and no keys. The first process of each node writes\n"
            "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
@@ -61,8 +66,8 @@ static void print_help(void)
            "port one over several hosts, or with UTOFU_PROVIDER=verbs or\n"
            "UTOFU_VERBS_DEVICES. So UTOFU_PROVIDER=verbs utofu-info --check says whether a\n"
            "host is fit for RDMA. What costs speed is a note that says how much.\n\n"
-           "Exit status: 0, 1 when the library does not start or a check failed, 2 for wrong\n"
-           "usage.\n");
+           "Exit status: 0, 1 when the library does not start, a check failed or a report was\n"
+           "not written, 2 for wrong usage.\n");
 }
 
 static void add_code(const struct ut_code *code)
@@ -100,6 +105,7 @@ static void read_options(int argc, char **argv)
     static const struct option longs[] = {
         {"environment", no_argument, NULL, 'e'},
         {"check", no_argument, NULL, 'c'},
+        {"report", optional_argument, NULL, 'r'},
         {"all", no_argument, NULL, 'a'},
         {"json", no_argument, NULL, JSON},
         {"explain", required_argument, NULL, EXPLAIN},
@@ -110,13 +116,17 @@ static void read_options(int argc, char **argv)
     int o;
 
     opterr = 0;
-    while ((o = getopt_long(argc, argv, ":ecahV", longs, NULL)) != -1) {
+    while ((o = getopt_long(argc, argv, ":ecr::ahV", longs, NULL)) != -1) {
         switch (o) {
         case 'e':
             opt.environment = true;
             break;
         case 'c':
             opt.check = true;
+            break;
+        case 'r':
+            opt.report = true;
+            opt.report_file = optarg;
             break;
         case 'a':
             opt.all = true;
@@ -148,6 +158,10 @@ static void read_options(int argc, char **argv)
         usage_error("it takes no arguments, and there is '%s'", argv[optind]);
     if (opt.environment && opt.check)
         usage_error("-e and --check do not go together");
+    if (opt.report && (opt.environment || opt.check || opt.all || opt.json || opt.num_codes))
+        usage_error("--report goes together with no other option");
+    if (opt.report_file && !*opt.report_file)
+        usage_error("--report= wants a file, or -");
     if (opt.num_codes && (opt.environment || opt.check || opt.all))
         usage_error("--explain does not go together with -e, --check and --all");
 #ifndef UT_HAVE_JANSSON
@@ -183,6 +197,13 @@ static int show(const struct info *info)
     return info->process ? 0 : STATUS_FAILED;
 }
 
+static int report(const struct info *info)
+{
+    const struct ut_job_info *job = info->process ? info->process->job : NULL;
+
+    return (!job || job->local_rank == 0) && info_report(info, opt.report_file) ? STATUS_FAILED : 0;
+}
+
 static int check(const struct info *info)
 {
     static struct info_checks checks;
@@ -211,13 +232,14 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* the output of a process stays together */
     if (opt.environment)
         return show_environment();
-    if (opt.check && ut_process_environment() == 0 && !ut_env_is_set(UT_ENV_LOG_LEVEL))
+    if ((opt.check || opt.report) && ut_process_environment() == 0 &&
+        !ut_env_is_set(UT_ENV_LOG_LEVEL))
         ut_log_threshold = UT_LOG_NONE; /* the checks report it */
     if (opt.num_codes) {
         rc = explain();
     } else {
         info_gather(&info);
-        rc = opt.check ? check(&info) : show(&info);
+        rc = opt.report ? report(&info) : opt.check ? check(&info) : show(&info);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror(INFO_NAME);

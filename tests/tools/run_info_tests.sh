@@ -65,6 +65,29 @@ group_options() {
     check full_disk 1 'No space left' 1 bash -c '"$INFO" >/dev/full'
 }
 
+group_report() {
+    local script
+    script=$(realpath "${0%/*}/../../tools/info/report.sh")
+    cd "$folder" || exit 1
+    check report 0 '^utofu-info: wrote utofu-report\..*\.txt$' 1 env UTOFU_JOB_KEY="$key" UCX_TLS=tcp \
+        UCX_SECRET_KEY=hush "$INFO" --report
+    check sections 0 '^==== (utofu-info( --check| --environment)?|limits|RDMA devices|kernel messages) ====$' 6 \
+        cat utofu-report.*.txt
+    check facts 0 '^(Shared|vm/max_map_count:[0-9]+|UCX_TLS=tcp|utofu-info --report of utofu-verbs .*)$' 3 \
+        cat utofu-report.*.txt
+    check variables 0 '^ *UTOFU_VERBS_DEVICES' 1 cat utofu-report.*.txt
+    check no_key 0 "$key|hush" 0 cat utofu-report.*.txt
+    check to_stdout 0 '^==== limits ====$' 1 "$INFO" -r-
+    check bash_reads_it_too 0 '^==== kernel messages ====$' 1 bash -c 'bash -s <"$0"' "$script"
+    check one_per_node 0 '^utofu-info: wrote' 2 "$UTOFURUN" -n 4 --nodes 2 "$INFO" --report=r.txt
+    check whole 0 '^==== (limits|kernel messages) ====$' 2 cat r.txt
+    check nothing_left 0 '^r.txt' 1 ls
+    check wrong_folder 1 '^utofu-info: no/r.txt: No such file' 1 "$INFO" --report=no/r.txt
+    check full 1 '^utofu-info: /dev/full: No space left' 1 "$INFO" --report=/dev/full
+    check with_another 2 'goes together with no other option' 1 "$INFO" --report --check
+    check empty 2 'wants a file, or -' 1 "$INFO" --report=
+}
+
 group_explain() {
     local table=${0%/*}/../../src/util/code_table.h
     local codes
@@ -232,6 +255,11 @@ group_guest() {
         env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json
     check wrong_gid_index 1 'does not start: UTOFU_VERBS_GID_INDEX=9 is no usable GID' 1 \
         env UTOFU_VERBS_GID_INDEX=9 "$INFO" --check
+    check report 0 '^rxe0/ports/1/(state:4: ACTIVE|link_layer:Ethernet)$|^ *hca_id:.*rxe0' 3 "$INFO" -r-
+    sysctl -qw net.ipv4.neigh.default.gc_thresh3=2
+    check few_neighbours 0 '^\[0 .* note +neighbours: the kernel keeps the addresses of 2 hosts' 1 \
+        "$UTOFURUN" -n 3 --nodes 3 "$INFO" --check
+    sysctl -qw net.ipv4.neigh.default.gc_thresh3=1024
     json subnet 0 'd["ports"][0]["gid"].startswith("fe80")' \
         env UTOFU_VERBS_SUBNETS=10.78.0.0/16,fe80::/10,10.77.0.0/16 "$INFO" --json
     check wrong_subnet 1 'does not start: UTOFU_VERBS_SUBNETS=10.78.0.0/16: no$' 1 \

@@ -512,6 +512,33 @@ static long read_number(const char *path)
     return value;
 }
 
+/* Beyond this, connections to further hosts fail for want of their Ethernet addresses. */
+static void check_neighbours(const struct info *info, struct info_checks *checks)
+{
+    const struct ut_job_info *job = info->process ? info->process->job : NULL;
+    bool ipv6 = false;
+
+    if (info->num_used_ports == 0)
+        return;
+    for (unsigned int i = 0; i < info->num_ports; i++)
+        ipv6 |= info->ports[i].tnis && strchr(info->ports[i].address, ':');
+    const char *name =
+        ipv6 ? "net.ipv6.neigh.default.gc_thresh3" : "net.ipv4.neigh.default.gc_thresh3";
+    long most = read_number(ipv6 ? "/proc/sys/net/ipv6/neigh/default/gc_thresh3"
+                                 : "/proc/sys/net/ipv4/neigh/default/gc_thresh3");
+    long hosts = job && job->local_size ? (job->size - 1) / job->local_size + 1 : 1;
+    if (most < 0)
+        return; /* a container's own network does not show it */
+    if (most > hosts)
+        add(checks, "neighbours", INFO_OK, "the kernel keeps the addresses of %ld hosts", most);
+    else
+        remedy(add(checks, "neighbours", INFO_NOTE,
+                   "the kernel keeps the addresses of %ld hosts, and the job may have %ld: "
+                   "connections wait for one another",
+                   most, hosts),
+               "sysctl %s=%ld on each host, gc_thresh2 half of it", name, 4 * hosts);
+}
+
 static void check_cross_memory_attach(struct info_checks *checks)
 {
     long scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
@@ -641,6 +668,7 @@ void info_check(const struct info *info, struct info_checks *checks)
     check_ports(info, checks);
     check_locked_memory(info, checks);
     check_descriptors(info, checks);
+    check_neighbours(info, checks);
     check_cross_memory_attach(checks);
     check_mapping(checks);
     check_cpus(info, checks);

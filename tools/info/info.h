@@ -91,6 +91,10 @@ void info_print_codes(const struct ut_code *const *codes, size_t num);
 /* With only_failed, no more than these; prefix is put before every line. */
 void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);
 
+/* Writes all of this, and what the host says about itself, to the file; NULL: utofu-report.HOST.txt
+ * in the current folder; "-": standard output. 0, or -errno after a line on standard error. */
+int info_report(const struct info *info, const char *path);
+
 /* One line each. */
 void info_json(const struct info *info);
 void info_json_environment(void);
