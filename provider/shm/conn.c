@@ -290,7 +290,7 @@ static bool find_endpoint(struct sp_conn *conn)
         conn->rmt_index = i;
         conn->rmt_entry = &dir[i].state;
         conn->rmt_state = state;
-        conn->ring = &conn->peer->seg->rings[i];
+        conn->ring = sp_ring_of(conn->peer->seg, i);
         return true;
     }
     return false;
@@ -318,6 +318,7 @@ static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *ad
     peer = sp_peer_new(prov);
     if (peer) {
         peer->addr = *addr;
+        sp_peer_set_key(peer, addr->key);
         __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
     }
     return peer;
@@ -402,7 +403,7 @@ static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
 static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
                            enum sp_ctl ctl)
 {
-    struct sp_ring *ring = &peer->seg->rings[rmt_index];
+    struct sp_ring *ring = sp_ring_of(peer->seg, rmt_index);
     uint64_t pos;
     struct sp_slot *slot = sp_ring_claim(ring, peer->claimer_there, &pos);
 
@@ -454,7 +455,7 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     conn->rmt_index = slot->extra;
     conn->rmt_entry = &entry->state;
     conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
-    conn->ring = &peer->seg->rings[slot->extra];
+    conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_hello_size = (uint8_t)slot->size;
     memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
@@ -505,7 +506,7 @@ static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
     sp_peer_put(peer);
     if (!conn)
         return told ? 0 : -1;
-    conn->ring = &peer->seg->rings[slot->extra];
+    conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_index = slot->extra;
     conn->rmt_entry = &peer->seg->table.dir[slot->extra].state;
     conn->rmt_state = __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST);

@@ -50,7 +50,7 @@ static void enter(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
     struct sp_dir_entry *entry = &prov->seg->table.dir[place];
 
     ep->index = place;
-    ep->ring = &prov->seg->rings[place];
+    ep->ring = sp_ring_of(prov->seg, place);
     ep->head = prov->places[place].head;
     look_at_head(ep);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);

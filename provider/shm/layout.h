@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 5,
+    SP_VERSION = 6,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -128,10 +128,18 @@ struct sp_ring {
     uint64_t executed[SP_MAX_CONNS];
 };
 
+/* What most peers touch, the table's beginning and the first rings, is in the middle and together,
+ * so that a page of the page table maps it: ring 0 is the last one. See sp_ring_of(). */
 struct sp_segment {
-    struct sp_seg_table table;
     struct sp_ring rings[SP_MAX_EPS];
+    struct sp_seg_table table;
 };
+
+static inline struct sp_ring *sp_ring_of(struct sp_segment *seg, uint32_t index)
+{
+    return &seg->rings[SP_MAX_EPS - 1 - index];
+}
+
 _Static_assert(sizeof(struct sp_seg_table) % 65536 == 8192 && sizeof(struct sp_ring) % 4096 == 0,
                "parts are whole pages");
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The peer processes: one socket and one mapping each, shared by all connections to it. */
+/*
+ * The peer processes: one socket and one mapping each, shared by all connections to it. They are
+ * found by their signature in our rings and by their key, in buckets: with a thousand peers a list
+ * would be walked a thousand times while the process meets them.
+ */
 #include "peer.h"
 
 #include <stdlib.h>
@@ -13,6 +17,54 @@
 #include "util/assert.h"
 #include "wake.h"
 
+/* Claimers are given in turn, keys are random: both spread evenly. */
+static struct sp_peer **claimer_bucket(struct sp_prov *prov, uint32_t claimer)
+{
+    return &prov->by_claimer[claimer % SP_PEER_BUCKETS];
+}
+
+static struct sp_peer **key_bucket(struct sp_prov *prov, uint64_t key)
+{
+    return &prov->by_key[key % SP_PEER_BUCKETS];
+}
+
+static void link_peer(struct sp_prov *prov, struct sp_peer *peer)
+{
+    struct sp_peer **bucket = claimer_bucket(prov, peer->claimer_here);
+
+    peer->next = prov->peers;
+    peer->link = &prov->peers;
+    if (peer->next)
+        peer->next->link = &peer->next;
+    prov->peers = peer;
+    peer->next_claimer = *bucket;
+    *bucket = peer;
+}
+
+static void drop_key(struct sp_peer *peer)
+{
+    if (!peer->has_key)
+        return;
+    struct sp_peer **p = key_bucket(peer->prov, peer->addr.key);
+    while (*p != peer)
+        p = &(*p)->next_key;
+    *p = peer->next_key;
+    peer->has_key = false;
+}
+
+static void unlink_peer(struct sp_peer *peer)
+{
+    struct sp_peer **p = claimer_bucket(peer->prov, peer->claimer_here);
+
+    *peer->link = peer->next;
+    if (peer->next)
+        peer->next->link = peer->link;
+    while (*p != peer)
+        p = &(*p)->next_claimer;
+    *p = peer->next_claimer;
+    drop_key(peer);
+}
+
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
 {
     struct sp_peer *peer = prov->next_claimer < SP_CLAIMER_MAX ? calloc(1, sizeof(*peer)) : NULL;
@@ -24,40 +76,42 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
     peer->refs = 1;
     peer->fd = peer->map_fd = -1;
     peer->claimer_here = ++prov->next_claimer;
-    peer->next = prov->peers;
-    prov->peers = peer;
+    link_peer(prov, peer);
     return peer;
+}
+
+void sp_peer_set_key(struct sp_peer *peer, uint64_t key)
+{
+    struct sp_peer **bucket = key_bucket(peer->prov, key);
+
+    UT_ASSERT_LOCKED(&peer->prov->lock);
+    drop_key(peer);
+    peer->addr.key = key;
+    peer->next_key = *bucket;
+    *bucket = peer;
+    peer->has_key = true;
 }
 
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key)
 {
-    struct sp_peer *peer = prov->peers;
+    struct sp_peer *peer = *key_bucket(prov, key);
 
     UT_ASSERT_LOCKED(&prov->lock);
     while (peer && (peer->addr.key != key || sp_peer_is(peer, SP_PEER_INCOMING)))
-        peer = peer->next;
+        peer = peer->next_key;
     return peer;
 }
 
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer)
 {
-    struct sp_peer *peer = prov->peers;
+    struct sp_peer *peer = *claimer_bucket(prov, claimer);
 
     UT_ASSERT_LOCKED(&prov->lock);
     if (claimer == prov->self.claimer_here)
         return &prov->self;
     while (peer && peer->claimer_here != claimer)
-        peer = peer->next;
+        peer = peer->next_claimer;
     return peer;
-}
-
-static void unlink_peer(struct sp_peer *peer)
-{
-    struct sp_peer **p = &peer->prov->peers;
-
-    while (*p != peer)
-        p = &(*p)->next;
-    *p = peer->next;
 }
 
 void sp_peer_die(struct sp_peer *peer, enum prov_reason reason)

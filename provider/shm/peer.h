@@ -9,6 +9,8 @@
 #include "prov_types.h"
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov);
+/* From now on sp_peer_find() finds it, once its HELLO is here. */
+void sp_peer_set_key(struct sp_peer *peer, uint64_t key);
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
 /* Takes it out of the table; its connections go down for this reason. It is not freed before the

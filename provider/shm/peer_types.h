@@ -21,7 +21,10 @@ enum sp_peer_state {
 };
 
 struct sp_peer {
-    struct sp_peer *next; /* in the table, or among the dead ones */
+    struct sp_peer *next;                    /* in the table, or among the dead ones */
+    struct sp_peer **link;                   /* what points to it in the table */
+    struct sp_peer *next_claimer, *next_key; /* of its bucket: see peer.c */
+    bool has_key;                            /* it is in one by its addr.key */
     struct sp_prov *prov;
     uint32_t refs;  /* connections, and the table */
     uint32_t state; /* atomic; changed with prov->lock held */

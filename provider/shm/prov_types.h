@@ -20,6 +20,8 @@
 
 #define SP_LOG "shm"
 
+enum { SP_PEER_BUCKETS = 512 };
+
 struct sp_ep;
 struct sp_mr;
 struct sp_pagerefs;
@@ -37,8 +39,9 @@ struct sp_prov {
     struct sp_segment *seg;
     struct sp_peer self;
     struct sp_peer *peers; /* all but dead ones */
-    struct sp_peer *dead;  /* the current batch of epoll events may still point to them */
-    uint64_t retry_ms;     /* when the next attempt to connect or to listen is due; 0: none */
+    struct sp_peer *by_claimer[SP_PEER_BUCKETS], *by_key[SP_PEER_BUCKETS];
+    struct sp_peer *dead; /* the current batch of epoll events may still point to them */
+    uint64_t retry_ms;    /* when the next attempt to connect or to listen is due; 0: none */
     uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */

@@ -617,7 +617,7 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
         peer = known;
     }
-    peer->addr.key = d->key;
+    sp_peer_set_key(peer, d->key);
     peer->addr.pid = d->pid;
     rc = map_theirs(peer, d, carried);
     if (rc == 0)

@@ -78,8 +78,10 @@ static void make_segment(void)
 
     segment = memory_file(sizeof(struct sp_segment));
     if (fcntl(segment, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
-        pwrite(segment, &header, sizeof(header), 0) != sizeof(header) ||
-        pwrite(segment, &entry, sizeof(entry), offsetof(struct sp_seg_table, dir)) != sizeof(entry))
+        pwrite(segment, &header, sizeof(header), offsetof(struct sp_segment, table)) !=
+            sizeof(header) ||
+        pwrite(segment, &entry, sizeof(entry), offsetof(struct sp_segment, table.dir)) !=
+            sizeof(entry))
         abort();
     junk = memory_file(4096);
 }
@@ -184,7 +186,7 @@ static void progress(void)
 static void change_table(struct fuzz_input *in)
 {
     uint8_t bytes[64];
-    off_t at = offsetof(struct sp_seg_table, dir) + fuzz_byte(in) * 4;
+    off_t at = offsetof(struct sp_segment, table.dir) + fuzz_byte(in) * 4;
     size_t n = fuzz_bytes(in, bytes, fuzz_byte(in) % sizeof(bytes));
 
     if (pwrite(segment, bytes, n, at) != (ssize_t)n)

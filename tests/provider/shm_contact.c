@@ -101,7 +101,7 @@ static int make_segment(uint64_t probe)
     int fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     CHECK(fd >= 0 && ftruncate(fd, sizeof(struct sp_segment)) == 0 &&
-          pwrite(fd, &probe, sizeof(probe), 0) == sizeof(probe) &&
+          pwrite(fd, &probe, sizeof(probe), offsetof(struct sp_segment, table)) == sizeof(probe) &&
           fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
     return fd;
 }
