@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packs of the records of 64 consecutive ranks each, in a hash table that grows with them. */
+#include "bootstrap/store.h"
+#include "bootstrap/pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { GROUP = 64, FIRST_ROOM = 4, MALLOC_HEADER = 8, MALLOC_UNIT = 16 };
+
+struct ut_job_group {
+    uint32_t number;  /* the first rank / GROUP */
+    uint64_t present; /* a bit for each rank; the pack has them in order */
+    struct ut_job_pack pack;
+};
+
+static uint32_t hash(uint32_t number)
+{
+    number *= 0x9e3779b1u;
+    return number ^ number >> 15;
+}
+
+/* Where the group is, or would be. There is always an empty place. */
+static struct ut_job_group **find(struct ut_job_group **groups, uint32_t room, uint32_t number)
+{
+    uint32_t i = hash(number) & (room - 1);
+
+    while (groups[i] && groups[i]->number != number)
+        i = (i + 1) & (room - 1);
+    return &groups[i];
+}
+
+static int grow(struct ut_job_store *store)
+{
+    uint32_t room = store->room ? store->room * 2 : FIRST_ROOM;
+    struct ut_job_group **groups = calloc(room, sizeof(struct ut_job_group *));
+
+    if (!groups)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < store->room; i++) {
+        if (store->groups[i])
+            *find(groups, room, store->groups[i]->number) = store->groups[i];
+    }
+    free(store->groups);
+    store->groups = groups;
+    store->room = room;
+    return 0;
+}
+
+static struct ut_job_group *find_or_add(struct ut_job_store *store, uint32_t number)
+{
+    if (store->num_groups * 4 >= store->room * 3 && grow(store) != 0)
+        return NULL;
+    struct ut_job_group **place = find(store->groups, store->room, number), *group = *place;
+    if (group)
+        return group;
+    group = calloc(1, sizeof(*group));
+    if (!group)
+        return NULL;
+    group->number = number;
+    *place = group;
+    store->num_groups++;
+    return group;
+}
+
+static uint64_t bit_of(uint32_t rank)
+{
+    return 1ull << rank % GROUP;
+}
+
+/* How many records of lower ranks the group has. */
+static unsigned int index_of(const struct ut_job_group *group, uint32_t rank)
+{
+    return (unsigned int)__builtin_popcountll(group->present & (bit_of(rank) - 1));
+}
+
+int ut_job_store_add(struct ut_job_store *store, uint32_t rank, const void *record, size_t size)
+{
+    struct ut_job_group *group = find_or_add(store, rank / GROUP);
+
+    if (!group)
+        return -ENOMEM;
+    if (group->present & bit_of(rank)) {
+        ut_job_pack_remove(&group->pack, index_of(group, rank));
+        group->present &= ~bit_of(rank);
+        store->num_records--;
+    }
+    int rc = ut_job_pack_insert(&group->pack, index_of(group, rank), record, size);
+    if (rc != 0)
+        return rc;
+    group->present |= bit_of(rank);
+    store->num_records++;
+    return 0;
+}
+
+bool ut_job_store_read(const struct ut_job_store *store, uint32_t rank, void *record, size_t *size)
+{
+    if (store->room == 0)
+        return false;
+    const struct ut_job_group *group = *find(store->groups, store->room, rank / GROUP);
+    return group && (group->present & bit_of(rank)) &&
+           ut_job_pack_read(&group->pack, index_of(group, rank), record, size);
+}
+
+int64_t ut_job_store_next(const struct ut_job_store *store, uint64_t *place)
+{
+    for (; *place / GROUP < store->room; ++*place) {
+        const struct ut_job_group *group = store->groups[*place / GROUP];
+        uint32_t rank = (uint32_t)(*place % GROUP);
+        if (group && (group->present & bit_of(rank))) {
+            ++*place;
+            return (int64_t)group->number * GROUP + rank;
+        }
+    }
+    return -1;
+}
+
+/* As malloc() has it. */
+static size_t rounded(size_t bytes)
+{
+    return (bytes + MALLOC_HEADER + MALLOC_UNIT - 1) / MALLOC_UNIT * MALLOC_UNIT;
+}
+
+size_t ut_job_store_bytes(const struct ut_job_store *store)
+{
+    size_t bytes = store->room ? rounded(store->room * sizeof(struct ut_job_group *)) : 0;
+
+    for (uint32_t i = 0; i < store->room; i++) {
+        const struct ut_job_group *group = store->groups[i];
+        if (group)
+            bytes += rounded(sizeof(*group)) + rounded(group->pack.size);
+    }
+    return bytes;
+}
+
+void ut_job_store_free(struct ut_job_store *store)
+{
+    for (uint32_t i = 0; i < store->room; i++) {
+        if (store->groups[i])
+            ut_job_pack_free(&store->groups[i]->pack);
+        free(store->groups[i]);
+    }
+    free(store->groups);
+    *store = (struct ut_job_store){NULL, 0, 0, 0};
+}
