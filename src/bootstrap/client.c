@@ -380,6 +380,7 @@ static int ask_for_some(void)
         uint32_t id = htole32(ranks[n]);
         ut_job_wire_fill(&msg, UT_JOB_WIRE_LOOKUP, UT_JOB_WIRE_OK, &id, sizeof(id));
         ut_job_channel_seal(&client.channel, &msg);
+        ut_job_count_question();
         memcpy(requests + n++ * LOOKUP_SIZE, &msg, LOOKUP_SIZE);
     }
     rc = n > 0 ? send_all(requests, (size_t)n * LOOKUP_SIZE) : 0;

@@ -7,6 +7,7 @@
  */
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
+#include "bootstrap/ops.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/sha256.h"
@@ -366,6 +367,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 
     if (rc != 0)
         return rc;
+    ut_job_count_question();
     fd = ut_file_open(AT_FDCWD, path);
     if (fd < 0) {
         /* ESTALE: a network file system, and the file was replaced just now */

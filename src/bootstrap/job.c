@@ -33,6 +33,18 @@ static struct {
     uint8_t own_record[UT_JOB_RECORD_MAX];
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static uint64_t questions;
+
+void ut_job_count_question(void)
+{
+    __atomic_add_fetch(&questions, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t ut_job_questions(void)
+{
+    return __atomic_load_n(&questions, __ATOMIC_RELAXED);
+}
+
 int64_t ut_job_launcher_number(const char *name)
 {
     const char *text = ut_env_text(name);

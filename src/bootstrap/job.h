@@ -41,6 +41,10 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
 /* Changes with every answer of the launcher: until it does, who got -EINPROGRESS gets it again. */
 uint32_t ut_job_answers(void);
 
+/* Questions for records that were sent to the launcher until now; what is in memory that it shares
+ * is read without one. */
+uint64_t ut_job_questions(void);
+
 /* The rank that the launcher's layout puts at (node, local rank), without communication: the rank,
  * or -ENOENT where the launcher's layout does not tell or has none there. A process may say that
  * it is on another node, so whoever asks verifies against the record. */

@@ -51,6 +51,9 @@ static inline int ut_job_left_ms(int64_t deadline)
 int ut_job_retry(int (*ask)(uint32_t rank, void *record, size_t *size), uint32_t rank, void *record,
                  size_t *size, int wait_ms);
 
+/* For ut_job_questions(): another question was sent to the launcher. */
+void ut_job_count_question(void);
+
 /* Environment variables of launchers: a decimal number, or -1 when absent or not one. */
 int64_t ut_job_launcher_number(const char *name);
 

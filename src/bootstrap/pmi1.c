@@ -452,6 +452,7 @@ static int ask_once(uint32_t rank, void *record, size_t *size)
     rc = exchange(text, line);
     if (rc != 0)
         return rc;
+    ut_job_count_question();
     if (!says_ok(line))
         return -EAGAIN;
     rc = ut_job_pmi1_value(line, "port", hex, sizeof(hex));

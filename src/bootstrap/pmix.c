@@ -367,6 +367,7 @@ static void asked(uint32_t rank)
         return;
     (void)rank;
     proc.rank = taken;
+    ut_job_count_question();
     status = pmix.get_nb(&proc, record_key, NULL, 0, answered, (void *)(uintptr_t)taken);
     if (status != PMIX_SUCCESS)
         answered(status, NULL, (void *)(uintptr_t)taken);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bootstrap/store.h"
 #include "peers/address.h"
 #include "registry.h"
 #include "util/clock.h"
@@ -26,27 +27,34 @@ struct pace {
 };
 enum { FIRST_PAUSE_MS = 10, ANSWER_MS = 100, LAST_PAUSE_MS = 1000 };
 
-/* What is known of other processes: rank -> record. Grows with the peers that are asked for. */
+/* The address record of a process, as it was published. */
 struct known {
-    struct known *next;
     uint32_t rank;
-    size_t size;      /* of the record; 0: it has published none yet, as far as is known */
+    size_t size;
+    union {
+        struct ut_address_record record;
+        uint8_t bytes[UT_JOB_RECORD_MAX + 1];
+    };
+};
+
+/* A rank that was asked for, until its record is there. */
+struct sought {
+    struct sought *next;
+    uint32_t rank;
     uint32_t answers; /* of the launcher's when it was asked last */
     bool asked;
     bool in_progress; /* it has been asked, and no answer was taken */
     int bad;          /* its last record cannot be used: why, */
     uint64_t bad_ms;  /* and when it is read again */
     struct pace others;
-    union {
-        struct ut_address_record record;
-        uint8_t bytes[UT_JOB_RECORD_MAX + 1];
-    };
 };
-enum { KNOWN_BUCKETS = 1024 };
-static struct known *known[KNOWN_BUCKETS];
+enum { SOUGHT_BUCKETS = 256 };
+static struct sought *sought[SOUGHT_BUCKETS];
+static struct ut_job_store store; /* the records that can be used: nobody is asked for them again */
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pace nobody_is_likely; /* where the layout does not tell */
 static unsigned int num_asked;       /* ranks whose record the launcher was asked for */
+static unsigned int num_sought;
 
 void ut_peers_open(const struct ut_process *process)
 {
@@ -66,86 +74,126 @@ static bool owns_cq(const struct known *k, uint16_t cq)
     return false;
 }
 
-/* A bad record does not end this process: only communication with that rank fails. */
-static int check_record(struct known *k, size_t size)
+static struct sought **find_sought(uint32_t rank)
+{
+    struct sought **p = &sought[rank % SOUGHT_BUCKETS];
+
+    while (*p && (*p)->rank != rank)
+        p = &(*p)->next;
+    return p;
+}
+
+static struct sought *seek(uint32_t rank)
+{
+    struct sought **p = find_sought(rank);
+
+    if (!*p && (*p = calloc(1, sizeof(**p)))) {
+        (*p)->rank = rank;
+        num_sought++;
+    }
+    return *p;
+}
+
+static void end_seeking(struct sought *s)
+{
+    *find_sought(s->rank) = s->next;
+    num_sought--;
+    free(s);
+}
+
+/* Is it the address of a provider that does not reach the host of this record? */
+static bool is_out_of_reach(const struct ut_address_record *record, uint8_t provider)
+{
+    bool here = false;
+
+    for (int i = 0; i < PROV_COUNT && record->host != proc->host; i++)
+        here |= prov_registry[i].number == provider && prov_registry[i].reach == PROV_REACH_HOST;
+    return here;
+}
+
+/* Leaves out the addresses of providers that do not reach the host of this record. */
+static void drop_out_of_reach(struct known *k)
+{
+    size_t at = sizeof(k->record) + (k->record.cq_list ? k->record.num_cqs * sizeof(uint16_t) : 0);
+
+    for (unsigned int left = k->record.num_addrs; left > 0; left--) {
+        const struct ut_record_address *a = (const void *)(k->bytes + at);
+        size_t size = sizeof(*a) + a->size;
+        if (!is_out_of_reach(&k->record, a->provider)) {
+            at += size;
+            continue;
+        }
+        memmove(k->bytes + at, k->bytes + at + size, k->size - at - size);
+        k->size -= size;
+        k->record.num_addrs--;
+    }
+}
+
+/* A bad record does not end this process: only communication with that rank fails. Without memory
+ * to keep a good one it is used all the same, and asked for again the next time. */
+static int take_record(struct sought *s, struct known *k)
 {
     char why[UT_ADDRESS_WHY];
 
-    k->bad = ut_address_check(k->bytes, size, proc->armw_mode, why);
-    if (k->bad != 0) {
-        k->bad_ms = ut_now_ms() + LAST_PAUSE_MS;
+    s->bad = ut_address_check(k->bytes, k->size, proc->armw_mode, why);
+    if (s->bad != 0) {
+        s->bad_ms = ut_now_ms() + LAST_PAUSE_MS;
         ut_error("process", "rank %u %s; it cannot be reached", k->rank, why);
-        return k->bad;
+        return s->bad;
     }
-    k->size = size;
+    drop_out_of_reach(k);
+    if (ut_job_store_add(&store, k->rank, k->bytes, k->size) == 0)
+        end_seeking(s);
     return 0;
 }
 
-static int ask(struct known *k)
+static int ask(struct sought *s, struct known *k)
 {
-    size_t size = UT_JOB_RECORD_MAX;
-
-    if (!k->asked)
+    if (!s->asked)
         __atomic_add_fetch(&num_asked, 1, __ATOMIC_RELAXED);
-    k->asked = true;
-    k->answers = ut_job_answers();
-    int rc = ut_job_lookup(k->rank, k->bytes, &size, 0);
-    k->in_progress = rc == -EINPROGRESS;
-    return rc == 0 ? check_record(k, size) : rc;
+    s->asked = true;
+    s->answers = ut_job_answers();
+    k->rank = s->rank;
+    k->size = UT_JOB_RECORD_MAX;
+    int rc = ut_job_lookup(s->rank, k->bytes, &k->size, 0);
+    s->in_progress = rc == -EINPROGRESS;
+    return rc == 0 ? take_record(s, k) : rc;
+}
+
+static bool is_known(uint32_t rank, struct known *k)
+{
+    k->rank = rank;
+    return ut_job_store_read(&store, rank, k->bytes, &k->size);
 }
 
 /* 0: its record is there. With may_ask false, the launcher is not asked: -EAGAIN where that would
- * be needed. */
-static int look_up(struct known *k, bool may_ask)
+ * be needed. With known_lock held. */
+static int look_up(uint32_t rank, bool may_ask, struct known *k)
 {
-    if (k->size)
+    if (is_known(rank, k))
         return 0;
-    if (k->bad && ut_now_ms() < k->bad_ms)
-        return k->bad;
-    if (k->in_progress && k->answers == ut_job_answers())
+    struct sought *s = may_ask ? seek(rank) : *find_sought(rank);
+    if (!s)
+        return may_ask ? -ENOMEM : -EAGAIN;
+    if (s->bad && ut_now_ms() < s->bad_ms)
+        return s->bad;
+    if (s->in_progress && s->answers == ut_job_answers())
         return -EINPROGRESS;
-    return may_ask ? ask(k) : -EAGAIN;
-}
-
-static struct known *find_known(uint32_t rank)
-{
-    struct known *k = known[rank % KNOWN_BUCKETS];
-
-    while (k && k->rank != rank)
-        k = k->next;
-    return k;
-}
-
-static struct known *find_or_add(uint32_t rank)
-{
-    struct known **bucket = &known[rank % KNOWN_BUCKETS], *k = find_known(rank);
-
-    if (k)
-        return k;
-    k = calloc(1, sizeof(*k));
-    if (!k)
-        return NULL;
-    k->rank = rank;
-    k->next = *bucket;
-    *bucket = k;
-    return k;
-}
-
-/* With known_lock held. */
-static int know(uint32_t rank, struct known **out)
-{
-    struct known *k = find_or_add(rank);
-
-    *out = k;
-    if (!k)
-        return -ENOMEM;
-    return look_up(k, true);
+    return may_ask ? ask(s, k) : -EAGAIN;
 }
 
 /* A later look-up may have a record. */
 static bool is_open(int rc)
 {
     return rc == -EINPROGRESS || rc == -EAGAIN || rc == -EBUSY;
+}
+
+size_t ut_peers_bytes(void)
+{
+    pthread_mutex_lock(&known_lock);
+    size_t bytes = ut_job_store_bytes(&store) + num_sought * sizeof(struct sought);
+    pthread_mutex_unlock(&known_lock);
+    return bytes;
 }
 
 unsigned int ut_peers_asked(void)
@@ -155,15 +203,15 @@ unsigned int ut_peers_asked(void)
 
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
 {
-    struct known *k;
+    struct known k;
 
     pthread_mutex_lock(&known_lock);
-    int rc = know(rank, &k);
-    if (rc == 0 && k->record.has_contact)
-        memcpy(contact, k->bytes + k->size - sizeof(*contact), sizeof(*contact));
+    int rc = look_up(rank, true, &k);
+    pthread_mutex_unlock(&known_lock);
+    if (rc == 0 && k.record.has_contact)
+        memcpy(contact, k.bytes + k.size - sizeof(*contact), sizeof(*contact));
     else if (rc == 0)
         rc = -ENOENT;
-    pthread_mutex_unlock(&known_lock);
     return rc;
 }
 
@@ -188,7 +236,7 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
 int ut_peers_node_of(uint32_t rank, uint32_t *node)
 {
     uint64_t until = ut_now_ms() + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
-    struct known *k;
+    struct known k;
     int rc;
 
     if (rank == proc->job->rank) {
@@ -197,9 +245,9 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
     }
     for (;;) {
         pthread_mutex_lock(&known_lock);
-        rc = know(rank, &k);
+        rc = look_up(rank, true, &k);
         if (rc == 0)
-            *node = k->record.node;
+            *node = k.record.node;
         pthread_mutex_unlock(&known_lock);
         /* the launcher may be busy with MPI, or MPI may have left it for good */
         bool later = is_open(rc);
@@ -356,11 +404,11 @@ static bool is_like_this_node(uint32_t node)
 static bool settles(uint32_t rank, bool may_ask, const struct target *w, struct ut_peer *peer,
                     struct search_errors *errors, int *rc)
 {
-    struct known *k = may_ask ? find_or_add(rank) : find_known(rank);
+    struct known k;
 
-    *rc = k ? look_up(k, may_ask) : may_ask ? -ENOMEM : -EAGAIN;
+    *rc = look_up(rank, may_ask, &k);
     if (*rc == 0)
-        *rc = try_known(k, w, peer);
+        *rc = try_known(&k, w, peer);
     return is_settled(*rc, errors);
 }
 
@@ -407,15 +455,18 @@ static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
 {
     struct search_errors errors = {0};
     struct pace *pace = &nobody_is_likely;
-    struct known *k;
 
     if (guess >= 0) {
-        int rc = know((uint32_t)guess, &k);
+        struct known k;
+        int rc = look_up((uint32_t)guess, true, &k);
         if (rc == 0)
-            rc = try_known(k, w, peer);
+            rc = try_known(&k, w, peer);
         if (is_settled(rc, &errors))
             return rc;
-        pace = &k->others;
+        struct sought *s = seek((uint32_t)guess);
+        if (!s)
+            return -ENOMEM;
+        pace = &s->others;
         if (pace->next_ms == 0 && errors.pending == -EAGAIN)
             start_pace(pace, is_like_this_node(w->node) ? LAST_PAUSE_MS
                              : rc == -EINPROGRESS       ? ANSWER_MS
@@ -453,6 +504,27 @@ int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank
     return find(coords, local_rank, match_local_rank, local_rank, peer);
 }
 
+static bool is_owner(int64_t rank, uint32_t node, uint16_t cq)
+{
+    struct known k;
+
+    return rank >= 0 && is_known((uint32_t)rank, &k) && k.record.node == node && owns_cq(&k, cq);
+}
+
+/* Among the ranks whose records are there: usually the likely one. */
+static int64_t known_owner(uint32_t node, uint16_t cq, int64_t guess)
+{
+    uint64_t place = 0;
+    int64_t rank = guess;
+
+    while (!is_owner(rank, node, cq)) {
+        rank = ut_job_store_next(&store, &place);
+        if (rank < 0)
+            break;
+    }
+    return rank;
+}
+
 int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *certain)
 {
     int64_t node = ut_node_of_coords(&proc->shape, coords), rank = -1;
@@ -460,16 +532,12 @@ int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *
     *certain = false;
     if (node < 0)
         return -1;
+    int64_t guess = ut_job_rank_at((uint32_t)node, cq / proc->num_cqs);
     /* a look-up may hold the lock for as long as the launcher takes to answer: guess then */
     if (pthread_mutex_trylock(&known_lock) == 0) {
-        for (int i = 0; i < KNOWN_BUCKETS && rank < 0; i++) {
-            for (struct known *k = known[i]; k; k = k->next) {
-                if (k->size && k->record.node == node && match_cq(k, cq))
-                    rank = k->rank;
-            }
-        }
+        rank = known_owner((uint32_t)node, cq, guess);
         pthread_mutex_unlock(&known_lock);
     }
     *certain = rank >= 0;
-    return *certain ? rank : ut_job_rank_at((uint32_t)node, cq / proc->num_cqs);
+    return *certain ? rank : guess;
 }

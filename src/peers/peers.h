@@ -59,6 +59,9 @@ int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *
 /* Ranks whose record the launcher was asked for until now. */
 unsigned int ut_peers_asked(void);
 
+/* The memory that addresses of other processes take here: grows with those that were looked up. */
+size_t ut_peers_bytes(void);
+
 /* The contact of a rank for the summary of the job: 0; -EAGAIN: it has not published yet; -ENOENT:
  * it has none; or another errno. Does not wait. */
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact);

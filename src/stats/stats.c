@@ -107,8 +107,12 @@ static void print_all(void)
 
     if (!out)
         return;
-    fprintf(out, "utofu: stats: [rank %u] job size=%u seconds=%.3f looked_up=%u\n", job->rank,
-            job->size, (double)(ut_clock_ns() - opened_at) * 1e-9, ut_peers_asked());
+    fprintf(out,
+            "utofu: stats: [rank %u] job size=%u seconds=%.3f looked_up=%u questions=%llu "
+            "peer_bytes=%zu peer_bytes_per_rank=%.1f\n",
+            job->rank, job->size, (double)(ut_clock_ns() - opened_at) * 1e-9, ut_peers_asked(),
+            (unsigned long long)ut_job_questions(), ut_peers_bytes(),
+            (double)ut_peers_bytes() / job->size);
     pthread_mutex_lock(&freed_lock);
     for (const struct ut_stats *stats = freed; stats; stats = stats->next)
         ut_stats_print(out, stats, job->rank);

@@ -12,7 +12,7 @@ UTOFU_STATS=1 UTOFU_PROVIDER=shm "$scale" "$processes" "$neighbours" >"$said" 2>
     cat "$said"
     exit 1
 }
-most=$(sed -n 's/^utofu: stats: .* job .* looked_up=//p' "$said" | sort -n | tail -n 1)
+most=$(sed -n 's/^utofu: stats: .* job .* looked_up=\([0-9]*\) .*/\1/p' "$said" | sort -n | tail -n 1)
 lines=$(grep -c ' looked_up=' "$said")
 echo "$lines of $processes processes reported; the most look-ups of one: ${most:-none}, where each puts to $neighbours"
 [ "$lines" = "$processes" ] && [ "$most" -ge 1 ] && [ "$most" -le $((2 * neighbours)) ]

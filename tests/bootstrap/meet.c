@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each process of a job puts to the next NEIGHBOURS ranks, whose VCQ ids it works out, and waits
+ * for as many puts: what the first contact takes, under any launcher. UTOFU_STATS shows how often
+ * it was asked.
+ *
+ *   meet NEIGHBOURS [PER_NODE [PAUSE_MS]]
+ *
+ * PER_NODE: ranks of a node, in blocks, where they are not all on one. PAUSE_MS: between the own
+ * address and the first put, so that all have published theirs.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "utofu.h"
+#include "utofu_ext.h"
+
+enum { STAG = 7, CMP = 3, MOST = 4096, TRIES_MAX = 20000000 };
+
+static uint64_t mem[MOST] __attribute__((aligned(4096)));
+static uint32_t rank, size, per_node, num_cqs;
+static utofu_vcq_hdl_t hdl;
+static uint32_t arrived;
+
+static void ok(const char *what, int rc)
+{
+    if (rc == UTOFU_SUCCESS)
+        return;
+    printf("FAIL %s: %d, rank %u\n", what, rc, rank);
+    exit(1);
+}
+
+static uint32_t number(const char *const *names)
+{
+    for (; *names; names++) {
+        if (getenv(*names))
+            return (uint32_t)atoi(getenv(*names));
+    }
+    printf("FAIL no launcher\n");
+    exit(1);
+}
+
+static utofu_vcq_id_t vcq_of(uint32_t to)
+{
+    static const char *const at[] = {"the own VCQ", "another node", "its VCQ"};
+    utofu_vcq_id_t id;
+    utofu_tni_id_t tni;
+    utofu_cq_id_t cq;
+    uint8_t coords[6];
+    uint16_t extra;
+    uint32_t node;
+
+    ok(at[0], utofu_query_vcq_id(hdl, &id));
+    ok(at[0], utofu_query_vcq_info(id, coords, &tni, &cq, &extra));
+    if (per_node < size)
+        ok(at[1], utofu_query_rank_node(to, &node, coords));
+    cq = (utofu_cq_id_t)(to % per_node * num_cqs);
+    ok(at[2], utofu_construct_vcq_id(coords, tni, cq, CMP, &id));
+    return id;
+}
+
+static void put_to(uint32_t to)
+{
+    utofu_vcq_id_t id = vcq_of(to);
+    utofu_stadd_t theirs;
+    int rc;
+
+    ok("query_stadd", utofu_query_stadd(id, STAG, &theirs));
+    do {
+        rc = utofu_put_piggyback8(
+            hdl, id, 1, theirs + 8 * rank, 8, 0,
+            UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
+    } while (rc == UTOFU_ERR_BUSY && sched_yield() == 0);
+    ok("put", rc);
+}
+
+static void poll_both(uint32_t *done)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc = utofu_poll_tcq(hdl, 0, &cbdata);
+
+    *done += rc == UTOFU_SUCCESS;
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        ok("TCQ", rc);
+    rc = utofu_poll_mrq(hdl, 0, &notice);
+    arrived += rc == UTOFU_SUCCESS;
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        ok("MRQ", rc);
+    sched_yield();
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const ranks[] = {"UTOFU_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
+    static const char *const sizes[] = {"UTOFU_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
+    uint32_t neighbours = argc > 1 ? (uint32_t)atoi(argv[1]) : 1, done = 0;
+    long pause_ms = argc > 3 ? atol(argv[3]) : 0;
+    utofu_stadd_t mine;
+
+    rank = number(ranks);
+    size = number(sizes);
+    per_node = argc > 2 && atoi(argv[2]) > 0 ? (uint32_t)atoi(argv[2]) : size;
+    num_cqs = per_node == 1 ? 9 : per_node == 2 ? 4 : 3; /* UTOFU_CQ_MAP=auto */
+    if (neighbours >= size || size > MOST)
+        neighbours = size - 1;
+    ok("create", utofu_create_vcq_with_cmp_id(0, CMP, 0, &hdl));
+    ok("reg_mem", utofu_reg_mem_with_stag(hdl, mem, sizeof(mem), STAG, 0, &mine));
+    nanosleep(&(struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000}, NULL);
+    for (uint32_t i = 1; i <= neighbours; i++)
+        put_to((rank + i) % size);
+    for (int i = 0; i < TRIES_MAX && (done < neighbours || arrived < neighbours); i++)
+        poll_both(&done);
+    if (done < neighbours || arrived < neighbours)
+        printf("FAIL %u puts of %u done, %u arrived\n", done, neighbours, arrived);
+    else
+        printf("rank %u met %u\n", rank, neighbours);
+    ok("free", utofu_free_vcq(hdl));
+    return done < neighbours || arrived < neighbours;
+}
