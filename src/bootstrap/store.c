@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { GROUP = 64, FIRST_ROOM = 4, MALLOC_HEADER = 8, MALLOC_UNIT = 16 };
+enum { GROUP = 64, FIRST_ROOM = 2, MALLOC_HEADER = 8, MALLOC_UNIT = 16 };
 
 struct ut_job_group {
     uint32_t number;  /* the first rank / GROUP */

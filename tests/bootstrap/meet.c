@@ -4,20 +4,21 @@
  * for as many puts: what the first contact takes, under any launcher. UTOFU_STATS shows how often
  * it was asked.
  *
- *   meet NEIGHBOURS [PER_NODE [PAUSE_MS]]
+ *   meet NEIGHBOURS [PER_NODE [FOLDER]]
  *
- * PER_NODE: ranks of a node, in blocks, where they are not all on one. PAUSE_MS: between the own
- * address and the first put, so that all have published theirs.
+ * PER_NODE: ranks of a node, in blocks, where they are not all on one. FOLDER: the first put waits
+ * until all have published their addresses; each leaves a file there.
  */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "utofu.h"
 #include "utofu_ext.h"
 
-enum { STAG = 7, CMP = 3, MOST = 4096, TRIES_MAX = 20000000 };
+enum { STAG = 7, CMP = 3, MOST = 4096, TRIES_MAX = 20000000, STAY_MS = 300, WAIT_MS = 60000 };
 
 static uint64_t mem[MOST] __attribute__((aligned(4096)));
 static uint32_t rank, size, per_node, num_cqs;
@@ -92,12 +93,30 @@ static void poll_both(uint32_t *done)
     sched_yield();
 }
 
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static void await_all(const char *folder)
+{
+    char path[4096];
+
+    for (uint32_t i = 0; i < size; i++) {
+        snprintf(path, sizeof(path), "%s/%u", folder, (rank + i) % size);
+        FILE *file = i == 0 ? fopen(path, "w") : NULL;
+        if (file)
+            fclose(file);
+        for (int tries = 0; access(path, F_OK) != 0 && tries < WAIT_MS; tries++)
+            nap();
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const char *const ranks[] = {"UTOFU_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
     static const char *const sizes[] = {"UTOFU_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
     uint32_t neighbours = argc > 1 ? (uint32_t)atoi(argv[1]) : 1, done = 0;
-    long pause_ms = argc > 3 ? atol(argv[3]) : 0;
     utofu_stadd_t mine;
 
     rank = number(ranks);
@@ -108,7 +127,8 @@ int main(int argc, char **argv)
         neighbours = size - 1;
     ok("create", utofu_create_vcq_with_cmp_id(0, CMP, 0, &hdl));
     ok("reg_mem", utofu_reg_mem_with_stag(hdl, mem, sizeof(mem), STAG, 0, &mine));
-    nanosleep(&(struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000}, NULL);
+    if (argc > 3)
+        await_all(argv[3]);
     for (uint32_t i = 1; i <= neighbours; i++)
         put_to((rank + i) % size);
     for (int i = 0; i < TRIES_MAX && (done < neighbours || arrived < neighbours); i++)
@@ -117,6 +137,11 @@ int main(int argc, char **argv)
         printf("FAIL %u puts of %u done, %u arrived\n", done, neighbours, arrived);
     else
         printf("rank %u met %u\n", rank, neighbours);
+    /* that a process ends while others still connect is not what is tested here */
+    for (int i = 0; i < STAY_MS; i++) {
+        poll_both(&done);
+        nap();
+    }
     ok("free", utofu_free_vcq(hdl));
     return done < neighbours || arrived < neighbours;
 }
