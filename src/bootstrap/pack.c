@@ -127,7 +127,8 @@ static int begin(struct ut_job_pack *pack, const void *record, size_t size)
     if (!data)
         return -ENOMEM;
     data[0] = (uint8_t)size;
-    memcpy(data + 1, record, size);
+    if (size > 0)
+        memcpy(data + 1, record, size);
     pack->data = data;
     pack->size = 1 + size;
     return 0;

@@ -10,6 +10,7 @@
 #include "bootstrap/layout.h"
 #include "bootstrap/mpi.h"
 #include "bootstrap/ops.h"
+#include "bootstrap/pmi1.h"
 #include "bootstrap/pmi1_share.h"
 #include "bootstrap/pmi1_text.h"
 #include "util/clock.h"
@@ -24,18 +25,18 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { LINE_MAX_BYTES = 4096, HEX_MAX = 2 * UT_JOB_RECORD_MAX + 1 };
+/* What PMI-1 libraries take where the launcher does not say it; and what a line has room for. */
+enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 3072 };
 
 /* The socket and `broken` are touched between ut_job_pmi1_enter() and _leave(). */
 static struct {
     int fd;
-    uint32_t rank, size;
+    uint32_t size;
     pid_t owner; /* the process that sends finalize at exit; 0 when MPI does */
     int broken;
     bool refusal_logged; /* that the socket must not be used; atomic */
     bool shared;
-    char job[128];
-    struct ut_job_layout layout;
+    struct ut_job_pmi1_info info;
 } pmi = {.fd = -1};
 
 /* Set in the library's own thread: unless the socket is shared, it cannot know whether the
@@ -119,15 +120,15 @@ static int send_all(const char *text, size_t n)
 }
 
 /* Reads exactly one line, as what follows may be for MPI. */
-static int receive_line(char line[LINE_MAX_BYTES], int64_t deadline)
+static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
     size_t have = 0;
 
-    while (have < LINE_MAX_BYTES - 1) {
+    while (have < UT_JOB_PMI1_LINE - 1) {
         struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
         if (poll(&p, 1, ut_job_left_ms(deadline)) == 0)
             return -ETIMEDOUT;
-        ssize_t n = recv(pmi.fd, line + have, LINE_MAX_BYTES - 1 - have, MSG_PEEK | MSG_DONTWAIT);
+        ssize_t n = recv(pmi.fd, line + have, UT_JOB_PMI1_LINE - 1 - have, MSG_PEEK | MSG_DONTWAIT);
         if (n == 0)
             return -ECONNRESET;
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -148,7 +149,7 @@ static int receive_line(char line[LINE_MAX_BYTES], int64_t deadline)
 }
 
 /* After a failed request its answer may still come: the socket is not used any more. */
-static int request(const char *text, char line[LINE_MAX_BYTES])
+static int request(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int64_t deadline;
     int rc = pmi.broken;
@@ -224,7 +225,7 @@ static int enter(void)
  * once more, and then MPI_Finalize sends finalize. */
 static void send_finalize(void)
 {
-    char line[LINE_MAX_BYTES];
+    char line[UT_JOB_PMI1_LINE];
     enum ut_job_mpi mpi = ut_job_mpi_state();
 
     if (getpid() != pmi.owner || mpi == UT_JOB_MPI_ACTIVE || mpi == UT_JOB_MPI_OVER)
@@ -238,7 +239,7 @@ static void send_finalize(void)
 
 static int send_init(void)
 {
-    char line[LINE_MAX_BYTES], value[16];
+    char line[UT_JOB_PMI1_LINE], value[16];
     int rc;
 
     if (ut_job_mpi_state() == UT_JOB_MPI_ACTIVE)
@@ -258,11 +259,11 @@ static int send_init(void)
 /* The launcher's name of the job is part of every published name. */
 static int read_job_name(void)
 {
-    char line[LINE_MAX_BYTES];
+    char line[UT_JOB_PMI1_LINE];
     int rc = request("cmd=get_my_kvsname\n", line);
 
     if (rc == 0)
-        rc = ut_job_pmi1_value(line, "kvsname", pmi.job, sizeof(pmi.job));
+        rc = ut_job_pmi1_value(line, "kvsname", pmi.info.job, sizeof(pmi.info.job));
     if (rc == -ENOENT || rc == -EMSGSIZE) {
         ut_error("bootstrap", "the launcher on PMI_FD %d does not name the job: '%s'", pmi.fd,
                  line);
@@ -271,18 +272,43 @@ static int read_job_name(void)
     return rc;
 }
 
+static size_t read_limit(const char *line, const char *key, size_t least, size_t otherwise)
+{
+    char text[16];
+    unsigned long n = 0;
+
+    if (ut_job_pmi1_value(line, key, text, sizeof(text)) == 0)
+        n = strtoul(text, NULL, 10);
+    return n < least ? otherwise : n;
+}
+
+/* How long keys and values may be. */
+static int read_limits(void)
+{
+    char line[UT_JOB_PMI1_LINE];
+    int rc = request("cmd=get_maxes\n", line);
+
+    if (rc != 0)
+        return rc;
+    pmi.info.key_max = read_limit(line, "keylen_max", 1, KEY_MAX);
+    pmi.info.value_max = read_limit(line, "vallen_max", VALUE_LEAST, VALUE_MAX);
+    if (pmi.info.value_max > VALUE_ROOM)
+        pmi.info.value_max = VALUE_ROOM;
+    return 0;
+}
+
 /* -ENOENT when the launcher has no layout. */
 static int read_layout(void)
 {
-    char text[LINE_MAX_BYTES], line[LINE_MAX_BYTES];
+    char text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
     int rc;
 
-    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=PMI_process_mapping\n", pmi.job);
+    snprintf(text, sizeof(text), "cmd=get kvsname=%s key=PMI_process_mapping\n", pmi.info.job);
     rc = request(text, line);
     if (rc != 0)
         return rc;
     if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
-        ut_job_layout_parse(&pmi.layout, text, pmi.size) != 0) {
+        ut_job_layout_parse(&pmi.info.layout, text, pmi.size) != 0) {
         ut_info("bootstrap", "the launcher does not say where processes are: '%s'", line);
         return -ENOENT;
     }
@@ -300,7 +326,7 @@ static int place_by_variables(struct ut_job_info *info)
             ut_error("bootstrap",
                      "the launcher on PMI_FD %d does not say on which node rank %u is; set "
                      "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
-                     pmi.fd, pmi.rank);
+                     pmi.fd, pmi.info.rank);
             return -EPROTO;
         }
         local_rank = 0;
@@ -326,7 +352,7 @@ static int place(struct ut_job_info *info)
     if (rc == -ENOENT)
         return place_by_variables(info);
     if (rc == 0)
-        rc = ut_job_layout_place(&pmi.layout, pmi.rank, &where);
+        rc = ut_job_layout_place(&pmi.info.layout, pmi.info.rank, &where);
     if (rc == 0) {
         info->node = where.node;
         info->num_nodes = where.num_nodes;
@@ -343,6 +369,8 @@ static int open_channel(struct ut_job_info *info)
     if (rc != 0)
         return rc;
     rc = send_init();
+    if (rc == 0)
+        rc = read_limits();
     if (rc == 0)
         rc = read_job_name();
     if (rc == 0)
@@ -380,24 +408,26 @@ static int pmi1_open(struct ut_job_info *info, int64_t deadline)
         return -ENOTSUP;
     }
     pmi.fd = (int)ut_job_launcher_number("PMI_FD");
-    pmi.rank = (uint32_t)ut_job_launcher_number("PMI_RANK");
+    pmi.info.rank = (uint32_t)ut_job_launcher_number("PMI_RANK");
     pmi.size = (uint32_t)ut_job_launcher_number("PMI_SIZE");
-    if (pmi.rank >= pmi.size) {
-        ut_error("bootstrap", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.rank, pmi.size);
+    if (pmi.info.rank >= pmi.size) {
+        ut_error("bootstrap", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.info.rank, pmi.size);
         return -EPROTO;
     }
     rc = open_channel(info);
-    if (rc == 0)
+    if (rc == 0) {
         share_channel();
-    info->rank = pmi.rank;
+        ut_job_pmi1_record_open(&pmi.info);
+    }
+    info->rank = pmi.info.rank;
     info->size = pmi.size;
-    snprintf(info->id, sizeof(info->id), "%s", pmi.job);
+    snprintf(info->id, sizeof(info->id), "%s", pmi.info.job);
     return rc;
 }
 
 /* ---- records ---- */
 
-static int exchange(const char *text, char line[LINE_MAX_BYTES])
+static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int rc;
 
@@ -409,72 +439,27 @@ static int exchange(const char *text, char line[LINE_MAX_BYTES])
     return rc;
 }
 
-/* The same, but waits while MPI uses the socket. */
-static int exchange_in_time(const char *text, char line[LINE_MAX_BYTES])
+int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     int rc;
 
-    while ((rc = exchange(text, line)) == -EBUSY && (int64_t)ut_clock_ms() < deadline)
+    while ((rc = exchange(text, line)) == -EBUSY && in_time && (int64_t)ut_clock_ms() < deadline)
         usleep(UT_JOB_BACKOFF_MIN_US);
     return rc;
 }
 
-static bool says_ok(const char *line)
-{
-    char value[16];
-
-    return ut_job_pmi1_value(line, "info", value, sizeof(value)) == 0 && strcmp(value, "ok") == 0;
-}
-
-static int pmi1_publish(const void *record, size_t size)
-{
-    char hex[HEX_MAX], text[HEX_MAX + 256], line[LINE_MAX_BYTES];
-    int rc;
-
-    ut_job_pmi1_encode(record, size, hex);
-    snprintf(text, sizeof(text), "cmd=publish_name service=utofu.%s.%u port=%s\n", pmi.job,
-             pmi.rank, hex);
-    rc = exchange_in_time(text, line);
-    if (rc != 0 || says_ok(line))
-        return rc;
-    ut_error("bootstrap", "the launcher does not publish the name of rank %u: '%s'", pmi.rank,
-             line);
-    return -EIO;
-}
-
-static int ask_once(uint32_t rank, void *record, size_t *size)
-{
-    char hex[HEX_MAX], text[256], line[LINE_MAX_BYTES];
-    int rc;
-
-    snprintf(text, sizeof(text), "cmd=lookup_name service=utofu.%s.%u\n", pmi.job, rank);
-    rc = exchange(text, line);
-    if (rc != 0)
-        return rc;
-    ut_job_count_question();
-    if (!says_ok(line))
-        return -EAGAIN;
-    rc = ut_job_pmi1_value(line, "port", hex, sizeof(hex));
-    if (rc == 0)
-        rc = ut_job_pmi1_decode(hex, record, UT_JOB_RECORD_MAX, size);
-    if (rc == 0)
-        return 0;
-    ut_error("bootstrap", "the launcher's answer about rank %u is damaged: '%s'", rank, line);
-    return -EPROTO;
-}
-
 static int pmi1_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 {
-    return ut_job_retry(ask_once, rank, record, size, wait_ms);
+    return ut_job_retry(ut_job_pmi1_record_ask, rank, record, size, wait_ms);
 }
 
 static int64_t pmi1_rank_at(uint32_t node, uint32_t local_rank)
 {
-    if (pmi.layout.num_blocks == 0 && pmi.size == 1)
+    if (pmi.info.layout.num_blocks == 0 && pmi.size == 1)
         return node == 0 && local_rank == 0 ? 0 : -ENOENT;
-    return ut_job_layout_rank_at(&pmi.layout, node, local_rank);
+    return ut_job_layout_rank_at(&pmi.info.layout, node, local_rank);
 }
 
-const struct ut_job_ops ut_job_pmi1 = {"pmi1",       present,     pmi1_open,
-                                       pmi1_publish, pmi1_lookup, pmi1_rank_at};
+const struct ut_job_ops ut_job_pmi1 = {
+    "pmi1", present, pmi1_open, ut_job_pmi1_record_publish, pmi1_lookup, pmi1_rank_at};

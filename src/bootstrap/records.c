@@ -22,14 +22,19 @@ struct ut_job_record_slot {
 /* no write beyond the server's own mapping, and no end of the file under a reader */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
-static size_t bytes_for(uint32_t size)
+size_t ut_job_records_bytes(uint32_t size)
 {
     return (size_t)size * sizeof(struct ut_job_record_slot);
 }
 
+struct ut_job_records ut_job_records_at(void *memory, uint32_t size)
+{
+    return (struct ut_job_records){-1, size, memory};
+}
+
 static bool map(struct ut_job_records *records, int fd, uint32_t size, int protection)
 {
-    void *p = mmap(NULL, bytes_for(size), protection, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, ut_job_records_bytes(size), protection, MAP_SHARED, fd, 0);
 
     if (p == MAP_FAILED)
         return false;
@@ -44,7 +49,7 @@ void ut_job_records_create(struct ut_job_records *records, uint32_t size)
         (struct ut_job_records){.fd = memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     if (records->fd < 0)
         return;
-    if (ftruncate(records->fd, (off_t)bytes_for(size)) == 0 &&
+    if (ftruncate(records->fd, (off_t)ut_job_records_bytes(size)) == 0 &&
         map(records, records->fd, size, PROT_READ | PROT_WRITE) &&
         fcntl(records->fd, F_ADD_SEALS, SEALS) == 0)
         return;
@@ -74,7 +79,7 @@ bool ut_job_records_map(struct ut_job_records *records, int fd, uint32_t size)
 
     *records = (struct ut_job_records){.fd = -1};
     return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 &&
-           st.st_size == (off_t)bytes_for(size) && map(records, fd, size, PROT_READ);
+           st.st_size == (off_t)ut_job_records_bytes(size) && map(records, fd, size, PROT_READ);
 }
 
 bool ut_job_records_read(const struct ut_job_records *records, uint32_t rank, void *record,
@@ -94,7 +99,7 @@ bool ut_job_records_read(const struct ut_job_records *records, uint32_t rank, vo
 void ut_job_records_free(struct ut_job_records *records)
 {
     if (records->size > 0)
-        munmap(records->slots, bytes_for(records->size));
+        munmap(records->slots, ut_job_records_bytes(records->size));
     if (records->fd >= 0)
         close(records->fd);
     *records = (struct ut_job_records){.fd = -1};

@@ -19,6 +19,10 @@ struct ut_job_records {
     struct ut_job_record_slot *slots;
 };
 
+/* So many slots in memory of the caller, which is zero at first. */
+size_t ut_job_records_bytes(uint32_t size);
+struct ut_job_records ut_job_records_at(void *memory, uint32_t size);
+
 /* For the server: makes the memory for a job of size processes, or says in records->fd that there
  * is none. */
 void ut_job_records_create(struct ut_job_records *records, uint32_t size);

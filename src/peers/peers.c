@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bootstrap/nodes.h"
 #include "bootstrap/store.h"
 #include "peers/address.h"
 #include "registry.h"
@@ -191,7 +192,8 @@ static bool is_open(int rc)
 size_t ut_peers_bytes(void)
 {
     pthread_mutex_lock(&known_lock);
-    size_t bytes = ut_job_store_bytes(&store) + num_sought * sizeof(struct sought);
+    size_t bytes =
+        ut_job_store_bytes(&store) + num_sought * sizeof(struct sought) + ut_job_nodes_bytes();
     pthread_mutex_unlock(&known_lock);
     return bytes;
 }

@@ -4,11 +4,12 @@
  * MPI around it. Prints one line and exits with 0 when everything it found is right.
  *
  *   job_probe [--mpi none|before|after|over] [--delay MS] [--pause MS] [--wait MS] [--stay MS]
- *             [--no-fork] [--layout] [--threads N]
+ *             [--no-fork] [--layout] [--threads N] [--meet FOLDER]
  *
  * before: MPI_Init first, utofu then; after: the other way round; over: after MPI_Finalize.
  * --delay: starts within that time, by chance; --pause: between publishing and the first look-up.
  * --layout: ut_job_rank_at() must know every process. --threads: so many look up everybody at once.
+ * --meet: the first look-up waits until all have published; each leaves a file there.
  */
 #include "bootstrap/job.h"
 #include "util/log.h"
@@ -36,10 +37,10 @@ struct __attribute__((packed)) card {
 };
 
 static struct {
-    const char *mpi;
+    const char *mpi, *meet;
     int delay, pause, wait, stay;
     int fork, layout, threads;
-} opt = {"none", 300, 0, 10000, 0, 1, 0, 1};
+} opt = {"none", NULL, 300, 0, 10000, 0, 1, 0, 1};
 
 static atomic_int failures;
 
@@ -61,7 +62,8 @@ static void read_options(int argc, char **argv)
     static const struct option longs[] = {
         {"mpi", 1, NULL, 'm'},     {"delay", 1, NULL, 'd'},   {"wait", 1, NULL, 'w'},
         {"stay", 1, NULL, 's'},    {"no-fork", 0, NULL, 'f'}, {"layout", 0, NULL, 'l'},
-        {"threads", 1, NULL, 't'}, {"pause", 1, NULL, 'p'},   {NULL, 0, NULL, 0},
+        {"threads", 1, NULL, 't'}, {"pause", 1, NULL, 'p'},   {"meet", 1, NULL, 'M'},
+        {NULL, 0, NULL, 0},
     };
     int o;
 
@@ -69,6 +71,9 @@ static void read_options(int argc, char **argv)
         switch (o) {
         case 'm':
             opt.mpi = optarg;
+            break;
+        case 'M':
+            opt.meet = optarg;
             break;
         case 'd':
             opt.delay = atoi(optarg);
@@ -135,6 +140,21 @@ static void make_card(struct card *card, const struct ut_job_info *info)
     card->local_rank = info->local_rank;
     card->local_size = info->local_size;
     memset(card->fill, (int)(info->rank * 7 + 1), sizeof(card->fill));
+}
+
+static void meet(const struct ut_job_info *info)
+{
+    char path[4096];
+
+    for (uint32_t i = 0; i < info->size; i++) {
+        uint32_t rank = (info->rank + i) % info->size;
+        snprintf(path, sizeof(path), "%s/%u", opt.meet, rank);
+        FILE *file = i == 0 ? fopen(path, "w") : NULL;
+        if (file)
+            fclose(file);
+        for (int tries = 0; access(path, F_OK) != 0 && tries < opt.wait; tries++)
+            sleep_ms(1);
+    }
 }
 
 /* A child that calls exit() must not end its parent's part in the job. */
@@ -233,6 +253,8 @@ int main(int argc, char **argv)
         fork_a_child();
     if (mpi_is("after"))
         mpi_start();
+    if (opt.meet)
+        meet(info);
     if (opt.pause > 0)
         sleep_ms(opt.pause);
     look_up_in_threads(info);

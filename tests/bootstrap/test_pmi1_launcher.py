@@ -10,6 +10,7 @@ import threading
 
 GOOD = {
     'init': 'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0',
+    'get_maxes': 'cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024',
     'get_my_kvsname': 'cmd=my_kvsname kvsname=k1',
     'get': 'cmd=get_result rc=0 msg=success value=(vector,(0,1,2))',
     'publish_name': 'cmd=publish_result info=ok rc=0 msg=success',

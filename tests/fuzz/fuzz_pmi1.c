@@ -34,19 +34,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t got;
 
     pmi.size = 1 + fuzz_byte(&in) % 64;
-    pmi.rank = fuzz_byte(&in) % pmi.size;
+    pmi.info.rank = fuzz_byte(&in) % pmi.size;
     pmi.fd = fuzz_stream(&in, in.left);
     pmi.broken = 0;
-    memset(&pmi.layout, 0, sizeof(pmi.layout));
-    if (open_channel(&info) == 0)
-        check_place(&info);
+    memset(&pmi.info.layout, 0, sizeof(pmi.info.layout));
+    if (open_channel(&info) != 0)
+        goto end;
+    check_place(&info);
+    ut_job_pmi1_record_open(&pmi.info);
     memset(record, 0, sizeof(record));
-    pmi1_publish(record, sizeof(record));
-    for (int i = 0; i < 3 && !pmi.broken; i++) {
+    ut_job_pmi1_record_publish(record, sizeof(record));
+    for (uint32_t i = 0; i < 6 && !pmi.broken; i++) {
         got = sizeof(record);
-        if (ask_once(0, record, &got) == 0 && got > sizeof(record))
+        if (ut_job_pmi1_record_ask(i % pmi.size, record, &got) == 0 && got > sizeof(record))
             abort();
     }
+end:
     close(pmi.fd);
     return 0;
 }

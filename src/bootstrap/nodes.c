@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A list of the nodes in use in each bucket, and the pack of each whose records have come. */
+#include "bootstrap/nodes.h"
+#include "bootstrap/pack.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct node {
+    struct node *next;
+    uint32_t number;
+    uint32_t needed; /* how often a process of it was */
+    uint32_t left;   /* records that were not taken out */
+    struct ut_job_pack pack;
+};
+
+enum { BUCKETS = 64 };
+static struct node *nodes[BUCKETS];
+static size_t bytes; /* of all */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct node *find_or_add(uint32_t number)
+{
+    struct node **p = &nodes[number % BUCKETS];
+
+    while (*p && (*p)->number != number)
+        p = &(*p)->next;
+    if (!*p && (*p = calloc(1, sizeof(**p)))) {
+        (*p)->number = number;
+        bytes += sizeof(**p);
+    }
+    return *p;
+}
+
+static void drop_pack(struct node *node)
+{
+    bytes -= node->pack.size;
+    ut_job_pack_free(&node->pack);
+}
+
+/* An empty record takes its place: a second look-up asks for the rank itself. */
+static bool take(struct node *node, uint32_t local_rank, void *record, size_t *size)
+{
+    if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)
+        return false;
+    bytes -= node->pack.size;
+    ut_job_pack_remove(&node->pack, local_rank);
+    int rc = ut_job_pack_insert(&node->pack, local_rank, NULL, 0);
+    bytes += node->pack.size;
+    if (--node->left == 0 || rc != 0)
+        drop_pack(node);
+    return true;
+}
+
+/* The second, fourth, eighth... time that one is needed. */
+static bool is_time_to_ask(const struct node *node, uint32_t local_size)
+{
+    return !node->pack.data && local_size >= UT_JOB_NODES_LEAST && node->needed >= 2 &&
+           (node->needed & (node->needed - 1)) == 0;
+}
+
+int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, void *record,
+                      size_t *size)
+{
+    int rc = -ENOENT;
+
+    pthread_mutex_lock(&lock);
+    struct node *n = find_or_add(node);
+    if (n && take(n, local_rank, record, size)) {
+        rc = 0;
+    } else if (n) {
+        n->needed++;
+        if (is_time_to_ask(n, local_size)) {
+            n->left = local_size;
+            rc = -EAGAIN;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+void ut_job_nodes_add(uint32_t node, const void *pack, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+
+    if (!copy)
+        return;
+    memcpy(copy, pack, size);
+    pthread_mutex_lock(&lock);
+    struct node *n = find_or_add(node);
+    if (n && !n->pack.data) {
+        n->pack.data = copy;
+        n->pack.size = size;
+        bytes += size;
+        copy = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(copy);
+}
+
+size_t ut_job_nodes_bytes(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t n = bytes;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void ut_job_nodes_free(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < BUCKETS; i++) {
+        while (nodes[i]) {
+            struct node *next = nodes[i]->next;
+            ut_job_pack_free(&nodes[i]->pack);
+            free(nodes[i]);
+            nodes[i] = next;
+        }
+    }
+    bytes = 0;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of other nodes that came all in one answer. They are asked for when a second process of a
+ * node is needed, as who needs two needs more, and again only when twice as many were: a node that
+ * is not complete yet costs few questions. Each record is taken out once.
+ */
+#ifndef UT_BOOTSTRAP_NODES_H
+#define UT_BOOTSTRAP_NODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UT_JOB_NODES_LEAST = 3 }; /* processes of a node for which it pays */
+
+/* A process of this node is needed. 0: its record; -EAGAIN: the node should be asked for;
+ * -ENOENT: the rank itself. */
+int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, void *record,
+                      size_t *size);
+
+/* The pack of the node's records, by local rank, which is copied. */
+void ut_job_nodes_add(uint32_t node, const void *pack, size_t size);
+
+/* The memory that they take. */
+size_t ut_job_nodes_bytes(void);
+
+/* Forgets all. */
+void ut_job_nodes_free(void);
+
+#endif

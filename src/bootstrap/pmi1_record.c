@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records over PMI-1, in few questions. Each process publishes its own under its rank. The first
+ * one of a node says where the node's board is (board.h): the others write their records there
+ * too, and then need no question for one another. Who writes last publishes all records of the
+ * node at once, for the other nodes.
+ *
+ * Values are as long as the launcher says that they may be: a longer one goes in pieces, NAME,
+ * NAME.1, NAME.2..., and the first begins with their number and a colon.
+ */
+#include "bootstrap/board.h"
+#include "bootstrap/job.h"
+#include "bootstrap/nodes.h"
+#include "bootstrap/ops.h"
+#include "bootstrap/pmi1.h"
+#include "bootstrap/pmi1_text.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECES_MAX = 9999,
+    HEAD_MAX = 5, /* their number and the colon */
+    NAME_MAX_BYTES = 224,
+};
+
+/* What a value is of. */
+struct name {
+    const char *what; /* "rank", "board" or "node" */
+    uint32_t number;
+};
+
+static struct {
+    const struct ut_job_pmi1_info *info;
+    struct ut_job_place place; /* num_nodes 0: the launcher does not tell */
+    pthread_mutex_t lock;      /* of all below */
+    struct ut_job_board board;
+    uint32_t needed; /* how often a process of this node was, until the board is there */
+    size_t own_size;
+    uint8_t own_record[UT_JOB_RECORD_MAX];
+} here = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- values ---- */
+
+/* A hash of the job's name, where the name itself makes keys longer than they may be. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * 1099511628211u;
+    return hash;
+}
+
+/* All processes make the same one. */
+static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsigned int piece)
+{
+    static const char longest[] = "utofu..board.4294967295.9999";
+    char job[sizeof(here.info->job)], number[32];
+    bool is_rank = strcmp(name->what, "rank") == 0;
+
+    snprintf(job, sizeof(job), "%s", here.info->job);
+    if (sizeof(longest) + strlen(job) > here.info->key_max)
+        snprintf(job, sizeof(job), "%016llx", (unsigned long long)hash_of(here.info->job));
+    snprintf(number, sizeof(number), piece > 0 ? "%u.%u" : "%u", name->number, piece);
+    snprintf(text, NAME_MAX_BYTES, "utofu.%s.%s%s%s", job, is_rank ? "" : name->what,
+             is_rank ? "" : ".", number);
+}
+
+static bool says_ok(const char *line)
+{
+    char value[16];
+
+    return ut_job_pmi1_value(line, "info", value, sizeof(value)) == 0 && strcmp(value, "ok") == 0;
+}
+
+static int put_piece(const struct name *name, unsigned int piece, const char *value, bool in_time)
+{
+    char service[NAME_MAX_BYTES], text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
+
+    write_name(service, name, piece);
+    snprintf(text, sizeof(text), "cmd=publish_name service=%s port=%s\n", service, value);
+    int rc = ut_job_pmi1_exchange(text, line, in_time);
+    if (rc != 0 || says_ok(line))
+        return rc;
+    ut_error("bootstrap", "the launcher does not publish the name of %s %u: '%s'", name->what,
+             name->number, line);
+    return -EIO;
+}
+
+/* Hexadecimal digits of a piece. */
+static size_t piece_digits(void)
+{
+    return here.info->value_max - 1 - HEAD_MAX;
+}
+
+/* The first piece comes last: who has it finds the others. In time: see ut_job_pmi1_exchange(). */
+static int put(const struct name *name, const void *bytes, size_t size, bool in_time)
+{
+    char *hex = malloc(2 * size + 1), value[UT_JOB_PMI1_LINE];
+    size_t each = piece_digits(), pieces = (2 * size + each - 1) / each;
+    int rc = 0;
+
+    if (!hex)
+        return -ENOMEM;
+    ut_job_pmi1_encode(bytes, size, hex);
+    if (pieces > PIECES_MAX)
+        rc = -EMSGSIZE;
+    for (size_t i = pieces; i-- > 1 && rc == 0;) {
+        snprintf(value, sizeof(value), "%.*s", (int)each, hex + i * each);
+        rc = put_piece(name, (unsigned int)i, value, in_time);
+    }
+    if (rc == 0 && pieces > 1)
+        snprintf(value, sizeof(value), "%zu:%.*s", pieces, (int)each, hex);
+    else if (rc == 0)
+        snprintf(value, sizeof(value), "%s", hex);
+    if (rc == 0)
+        rc = put_piece(name, 0, value, in_time);
+    free(hex);
+    return rc;
+}
+
+/* 0; -EAGAIN: there is none; another negative errno. */
+static int get_piece(const struct name *name, unsigned int piece, char value[UT_JOB_PMI1_LINE])
+{
+    char service[NAME_MAX_BYTES], text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
+
+    write_name(service, name, piece);
+    snprintf(text, sizeof(text), "cmd=lookup_name service=%s\n", service);
+    int rc = ut_job_pmi1_exchange(text, line, false);
+    if (rc != 0)
+        return rc;
+    ut_job_count_question();
+    if (!says_ok(line))
+        return -EAGAIN;
+    return ut_job_pmi1_value(line, "port", value, UT_JOB_PMI1_LINE) == 0 ? 0 : -EPROTO;
+}
+
+/* The number of pieces; the digits begin at *digits. */
+static size_t read_head(const char *value, const char **digits)
+{
+    const char *colon = strchr(value, ':');
+    char *end;
+
+    *digits = colon ? colon + 1 : value;
+    if (!colon)
+        return 1;
+    unsigned long pieces = strtoul(value, &end, 10);
+    return end == colon && pieces > 1 && pieces <= PIECES_MAX ? pieces : 0;
+}
+
+/* Appends the bytes of a piece. */
+static int add_piece(const char *digits, uint8_t *bytes, size_t max, size_t *size)
+{
+    size_t n = 0;
+    int rc = ut_job_pmi1_decode(digits, bytes + *size, max - *size, &n);
+
+    *size += n;
+    return rc == 0 ? 0 : -EPROTO;
+}
+
+static int get(const struct name *name, uint8_t *bytes, size_t max, size_t *size)
+{
+    char value[UT_JOB_PMI1_LINE];
+    const char *digits;
+    size_t pieces = 0;
+
+    *size = 0;
+    int rc = get_piece(name, 0, value);
+    if (rc == 0) {
+        pieces = read_head(value, &digits);
+        rc = pieces == 0 ? -EPROTO : add_piece(digits, bytes, max, size);
+    }
+    for (unsigned int i = 1; rc == 0 && i < pieces; i++) {
+        rc = get_piece(name, i, value);
+        if (rc == 0)
+            rc = add_piece(value, bytes, max, size);
+    }
+    if (rc == -EPROTO)
+        ut_error("bootstrap", "the launcher's answer about %s %u is damaged: '%.200s'", name->what,
+                 name->number, value);
+    return rc;
+}
+
+/* ---- the own node ---- */
+
+static void publish_node(bool in_time)
+{
+    struct name name = {"node", here.place.node};
+    struct ut_job_pack pack;
+    int rc = ut_job_board_pack(&here.board, &pack);
+
+    if (rc == 0)
+        rc = put(&name, pack.data, pack.size, in_time);
+    if (rc != 0)
+        ut_info("bootstrap", "the records of this node are not published together: %s",
+                strerror(-rc));
+    ut_job_pack_free(&pack);
+}
+
+/* With the lock and a board. */
+static void write_own(bool in_time)
+{
+    bool last = ut_job_board_write(&here.board, here.place.local_rank, here.own_record,
+                                   (uint16_t)here.own_size);
+
+    if (last && here.place.num_nodes > 1 && here.place.local_size >= UT_JOB_NODES_LEAST)
+        publish_node(in_time);
+}
+
+static void make_board(void)
+{
+    struct name name = {"board", here.place.node};
+    struct ut_job_board_key key;
+    int rc = ut_job_board_create(&here.board, here.place.local_size, &key);
+
+    if (rc == 0)
+        rc = put(&name, &key, sizeof(key), true);
+    if (rc == 0)
+        write_own(true);
+    else
+        ut_info("bootstrap", "no shared memory for the records of this node: %s", strerror(-rc));
+}
+
+/* It is not there as long as the first process of the node has not published. */
+static void open_board(bool in_time)
+{
+    struct name name = {"board", here.place.node};
+    struct ut_job_board_key key;
+    size_t size;
+    int rc = get(&name, (uint8_t *)&key, sizeof(key), &size);
+
+    if (rc != 0 || size != sizeof(key))
+        return;
+    rc = ut_job_board_open(&here.board, here.place.local_size, &key);
+    if (rc == 0)
+        write_own(in_time);
+    else
+        ut_info("bootstrap", "the records of this node cannot be read from shared memory: %s",
+                strerror(-rc));
+}
+
+static bool is_time_to_open(void)
+{
+    here.needed++;
+    return here.own_size > 0 && here.place.local_rank > 0 && !here.board.memory &&
+           (here.needed & (here.needed - 1)) == 0;
+}
+
+static bool read_board(uint32_t local_rank, void *record, size_t *size)
+{
+    pthread_mutex_lock(&here.lock);
+    if (is_time_to_open())
+        open_board(false);
+    bool found =
+        here.board.memory && ut_job_records_read(&here.board.records, local_rank, record, size);
+    pthread_mutex_unlock(&here.lock);
+    return found;
+}
+
+/* ---- other nodes ---- */
+
+static bool fetch_node(const struct ut_job_place *place)
+{
+    struct name name = {"node", place->node};
+    size_t max = ((size_t)place->local_size + 1) * 2 * (UT_JOB_RECORD_MAX + 1), size;
+    uint8_t *bytes = malloc(max);
+
+    if (!bytes)
+        return false;
+    int rc = get(&name, bytes, max, &size);
+    if (rc == 0)
+        ut_job_nodes_add(place->node, bytes, size);
+    free(bytes);
+    return rc == 0;
+}
+
+static bool read_node(const struct ut_job_place *place, void *record, size_t *size)
+{
+    int rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, record, size);
+
+    if (rc == -EAGAIN && fetch_node(place))
+        rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, record, size);
+    return rc == 0;
+}
+
+/* ---- as in job.h ---- */
+
+void ut_job_pmi1_record_open(const struct ut_job_pmi1_info *info)
+{
+    here.info = info;
+    here.needed = 0;
+    here.own_size = 0;
+    ut_job_board_close(&here.board);
+    ut_job_nodes_free();
+    if (ut_job_layout_place(&info->layout, info->rank, &here.place) != 0)
+        here.place = (struct ut_job_place){0};
+}
+
+int ut_job_pmi1_record_publish(const void *record, size_t size)
+{
+    struct name name = {"rank", here.info->rank};
+    int rc = put(&name, record, size, true);
+
+    if (rc != 0 || here.place.local_size < 2)
+        return rc;
+    pthread_mutex_lock(&here.lock);
+    memcpy(here.own_record, record, size);
+    here.own_size = size;
+    here.place.local_rank == 0 ? make_board() : open_board(true);
+    pthread_mutex_unlock(&here.lock);
+    return 0;
+}
+
+int ut_job_pmi1_record_ask(uint32_t rank, void *record, size_t *size)
+{
+    struct name name = {"rank", rank};
+    struct ut_job_place place;
+
+    if (here.place.num_nodes > 0 && ut_job_layout_place(&here.info->layout, rank, &place) == 0) {
+        bool found = place.node == here.place.node ? read_board(place.local_rank, record, size)
+                                                   : read_node(&place, record, size);
+        if (found)
+            return 0;
+    }
+    return get(&name, record, UT_JOB_RECORD_MAX, size);
+}
