@@ -2,6 +2,7 @@
 /* A list of the nodes in use in each bucket, and the pack of each whose records have come. */
 #include "bootstrap/nodes.h"
 #include "bootstrap/pack.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,8 +12,9 @@
 struct node {
     struct node *next;
     uint32_t number;
-    uint32_t needed; /* how often a process of it was */
-    uint32_t left;   /* records that were not taken out */
+    uint32_t needed;   /* how often a process of it was */
+    uint64_t asked_ms; /* when it was asked for; 0: there is no answer to come */
+    uint32_t left;     /* records that were not taken out */
     struct ut_job_pack pack;
 };
 
@@ -61,6 +63,20 @@ static bool is_time_to_ask(const struct node *node, uint32_t local_size)
            (node->needed & (node->needed - 1)) == 0;
 }
 
+static int ask(struct node *node, uint32_t local_size)
+{
+    uint64_t now = ut_clock_ms();
+
+    if (node->asked_ms && now < node->asked_ms + UT_JOB_NODES_ANSWER_MS)
+        return -EBUSY;
+    node->needed++;
+    if (!is_time_to_ask(node, local_size))
+        return -ENOENT;
+    node->left = local_size;
+    node->asked_ms = now;
+    return -EAGAIN;
+}
+
 int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, void *record,
                       size_t *size)
 {
@@ -71,11 +87,7 @@ int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, v
     if (n && take(n, local_rank, record, size)) {
         rc = 0;
     } else if (n) {
-        n->needed++;
-        if (is_time_to_ask(n, local_size)) {
-            n->left = local_size;
-            rc = -EAGAIN;
-        }
+        rc = ask(n, local_size);
     }
     pthread_mutex_unlock(&lock);
     return rc;
@@ -90,6 +102,8 @@ void ut_job_nodes_add(uint32_t node, const void *pack, size_t size)
     memcpy(copy, pack, size);
     pthread_mutex_lock(&lock);
     struct node *n = find_or_add(node);
+    if (n)
+        n->asked_ms = 0;
     if (n && !n->pack.data) {
         n->pack.data = copy;
         n->pack.size = size;
@@ -98,6 +112,15 @@ void ut_job_nodes_add(uint32_t node, const void *pack, size_t size)
     }
     pthread_mutex_unlock(&lock);
     free(copy);
+}
+
+void ut_job_nodes_none(uint32_t node)
+{
+    pthread_mutex_lock(&lock);
+    struct node *n = find_or_add(node);
+    if (n)
+        n->asked_ms = 0;
+    pthread_mutex_unlock(&lock);
 }
 
 size_t ut_job_nodes_bytes(void)

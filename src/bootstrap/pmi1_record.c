@@ -270,11 +270,15 @@ static bool fetch_node(const struct ut_job_place *place)
     size_t max = ((size_t)place->local_size + 1) * 2 * (UT_JOB_RECORD_MAX + 1), size;
     uint8_t *bytes = malloc(max);
 
-    if (!bytes)
+    if (!bytes) {
+        ut_job_nodes_none(place->node);
         return false;
+    }
     int rc = get(&name, bytes, max, &size);
     if (rc == 0)
         ut_job_nodes_add(place->node, bytes, size);
+    else
+        ut_job_nodes_none(place->node);
     free(bytes);
     return rc == 0;
 }

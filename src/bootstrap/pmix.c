@@ -39,6 +39,8 @@ static int cannot_use(const char *why)
 #ifdef UT_HAVE_PMIX
 
 #    include "bootstrap/mpi.h"
+#    include "bootstrap/nodes.h"
+#    include "bootstrap/pack.h"
 #    include "bootstrap/request.h"
 
 #    include <dlfcn.h>
@@ -48,7 +50,7 @@ static int cannot_use(const char *why)
 #    include <string.h>
 #    include <strings.h>
 
-static const char record_key[] = "utofu.record";
+static const char record_key[] = "utofu.record", node_key[] = "utofu.node";
 
 static struct {
     __typeof__(PMIx_Init) *init;
@@ -78,6 +80,14 @@ static struct {
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static struct ut_job_requests requests;
+
+/* The first process of a node collects them, as they come, from the memory that PMIx shares. */
+static struct {
+    pthread_mutex_t lock; /* of the calls of PMIx: not after its end */
+    bool over;
+} gathering = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum { GATHER_MIN_US = 1000, GATHER_MAX_US = 200000 };
 
 static int load_library(void)
 {
@@ -235,8 +245,12 @@ static int read_job(void)
  * job. Not before exit: MPI_Init does not work after the last PMIx_Finalize. */
 static void finalize(void)
 {
-    if (getpid() == state.owner)
-        pmix.finalize(NULL, 0);
+    if (getpid() != state.owner)
+        return;
+    pthread_mutex_lock(&gathering.lock);
+    gathering.over = true;
+    pthread_mutex_unlock(&gathering.lock);
+    pmix.finalize(NULL, 0);
 }
 
 static void *open_in_thread(void *unused)
@@ -280,6 +294,7 @@ static bool wait_for_thread(int64_t deadline)
 }
 
 static void asked(uint32_t rank);
+static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank);
 
 static int pmix_open(struct ut_job_info *info, int64_t deadline)
 {
@@ -324,20 +339,29 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
     return 0;
 }
 
-static int pmix_publish(const void *record, size_t size)
+static pmix_status_t publish(const char *key, const void *bytes, size_t size)
 {
     pmix_value_t value;
     pmix_status_t status;
 
     memset(&value, 0, sizeof(value));
     value.type = PMIX_BYTE_OBJECT;
-    value.data.bo.bytes = (char *)record;
+    value.data.bo.bytes = (char *)bytes;
     value.data.bo.size = size;
-    status = pmix.put(PMIX_GLOBAL, record_key, &value);
-    if (status == PMIX_SUCCESS)
-        status = pmix.commit();
-    if (status == PMIX_SUCCESS)
+    status = pmix.put(PMIX_GLOBAL, key, &value);
+    return status == PMIX_SUCCESS ? pmix.commit() : status;
+}
+
+static void gather_node(void);
+
+static int pmix_publish(const void *record, size_t size)
+{
+    pmix_status_t status = publish(record_key, record, size);
+
+    if (status == PMIX_SUCCESS) {
+        gather_node();
         return 0;
+    }
     ut_error("bootstrap", "PMIx cannot publish: %s; does the launcher still run?",
              pmix.error_string(status));
     return -EIO;
@@ -373,6 +397,58 @@ static bool read_at_hand(uint32_t rank)
     return is_record;
 }
 
+/* ---- all records of another node ---- */
+
+/* Runs in a thread of PMIx; `tag` is the node. */
+static void node_answered(pmix_status_t status, pmix_value_t *value, void *tag)
+{
+    uint32_t node = (uint32_t)(uintptr_t)tag;
+
+    if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT)
+        ut_job_nodes_add(node, value->data.bo.bytes, value->data.bo.size);
+    else
+        ut_job_nodes_none(node);
+}
+
+static void ask_node(uint32_t node)
+{
+    int64_t first = pmix_rank_at(node, 0);
+    pmix_proc_t proc = state.self;
+
+    if (first < 0) {
+        ut_job_nodes_none(node);
+        return;
+    }
+    proc.rank = (pmix_rank_t)first;
+    ut_job_count_question();
+    pmix_status_t status =
+        pmix.get_nb(&proc, node_key, NULL, 0, node_answered, (void *)(uintptr_t)node);
+    if (status != PMIX_SUCCESS)
+        node_answered(status, NULL, (void *)(uintptr_t)node);
+}
+
+/* False: the rank itself has to be asked. */
+static bool read_from_node(uint32_t rank)
+{
+    uint8_t record[UT_JOB_RECORD_MAX];
+    size_t size = 0;
+
+    if (state.num_nodes < 2 || !state.nodes)
+        return false;
+    uint32_t node = node_of_rank(rank, rank / state.local_size % state.num_nodes);
+    if (node == UINT32_MAX || node == state.node)
+        return false;
+    int rc = ut_job_nodes_take(node, get_number(rank, PMIX_LOCAL_RANK, UINT32_MAX),
+                               state.local_size, record, &size);
+    if (rc == -ENOENT)
+        return false;
+    if (rc == -EAGAIN)
+        ask_node(node);
+    /* without a record: not yet, and the next try finds it among those of the node */
+    ut_job_requests_answer(&requests, rank, rc == 0 ? 0 : -EAGAIN, record, size);
+    return true;
+}
+
 static void asked(uint32_t rank)
 {
     pmix_proc_t proc = state.self;
@@ -383,7 +459,7 @@ static void asked(uint32_t rank)
     if (!ut_job_requests_take(&requests, &taken))
         return;
     (void)rank;
-    if (read_at_hand(taken))
+    if (read_at_hand(taken) || read_from_node(taken))
         return;
     proc.rank = taken;
     ut_job_count_question();
@@ -400,6 +476,58 @@ static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
         ut_error("bootstrap", "PMIx does not know where rank %u is; does the launcher still run?",
                  rank);
     return rc;
+}
+
+/* ---- all records of this node, for the others ---- */
+
+/* Adds what has come: true when it was the last one, or nothing more can be done. */
+static bool gather_some(struct ut_job_pack *pack, uint32_t *have)
+{
+    pmix_value_t *value = NULL;
+    int rc = 0;
+
+    pthread_mutex_lock(&gathering.lock);
+    while (!gathering.over && rc == 0 && *have < state.local_size) {
+        int64_t rank = pmix_rank_at(state.node, *have);
+        value = rank < 0 ? NULL : get_value((pmix_rank_t)rank, record_key);
+        if (!value)
+            break;
+        if (value->type == PMIX_BYTE_OBJECT) {
+            rc = ut_job_pack_insert(pack, *have, value->data.bo.bytes, value->data.bo.size);
+            free(value->data.bo.bytes);
+        }
+        free(value);
+        ++*have;
+    }
+    bool all = *have == state.local_size && rc == 0;
+    if (all && !gathering.over && publish(node_key, pack->data, pack->size) == PMIX_SUCCESS)
+        ut_debug("bootstrap", "published the records of node %u", state.node);
+    all |= gathering.over || rc != 0;
+    pthread_mutex_unlock(&gathering.lock);
+    return all;
+}
+
+static void *gather(void *unused)
+{
+    int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    struct ut_job_pack pack = {NULL, 0};
+    useconds_t pause = GATHER_MIN_US;
+    uint32_t have = 0;
+
+    (void)unused;
+    while (!gather_some(&pack, &have) && (int64_t)ut_clock_ms() < deadline) {
+        usleep(pause);
+        pause = pause * 2 < GATHER_MAX_US ? pause * 2 : GATHER_MAX_US;
+    }
+    ut_job_pack_free(&pack);
+    return NULL;
+}
+
+static void gather_node(void)
+{
+    if (state.local_rank == 0 && state.nodes && state.num_nodes > 1 &&
+        state.local_size >= UT_JOB_NODES_LEAST && ut_thread_create(NULL, gather, NULL, NULL) != 0)
+        ut_info("bootstrap", "no thread to publish the records of this node together");
 }
 
 /* ---- the layout ---- */

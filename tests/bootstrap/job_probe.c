@@ -9,7 +9,8 @@
  * before: MPI_Init first, utofu then; after: the other way round; over: after MPI_Finalize.
  * --delay: starts within that time, by chance; --pause: between publishing and the first look-up.
  * --layout: ut_job_rank_at() must know every process. --threads: so many look up everybody at once.
- * --meet: the first look-up waits until all have published; each leaves a file there.
+ * --meet: the first look-up waits until all have published; each leaves a file there. Then it
+ * prints how many questions it asked.
  */
 #include "bootstrap/job.h"
 #include "util/log.h"
@@ -264,6 +265,8 @@ int main(int argc, char **argv)
         sleep_ms(opt.stay);
     if (mpi_is("before") || mpi_is("after"))
         mpi_check_and_end(info->rank, info->size);
+    if (opt.meet)
+        printf("asked %llu times\n", (unsigned long long)ut_job_questions());
     printf("%s rank %u/%u node %u/%u local %u/%u id %s: %s\n", info->launcher, info->rank,
            info->size, info->node, info->num_nodes, info->local_rank, info->local_size, info->id,
            failures ? "FAILED" : "ok");

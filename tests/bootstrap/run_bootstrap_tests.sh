@@ -719,6 +719,24 @@ all_by_hand() {
     wait
 }
 
+# two_nodes MOST COMMAND...: two nodes with four processes each, who look up all others. Nobody asks more than MOST
+# times; or, with MOST 0, somebody asks for each process of the other node. What is published for a whole node comes
+# a moment after its records, and mpirun does not always reach two daemons on one host: several tries.
+two_nodes() {
+    local most=$1 asked=
+    shift
+    checks=$((checks + 1))
+    for _ in {1..8}; do
+        timeout 60 "$@" --mca plm_rsh_agent "$here/fake_ssh.sh" -H a:4,b:4 -n 8 "$PROBE" --delay 1 --layout \
+            --pause 300 --wait 5000 --meet "$(mktemp -d "$folder/meet.XXXX")" >"$folder/out" 2>&1 </dev/null
+        [ "$(grep -c ': ok$' "$folder/out")" = 8 ] || continue
+        asked=$(sed -n 's/^asked \([0-9]*\) times$/\1/p' "$folder/out" | sort -n | tail -n 1)
+        [ "$most" = 0 ] && { [ "$asked" -ge 4 ] || fail "two nodes: $asked questions, not 4 or more"; return; }
+        [ "$asked" -le "$most" ] && return
+    done
+    [ -z "$asked" ] || fail "two nodes: $asked questions, not $most at most"
+}
+
 # Where the processes of a node share memory nobody asks for another one; the twins share none.
 group_questions() {
     local run=$here/../harness/openmpi
@@ -734,6 +752,9 @@ group_questions() {
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
     asked openmpi 0 "$run" -n 16
     asked openmpi_without_shared_memory 15 env PMIX_MCA_gds=hash "$run" -n 16
+    # one for the first process of the other node, one for all
+    two_nodes 2 "$run"
+    two_nodes 0 env PMIX_MCA_gds=hash "$run"
 }
 
 # What is handed over and needs no other call: see deferred.c. deferred WHERE command...

@@ -147,10 +147,28 @@ Test(nodes, are_asked_for_when_several_of_them_are_needed)
     uint8_t record[UT_JOB_RECORD_MAX];
     size_t size;
 
-    for (uint32_t i = 1; i <= 9; i++)
+    for (uint32_t i = 1; i <= 9; i++) {
         cr_expect_eq(take(0, record), i == 2 || i == 4 || i == 8 ? -EAGAIN : -ENOENT, "%u", i);
+        ut_job_nodes_none(7);
+    }
     for (uint32_t i = 1; i <= 4; i++) /* two processes: the other one has been asked for already */
         cr_expect_eq(ut_job_nodes_take(8, 0, 2, record, &size), -ENOENT);
+}
+
+/* Its first process may never answer. */
+Test(nodes, are_waited_for_but_not_for_ever)
+{
+    uint8_t record[UT_JOB_RECORD_MAX];
+    int rc;
+
+    cr_expect_eq(take(0, record), -ENOENT);
+    cr_expect_eq(take(1, record), -EAGAIN);
+    while ((rc = take(2, record)) == -EBUSY)
+        usleep(1000);
+    cr_expect_eq(rc, -ENOENT);
+    cr_expect_eq(take(3, record), -EAGAIN);
+    ut_job_nodes_none(7);
+    cr_expect_eq(take(3, record), -ENOENT);
 }
 
 Test(nodes, give_each_record_once_and_its_memory_back)
