@@ -56,29 +56,31 @@ static bool take(struct node *node, uint32_t local_rank, void *record, size_t *s
     return true;
 }
 
-/* The second, fourth, eighth... time that one is needed. */
-static bool is_time_to_ask(const struct node *node, uint32_t local_size)
+/* Were `questions` of its processes asked for before this one, or twice, four times... as many? */
+static bool is_time_to_ask(const struct node *node, uint32_t local_size, uint32_t questions)
 {
-    return !node->pack.data && local_size >= UT_JOB_NODES_LEAST && node->needed >= 2 &&
-           (node->needed & (node->needed - 1)) == 0;
+    uint32_t before = node->needed - 1, times = before / questions;
+
+    return !node->pack.data && local_size >= UT_JOB_NODES_LEAST && times > 0 &&
+           before % questions == 0 && (times & (times - 1)) == 0;
 }
 
-static int ask(struct node *node, uint32_t local_size)
+static int ask(struct node *node, uint32_t local_size, uint32_t questions)
 {
     uint64_t now = ut_clock_ms();
 
     if (node->asked_ms && now < node->asked_ms + UT_JOB_NODES_ANSWER_MS)
         return -EBUSY;
     node->needed++;
-    if (!is_time_to_ask(node, local_size))
+    if (!is_time_to_ask(node, local_size, questions))
         return -ENOENT;
     node->left = local_size;
     node->asked_ms = now;
     return -EAGAIN;
 }
 
-int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, void *record,
-                      size_t *size)
+int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
+                      void *record, size_t *size)
 {
     int rc = -ENOENT;
 
@@ -87,7 +89,7 @@ int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, v
     if (n && take(n, local_rank, record, size)) {
         rc = 0;
     } else if (n) {
-        rc = ask(n, local_size);
+        rc = ask(n, local_size, questions);
     }
     pthread_mutex_unlock(&lock);
     return rc;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of other nodes that came all in one answer. They are asked for when a second process of a
- * node is needed, as who needs two needs more, and again only when twice as many were: a node that
- * is not complete yet costs few questions. Each record is taken out once. Where answers come later,
- * the node's other processes wait for that of the node, for UT_JOB_NODES_ANSWER_MS at most: its
- * first process may never call the library.
+ * Records of other nodes that came all together. A node is asked for when as many of its processes
+ * were asked for one by one as questions for the whole node take, and if that was in vain when
+ * twice as many were: so nobody asks more than twice what is needed, nor gets more than the use of
+ * a node pays for. Each record is taken out once. Where answers come later, the node's other
+ * processes wait for that of the node, for UT_JOB_NODES_ANSWER_MS at most: its first process may
+ * never call the library.
  */
 #ifndef UT_BOOTSTRAP_NODES_H
 #define UT_BOOTSTRAP_NODES_H
@@ -18,11 +19,11 @@ enum {
     UT_JOB_NODES_ANSWER_MS = 50,
 };
 
-/* A process of this node is needed. 0: its record; -EAGAIN: the node should be asked for, which
- * ut_job_nodes_add() or ut_job_nodes_none() ends; -EBUSY: it has been, and has not answered;
- * -ENOENT: the rank itself. */
-int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, void *record,
-                      size_t *size);
+/* A process of this node is needed; `questions` are those for all of it. 0: its record; -EAGAIN:
+ * the node should be asked for, which ut_job_nodes_add() or ut_job_nodes_none() ends; -EBUSY: it
+ * has been, and has not answered; -ENOENT: the rank itself. */
+int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
+                      void *record, size_t *size);
 
 /* The pack of the node's records, by local rank, which is copied. */
 void ut_job_nodes_add(uint32_t node, const void *pack, size_t size);

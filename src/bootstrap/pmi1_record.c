@@ -26,6 +26,8 @@ enum {
     PIECES_MAX = 9999,
     HEAD_MAX = 5, /* their number and the colon */
     NAME_MAX_BYTES = 224,
+    FIRST_BYTES = 83, /* of a packed address record, as the shm provider makes them, */
+    OTHER_BYTES = 32, /* and of the others of its node */
 };
 
 /* What a value is of. */
@@ -283,12 +285,23 @@ static bool fetch_node(const struct ut_job_place *place)
     return rc == 0;
 }
 
+/* About as many as its pieces will be. */
+static uint32_t questions_for(const struct ut_job_place *place)
+{
+    size_t bytes = FIRST_BYTES + (size_t)place->local_size * OTHER_BYTES;
+
+    return (uint32_t)((2 * bytes + piece_digits() - 1) / piece_digits());
+}
+
 static bool read_node(const struct ut_job_place *place, void *record, size_t *size)
 {
-    int rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, record, size);
+    uint32_t questions = questions_for(place);
+    int rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, questions, record,
+                               size);
 
     if (rc == -EAGAIN && fetch_node(place))
-        rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, record, size);
+        rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, questions, record,
+                               size);
     return rc == 0;
 }
 

@@ -439,7 +439,7 @@ static bool read_from_node(uint32_t rank)
     if (node == UINT32_MAX || node == state.node)
         return false;
     int rc = ut_job_nodes_take(node, get_number(rank, PMIX_LOCAL_RANK, UINT32_MAX),
-                               state.local_size, record, &size);
+                               state.local_size, 1, record, &size);
     if (rc == -ENOENT)
         return false;
     if (rc == -EAGAIN)

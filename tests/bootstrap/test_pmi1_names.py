@@ -113,9 +113,12 @@ check('alone on a node', 4, 1, lambda rank: 3)
 check('two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 1 + 2)
 check('node not published', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, refuse=['node'])
 check('forged node', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, forge=['node'])
-# short names and values: of a rank six pieces, of the board one, of the node 22
+# short names and values: of a rank six pieces, of the board one
 check('short values', 1, 3, lambda rank: int(rank > 0), keylen=48, vallen=100)
 check('short values, no board', 1, 3, lambda rank: 2 * 6 + 3 * int(rank > 0), keylen=48, vallen=100, refuse=['board'])
-check('short values, two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 6 + 22, keylen=48, vallen=100)
+# where the node takes more questions than it has processes, these are asked for
+check('short values, two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 4 * 6, keylen=48, vallen=100)
+# two, of two pieces each, then the node's seven
+check('pieces of a node', 2, 4, lambda rank: int(rank % 4 > 0) + 2 * 2 + 7, vallen=300)
 print(f'{len(FAILURES)} failures')
 sys.exit(1 if FAILURES else 0)
