@@ -215,6 +215,7 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind,
         slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
     } else {
         slot->state = UT_SLOT_POSTED; /* the target has it, and answers */
+        slot->owed = true;            /* also if this connection is closed before it does */
         slot->stage = UT_STAGE_DATA;
         link->armw_out++;
     }
@@ -227,7 +228,7 @@ static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, 
 
 static void resume(struct ut_link *link, struct ut_slot *slot, bool behind)
 {
-    bool messaged = slot->msg_number != 0;
+    bool messaged = slot->msg_number != 0 || slot->owed;
 
     UT_ASSERT(slot->pending == 0 && slot->link == link);
     switch (slot->desc.kind) {
@@ -246,6 +247,7 @@ static void delivered(struct ut_link *link, uint64_t count)
     uint32_t last_delivered = UT_NO_SLOT;
 
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
+        vcq->toq[n].owed &= count > 0; /* by a VCQ that was made anew: nothing */
         if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
             last_delivered = n;
     }
@@ -253,7 +255,7 @@ static void delivered(struct ut_link *link, uint64_t count)
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
         if (slot->state == UT_SLOT_WAITING)
-            resume(link, slot, behind);
+            resume(link, slot, behind || slot->owed);
         slot->msg_number = 0;
         if (n == last_delivered)
             behind = false;

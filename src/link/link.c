@@ -185,6 +185,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
     free(vcq->link_buckets);
     vcq->link_buckets = NULL;
     vcq->waiting = NULL;
+    vcq->passive = NULL;
     remember(vcq, NULL, 0);
 }
 
@@ -564,7 +565,7 @@ static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct pr
     if (!able || link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
         /* logged there; the peer tries again, and so does this side if it has something to send */
         link->state = UT_LINK_IDLE;
-        if (has_work(link))
+        if (has_work(link) && !link->passive)
             retry_later(link, UT_LINK_SEEKING, ut_now_ms());
         return;
     }
@@ -587,11 +588,23 @@ static bool is_outdated(const struct ut_link *link, const void *data, size_t siz
     return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
 }
 
+/* A connection to itself: the accepting half only receives, and answers. It stays when the
+ * connection is closed or breaks, as it knows what has arrived. */
+static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
+{
+    struct ut_vcq_ident ident;
+
+    if (!vcq->passive && ut_vcq_id_unpack(id, &ident))
+        vcq->passive = link_new(vcq, &ident);
+    if (vcq->passive)
+        vcq->passive->passive = true;
+    return vcq->passive;
+}
+
 void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
                         uint64_t peer_id, const void *hello, size_t size)
 {
     const struct prov_ops *ops = prov->ops;
-    struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
     struct ut_link *link;
 
@@ -600,11 +613,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
         return;
     }
     if (peer_id == ut_vcq_id_key(vcq->id)) {
-        /* a connection to itself: the accepting half only receives */
-        ut_vcq_id_unpack(id, &ident);
-        link = link_new(vcq, &ident);
-        if (link)
-            link->passive = true;
+        link = passive_link(vcq, id);
     } else {
         struct ut_link *last = vcq->last_link;
         utofu_vcq_id_t last_id = vcq->last_id;
@@ -1006,7 +1015,7 @@ void ut_link_post_messages(struct ut_link *link)
 static void __attribute__((noinline))
 send_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
-    if ((link->state == UT_LINK_DEAD && !may_try_again(link)) || link->passive)
+    if (link->state == UT_LINK_DEAD && !may_try_again(link))
         return;
     struct ut_link_msg *m = keep_message(link, data, size, flags);
     if (!m)

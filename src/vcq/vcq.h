@@ -77,7 +77,8 @@ struct ut_slot {
             bool applied;    /* ARMW: executed by the origin; at most its notice is to be sent */
             uint8_t retries; /* after an access error */
             uint8_t cause;   /* of tcq_rc or mrq_rc: enum ut_cause */
-            uint8_t unused[4];
+            bool owed;       /* ARMW: the target is known to have it; its answer is to come */
+            uint8_t unused[3];
         };
         uint64_t history; /* all of these */
     };
@@ -137,7 +138,8 @@ struct ut_vcq {
     /* links */
     struct ut_link **link_buckets;
     uint32_t num_buckets, num_links;
-    struct ut_link *all_links; /* with the passive ones */
+    struct ut_link *all_links; /* with the passive one */
+    struct ut_link *passive;   /* the accepting half of a connection to itself; NULL: none so far */
     struct ut_link *waiting;   /* links that wait for room or time */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */

@@ -39,7 +39,8 @@ struct frame {
 
 bool fake_refuses_messages;
 uint32_t fake_unanswered;
-bool fake_hears_nothing, fake_peer_lives;
+bool fake_hears_nothing, fake_peer_lives, fake_breaks;
+uint32_t fake_ups;
 
 struct queued {
     struct queued *next;
@@ -459,6 +460,7 @@ static int take(struct fake_conn *conn, const struct frame *f, const uint8_t *da
         return 1;
     case ACCEPT:
         conn->state = UP;
+        fake_ups++;
         cb->up(conn->ctx, data, f->size);
         return 1;
     case REJECT:
@@ -485,6 +487,10 @@ static int poll_conn(struct fake_conn *conn)
 
     if (fake_hears_nothing && conn->asked && conn->state != DOWN && conn->state != CLOSED)
         return go_down(conn, PROV_REASON_SILENT);
+    if (fake_breaks && conn->asked && conn->state == UP) {
+        fake_breaks = false;
+        return go_down(conn, PROV_REASON_BROKEN);
+    }
     if (conn->state == ASKING)
         return ask(conn);
     flush(conn);
