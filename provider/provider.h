@@ -76,6 +76,8 @@ enum prov_reason {
     PROV_REASON_REJECTED,    /* the peer's core said no: see reject() */
     PROV_REASON_BROKEN,      /* an operation failed and took the connection along; try again */
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
+    PROV_REASON_RESTS,       /* closed because there are too many connections; both ends have got
+                              * everything: connect again when there is something to send */
     PROV_REASON_LOCAL,       /* this side has no resources, or its device is gone; logged */
     PROV_REASON_SILENT,      /* no answer for too long: the host is gone, or the process stopped */
 };
@@ -179,6 +181,7 @@ struct prov_config {
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is given up after this */
     unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
+    unsigned int local_size;      /* processes of the job on this host; 0: not known */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 
@@ -206,6 +209,7 @@ struct prov_port {
     uint32_t mtu, max_mtu; /* bytes */
     char atomics[8];       /* "none", "hca": coherent among devices, "glob": with CPUs too */
     uint32_t max_inline;   /* bytes; of a port in use */
+    uint32_t max_conns;    /* of this process, on the adapter of a port in use; 0: no limit */
     uint32_t tnis;         /* in use: bit n for TNI n. 0: not in use */
     char why_not[160];     /* not in use: the reason */
 };

@@ -19,6 +19,7 @@
 #include "conn_types.h"
 #include "device.h"
 #include "ep_types.h"
+#include "places.h"
 #include "probe.h"
 #include "qp.h"
 #include "rdmacm.h"
@@ -247,6 +248,22 @@ static void retry(struct vp_conn *conn, enum sign sign)
     set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
 }
 
+/* No queue pair can be made. Others of this process are closed for it; where there are none, the
+ * handshake ends: false. */
+static bool waits_for_qp(struct vp_conn *conn, int rc)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (!vp_place_short(conn)) {
+        vp_log_nomem("creating a queue pair", conn->ep->port->name, -rc);
+        return false;
+    }
+    pthread_mutex_lock(&prov->lock);
+    vp_handshake_uncount_locked(conn);
+    pthread_mutex_unlock(&prov->lock);
+    return true;
+}
+
 static void step_start(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -263,12 +280,18 @@ static void step_start(struct vp_conn *conn)
         retry(conn, SILENT); /* it may come back */
         return;
     }
-    if (down || port->dev->gone || (!conn->qp && vp_conn_create_qp(conn))) {
+    if (down || port->dev->gone) {
         over(conn, PROV_REASON_LOCAL);
         return;
     }
+    int rc = conn->qp ? 0 : vp_conn_create_qp(conn);
+    if (rc) {
+        if (!waits_for_qp(conn, rc))
+            over(conn, PROV_REASON_LOCAL);
+        return;
+    }
     set_phase(conn, VP_RESOLVING, now + prov->tuning.step_ms);
-    int rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
+    rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
     if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
         ut_error(VP_CAT, "starting a connection from %s: %s", port->name, strerror(-rc));
         over(conn, PROV_REASON_LOCAL);
@@ -378,6 +401,8 @@ static void step_accept(struct vp_conn *conn)
         .srq = 1,
     };
     int rc = vp_conn_create_qp(conn);
+    if (rc && waits_for_qp(conn, rc))
+        return;
     if (!rc)
         rc = vp_conn_ready_qp(conn);
     if (rc) {
@@ -411,20 +436,28 @@ static void not_busy(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Answers to peers are always sent, and first; own requests as the window allows. */
+/* Answers to peers are always sent, and first; own requests as the window allows. Both need a
+ * place. */
+static struct vp_conn *first_queued_locked(struct vp_prov *prov)
+{
+    if (!vp_list_empty(&prov->accepts))
+        return vp_container_of(prov->accepts.next, struct vp_conn, hs_link);
+    if (!vp_list_empty(&prov->queue) && prov->connecting < prov->window)
+        return vp_container_of(prov->queue.next, struct vp_conn, hs_link);
+    return NULL;
+}
+
 static struct vp_conn *next_queued(struct vp_prov *prov)
 {
-    struct vp_conn *conn = NULL;
+    struct vp_conn *conn;
 
     pthread_mutex_lock(&prov->lock);
-    if (!vp_list_empty(&prov->accepts)) {
-        conn = vp_container_of(prov->accepts.next, struct vp_conn, hs_link);
-    } else if (!vp_list_empty(&prov->queue) && prov->connecting < prov->window) {
-        conn = vp_container_of(prov->queue.next, struct vp_conn, hs_link);
-        conn->counted = true;
-        prov->connecting++;
-    }
+    do
+        conn = first_queued_locked(prov);
+    while (conn && !vp_place_take_locked(conn));
     if (conn) {
+        conn->counted = conn->active;
+        prov->connecting += conn->active;
         vp_list_remove(&conn->hs_link);
         conn->busy = true;
     }
@@ -464,6 +497,27 @@ static void timed_out(struct vp_conn *conn)
         vp_list_append(prov->queue.next, &conn->hs_link); /* in front: it has waited already */
     }
     pthread_mutex_unlock(&prov->lock);
+}
+
+/* Peers whose requests have waited for a place are told that this process lives, before they take
+ * it for silent. They ask again. */
+void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
+{
+    uint64_t patience = first_timeout(prov) / 4 * 3;
+    struct vp_conn *conn;
+
+    do {
+        pthread_mutex_lock(&prov->lock);
+        conn = now > patience ? vp_place_overdue_locked(prov, now - patience) : NULL;
+        if (conn)
+            conn->busy = true;
+        pthread_mutex_unlock(&prov->lock);
+        if (conn) {
+            vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
+            over(conn, PROV_REASON_BROKEN);
+            not_busy(conn);
+        }
+    } while (conn);
 }
 
 static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)

@@ -22,5 +22,6 @@ void vp_cm_events(struct vp_prov *prov);
 void vp_cm_listen_again(struct vp_prov *prov, uint64_t now);
 void vp_cm_queue(struct vp_prov *prov);
 void vp_cm_timers(struct vp_prov *prov, uint64_t now);
+void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "fail.h"
+#include "places.h"
 #include "post.h"
 #include "probe.h"
 #include "qp.h"
@@ -49,6 +50,7 @@ void vp_conn_up(struct vp_conn *conn)
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
     conn->postable = true;
+    vp_place_open(conn);
     ep->made++;
     if (conn->active)
         ep->cb.up(conn->ctx, conn->hello, conn->hello_size);
@@ -130,7 +132,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         vp_conn_know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, false); /* its completion comes behind all others */
+            vp_conn_drain_marker(conn, 0); /* its completion comes behind all others */
         stop_posting(conn);
     }
     if (conn->life != VP_FAILING) {
@@ -192,24 +194,6 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
         vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
-/* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
-void vp_conn_bye(struct vp_conn *conn)
-{
-    if (conn->life != VP_ALIVE)
-        return;
-    if (!conn->closed) {
-        if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, false);
-        stop_posting(conn);
-    }
-    if (conn->life == VP_FAILING)
-        return;
-    conn->life = VP_LEAVING;
-    conn->life_deadline = ut_clock_ms() + LEAVE_MS;
-    vp_conn_tend(conn);
-    vp_ep_wake_later(conn->ep, conn->life_deadline);
-}
-
 /* Reports the requests that are left, and calls down(). */
 static void finish(struct vp_conn *conn)
 {
@@ -231,6 +215,124 @@ static void finish(struct vp_conn *conn)
         return;
     conn->ep->made++;
     conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->reason);
+}
+
+/*
+ * Resting: a connection is closed because its place is wanted, and opened again when either side
+ * has something to send. Nothing of it may be outstanding then: requests that are flushed would be
+ * repeated, and some executed twice.
+ *   asks              ASK (MUST) ->   the peer goes on with its requests until then
+ *                     <- KEEP         and from here on again; or
+ *                     <- REST         has no more requests, and all of them have ended; both stop
+ *   ends its own      REST ->         and when this is acknowledged both know that all has arrived
+ * Both may ask at once, or post meanwhile.
+ */
+static void begin_rest(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    stop_posting(conn);
+    if (conn->life == VP_FAILING)
+        return;
+    conn->resting = true;
+    conn->life = VP_LEAVING;
+    conn->life_deadline = ut_clock_ms() + ep->prov->config.peer_timeout_ms;
+    vp_place_ends(conn);
+    vp_conn_tend(conn);
+    vp_ep_wake_later(ep, conn->life_deadline);
+}
+
+/* The next step of resting. */
+static void tend_resting(struct vp_conn *conn, bool late)
+{
+    if (late) {
+        vp_conn_break(conn, conn->closed ? PROV_REASON_CLOSED : VP_REASON_ASK);
+    } else if (conn->tail != conn->head) {
+        if (!vp_all_signalled(conn))
+            vp_post_report(conn);
+    } else if (!conn->last_posted) {
+        vp_conn_drain_marker(conn, VP_CTL_REST);
+    } else if (conn->peer_rests || conn->closed) {
+        vp_conn_know_reason(conn, PROV_REASON_RESTS);
+        finish(conn);
+    }
+}
+
+/* What the peer's requests have not used since the last look may rest. */
+static void asked_to_rest(struct vp_conn *conn, bool must)
+{
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    bool keeps = !must && vp_place_look_locked(conn);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+    if (!keeps) {
+        begin_rest(conn);
+        return;
+    }
+    vp_post_control(conn, VP_CTL_KEEP); /* no room: that it is silent says the same */
+    conn->mark = conn->head;
+}
+
+/* Its place is wanted. */
+static void ask_to_rest(struct vp_conn *conn)
+{
+    enum vp_place_plea plea = vp_place_plea(conn);
+
+    if (plea == VP_PLEA_NONE)
+        return;
+    if (!vp_post_control(conn, plea == VP_PLEA_MUST ? VP_CTL_MUST : VP_CTL_ASK))
+        vp_place_kept(conn);
+    conn->mark = conn->head;
+}
+
+static void peer_rests(struct vp_conn *conn)
+{
+    conn->peer_rests = true;
+    if (conn->life == VP_ALIVE && !conn->closed)
+        begin_rest(conn);
+    else if (conn->life == VP_LEAVING)
+        vp_conn_tend(conn);
+}
+
+/* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
+static void peer_leaves(struct vp_conn *conn)
+{
+    if (conn->life == VP_LEAVING && conn->resting)
+        peer_rests(conn);
+    if (conn->life != VP_ALIVE)
+        return;
+    if (!conn->closed) {
+        if (conn->tail != conn->head && !vp_all_signalled(conn))
+            vp_conn_drain_marker(conn, 0);
+        stop_posting(conn);
+    }
+    if (conn->life == VP_FAILING)
+        return;
+    conn->life = VP_LEAVING;
+    conn->life_deadline = ut_clock_ms() + LEAVE_MS;
+    vp_conn_tend(conn);
+    vp_ep_wake_later(conn->ep, conn->life_deadline);
+}
+
+void vp_conn_told(struct vp_conn *conn, uint32_t control)
+{
+    switch (control) {
+    case VP_CTL_BYE:
+        peer_leaves(conn);
+        break;
+    case VP_CTL_ASK:
+    case VP_CTL_MUST:
+        if (conn->life == VP_ALIVE && !conn->closed)
+            asked_to_rest(conn, control == VP_CTL_MUST);
+        break;
+    case VP_CTL_KEEP:
+        vp_place_kept(conn);
+        break;
+    case VP_CTL_REST:
+        peer_rests(conn);
+        break;
+    default: /* of no version of this library */
+        ut_debug(VP_CAT, "a control message with %#x", control);
+    }
 }
 
 static bool is_drained(const struct vp_conn *conn)
@@ -278,6 +380,8 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     case VP_LEAVING:
         if (conn->stalled) {
             end_stall(conn);
+        } else if (conn->resting) {
+            tend_resting(conn, late);
         } else if (conn->tail == conn->head) {
             vp_conn_know_reason(conn, PROV_REASON_CLOSED);
             finish(conn);
@@ -323,6 +427,7 @@ void vp_look_for_stalls(struct vp_ep *ep)
         }
         conn->tail_seen = conn->tail;
         conn->head_seen = conn->head;
+        vp_place_look_locked(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
 }
@@ -353,7 +458,7 @@ void vp_conn_close(struct prov_conn *base)
         return;
     conn->closed = true;
     if (conn->life == VP_ALIVE) {
-        vp_conn_drain_marker(conn, true);
+        vp_conn_drain_marker(conn, VP_CTL_BYE);
         stop_posting(conn);
         if (conn->life == VP_ALIVE) {
             conn->life_deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
@@ -408,6 +513,8 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
         else
             vp_conn_break(conn, VP_REASON_ASK);
     }
+    if (events & VP_EV_PLACE)
+        ask_to_rest(conn);
     if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !conn->reason_known)
         vp_conn_know_reason(conn, (enum prov_reason)conn->verdict);
 }

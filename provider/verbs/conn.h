@@ -14,7 +14,8 @@ void vp_conn_up(struct vp_conn *conn);
 /* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
-void vp_conn_bye(struct vp_conn *conn);
+/* The peer's provider says VP_CTL_*. */
+void vp_conn_told(struct vp_conn *conn, uint32_t control);
 /* VP_EV_*: what progress() has found out. */
 void vp_conn_handle(struct vp_conn *conn, unsigned int events);
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */

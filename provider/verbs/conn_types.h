@@ -68,6 +68,17 @@ enum {
     VP_EV_QP_ERROR = 16,    /* the device says the queue pair broke */
     VP_EV_LOCAL = 32,       /* the port or device is gone */
     VP_EV_VERDICT = 64,     /* the probe knows whether the peer lives: verdict */
+    VP_EV_PLACE = 128,      /* another connection wants its place */
+};
+
+/* What a connection has of a place: see places.c. Under prov->lock. */
+enum vp_place {
+    VP_PLACE_NONE,
+    VP_PLACE_OPENING,   /* its handshake runs */
+    VP_PLACE_OPEN,      /* it is up */
+    VP_PLACE_ASKED,     /* the owner, or the peer, is asked to give it up */
+    VP_PLACE_ENDS,      /* it will be free soon, */
+    VP_PLACE_ENDS_LATE, /* or later than one waits for */
 };
 
 /* The request's private data: all that fits. */
@@ -111,10 +122,12 @@ struct vp_conn {
     /* failing */
     bool has_error; /* a request failed: err_seq, err_wc */
     bool reason_known;
-    bool stuck;         /* the device did not complete all in time: completions may still come */
-    bool probing;       /* the probe decides the reason */
-    bool stalled;       /* no progress: the device does not retransmit */
-    uint8_t reason;     /* enum prov_reason */
+    bool stuck;      /* the device did not complete all in time: completions may still come */
+    bool probing;    /* the probe decides the reason */
+    bool stalled;    /* no progress: the device does not retransmit */
+    bool resting;    /* (leaving) both sides close it in order, to connect again when they want */
+    bool peer_rests; /* everything of the peer has arrived */
+    uint8_t reason;  /* enum prov_reason */
     uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
     uint32_t err_seq;
     uint32_t posted_to;            /* requests from here on never reached the device */
@@ -122,6 +135,14 @@ struct vp_conn {
     uint32_t tail_seen, head_seen; /* at the last look for stalls */
     uint64_t life_deadline;
     struct vp_list tend_link; /* in ep->tending */
+
+    /* its place: `mark` under the endpoint's lock too, the rest under prov->lock */
+    uint8_t place; /* enum vp_place */
+    bool place_forced;
+    uint32_t mark;             /* head at the last look: vp_place_look_locked() */
+    uint64_t place_since;      /* ms: asked or ending; or waiting for a place */
+    uint64_t up_since;         /* ms */
+    struct vp_list place_link; /* in places.open or asked */
 
     /* the handshake: phase, events and the links under prov->lock, the rest while busy */
     struct vp_id id;

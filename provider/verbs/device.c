@@ -8,6 +8,7 @@
 #include "address.h"
 #include "candidate.h"
 #include "conn_types.h"
+#include "places.h"
 #include "providers.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -219,6 +220,7 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
         refuse(prov, name, 0, "has no shared receive queues");
         return -EIO;
     }
+    vp_places_init(prov, dev);
     int rc = probe_device(dev, prov->tuning.inline_size);
     if (!rc)
         rc = set_nonblocking(dev->channel->fd);

@@ -148,8 +148,7 @@ static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const str
         return;
     }
     if (wc->wc_flags & IBV_WC_WITH_IMM) {
-        if (be32toh(wc->imm_data) == VP_CTL_BYE)
-            vp_conn_bye(conn);
+        vp_conn_told(conn, be32toh(wc->imm_data));
     } else if (!conn->closed) {
         ep->made++;
         ep->cb.message(conn->ctx, ep->recv_slab + wc->wr_id * PROV_MSG_MAX, wc->byte_len);

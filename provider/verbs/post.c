@@ -493,15 +493,27 @@ void vp_post_report(struct vp_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-    if (check_room(conn, conn->sq_cap, 0) == 0)
+    if (check_room(conn, conn->ep->sq_depth - 1, 0) == 0)
         post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+}
+
+bool vp_post_control(struct vp_conn *conn, uint32_t what)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM,
+                             .imm_data = htobe32(what),
+                             .send_flags = IBV_SEND_SOLICITED};
+
+    if (check_room(conn, conn->sq_cap, 0) != 0)
+        return false;
+    post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+    return true;
 }
 
 /*
  * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
  * that everything before it has ended. Its place and its completion-queue entry were kept for it.
  */
-void vp_conn_drain_marker(struct vp_conn *conn, bool bye)
+void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
@@ -513,9 +525,9 @@ void vp_conn_drain_marker(struct vp_conn *conn, bool bye)
     conn->last_posted = true;
     conn->has_credit = false; /* the entry is this request's now */
     conn->ep->credits--;
-    if (bye) {
+    if (control) {
         wr.opcode = IBV_WR_SEND_WITH_IMM;
-        wr.imm_data = htobe32(VP_CTL_BYE);
+        wr.imm_data = htobe32(control);
         wr.send_flags |= IBV_SEND_SOLICITED;
     }
     op->tag = VP_TAG_OURS;

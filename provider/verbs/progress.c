@@ -15,6 +15,7 @@
 #include "conn_types.h"
 #include "device.h"
 #include "ep_types.h"
+#include "places.h"
 #include "probe.h"
 #include "prov_types.h"
 #include "reap.h"
@@ -228,6 +229,8 @@ int vp_progress(struct prov *base)
         vp_cm_timers(prov, now);
     vp_probe_run(prov, now);
     look_after_ports(prov, now);
+    vp_places_run(prov, now);
+    vp_cm_refuse_overdue(prov, now);
     vp_cm_queue(prov);
     vp_cm_reap(prov, NULL);
 

@@ -31,6 +31,25 @@ enum {
 
 struct vp_ep;
 
+/* Queue pairs of connections: see places.c. Under prov->lock. */
+struct vp_places {
+    unsigned int most,
+        limit; /* this process may have; the latter less where a device has no more */
+    unsigned int taken;
+    unsigned int opening;   /* of these: of own handshakes, */
+    unsigned int num_open;  /* in `open`, */
+    unsigned int soon_free; /* and in `asked` */
+    unsigned int kept;      /* asked in a row, and not given up; */
+    unsigned int burst;     /* of these since the last pause */
+    bool own_turn;          /* of `own` and `others` */
+    struct vp_list open;    /* vp_conn.place_link: up, the least recently used first */
+    struct vp_list asked;   /* vp_conn.place_link: asked to rest, or ending; the latest last */
+    struct vp_list own;     /* vp_conn.hs_link: wait for a place to ask their peer, */
+    struct vp_list others;  /* or to answer it */
+    uint64_t look_at;       /* ms: none is asked before */
+    uint64_t short_until;   /* ms: `limit` is less till then */
+};
+
 struct vp_device {
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -40,6 +59,7 @@ struct vp_device {
     unsigned int max_inline; /* what a queue pair really takes */
     bool has_wr_api;         /* ibv_wr_start() and friends */
     bool gone;               /* removed or fatally broken */
+    struct vp_places places;
 };
 
 union vp_sockaddr {
@@ -76,6 +96,7 @@ struct vp_survey {
 /* Read once from the environment, then fitted to each device. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, inline_size, rd_atomic, max_connecting;
+    unsigned int max_qps; /* 0: what the device has, shared by the processes of the host */
     unsigned int step_ms; /* for one step of a handshake, and between two looks at what is slow */
     uint8_t timeout, retry_count; /* as queue pairs want them */
 };

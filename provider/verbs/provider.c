@@ -6,6 +6,7 @@
 #include "device.h"
 #include "ep.h"
 #include "mr.h"
+#include "places.h"
 #include "poll.h"
 #include "post.h"
 #include "probe.h"
@@ -56,6 +57,7 @@ static void read_tuning(struct vp_prov *prov)
         .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
         .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
         .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),
+        .max_qps = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_QPS),
         .step_ms = prov->config.peer_timeout_ms,
         .timeout = ack_timeout(prov->config.peer_timeout_ms),
         .retry_count = RETRY_COUNT,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "places.h"
 #include "util/log.h"
 
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
@@ -24,6 +25,7 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
     vp_list_init(&conn->hs_link);
     vp_list_init(&conn->ev_link);
     vp_list_init(&conn->ep_link);
+    vp_list_init(&conn->place_link);
     return conn;
 }
 
@@ -69,7 +71,8 @@ int vp_conn_create_qp(struct vp_conn *conn)
     struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
     if (!qp) {
         rc = -errno;
-        vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), errno);
+        free(conn->ops);
+        conn->ops = NULL;
         return rc;
     }
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
@@ -121,6 +124,9 @@ void vp_conn_drop_qp(struct vp_conn *conn)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
     free(conn->ops);
     conn->ops = NULL;
+    pthread_mutex_lock(&prov->lock);
+    vp_place_free_locked(conn);
+    pthread_mutex_unlock(&prov->lock);
 }
 
 void vp_conn_qp_to_error(struct vp_conn *conn)

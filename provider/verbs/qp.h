@@ -9,6 +9,7 @@
 #include "ep_types.h"
 
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
+/* Its caller logs an error. */
 int vp_conn_create_qp(struct vp_conn *conn);
 /* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
  * -ECONNABORTED: the peer has given the handshake up meanwhile. */

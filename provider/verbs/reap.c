@@ -2,6 +2,7 @@
 /* Connections that their owner gave up: see reap.h. */
 #include "reap.h"
 
+#include "places.h"
 #include "probe.h"
 #include "qp.h"
 #include "rdmacm.h"
@@ -25,6 +26,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     if (conn->abandoned)
         return;
     conn->abandoned = true;
+    vp_place_ends_locked(conn);
     vp_probe_forget_locked(prov, conn);
     vp_list_remove(&conn->ev_link);
     vp_list_remove(&conn->hs_link);
@@ -50,6 +52,7 @@ static void destroy(struct vp_conn *conn)
     else if (conn->qp)
         ibv_destroy_qp(conn->qp); /* late completions may name its requests */
     pthread_mutex_lock(&prov->lock);
+    vp_place_free_locked(conn);
     if (conn->stuck)
         vp_list_append(&ep->stuck, &conn->ep_link);
     else

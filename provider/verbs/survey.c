@@ -58,6 +58,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         for (unsigned int tni = i; tni < prov->config.num_tnis; tni += prov->num_ports)
             out->tnis |= 1u << tni;
         out->max_inline = p->dev->max_inline;
+        out->max_conns = p->dev->places.most;
         vp_addr_text(&p->addr, out->address, sizeof(out->address));
         return p;
     }

@@ -73,6 +73,8 @@ static void on_down(void *ctx, enum prov_reason reason)
 {
     struct ut_link *link = ctx;
 
+    if (reason == PROV_REASON_RESTS)
+        ut_stats_rest(link);
     ut_engine_callbacks.down(ctx, reason);
     ut_stats_check_blocked(link);
 }

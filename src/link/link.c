@@ -646,6 +646,22 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
     accept_on(link, endpoint_of(vcq, ops), conn, hello, size);
 }
 
+/* Nothing is lost with what this frees: the peer's table is read again after each connecting. */
+static void rest(struct ut_link *link, uint64_t now)
+{
+    drop_remote_table(link);
+    free_list(link->msg_spare);
+    link->msg_spare = NULL;
+    link->num_spare = 0;
+    if (!has_work(link)) {
+        link->state = UT_LINK_IDLE;
+        return;
+    }
+    link->deadline_ms = now + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    link->backoff_ms = 0;
+    retry_later(link, UT_LINK_SEEKING, now);
+}
+
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
 {
     uint64_t now = ut_now_ms();
@@ -691,6 +707,9 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
             return;
         }
         break;
+    case PROV_REASON_RESTS:
+        rest(link, now);
+        return;
     case PROV_REASON_BROKEN:
     case PROV_REASON_CLOSED:
         break;

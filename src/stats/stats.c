@@ -567,6 +567,11 @@ void ut_stats_retry(struct ut_link *link)
     peer_of(link)->retries++;
 }
 
+void ut_stats_rest(struct ut_link *link)
+{
+    peer_of(link)->rests++;
+}
+
 void ut_stats_check_blocked(struct ut_link *link)
 {
     struct ut_stats_peer *p = peer_of(link);

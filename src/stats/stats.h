@@ -50,6 +50,7 @@ struct ut_stats_peer {
     struct ut_stats_counts counts; /* blocked: something waited to be posted */
     uint64_t retries;              /* communications that had to be posted once more */
     uint64_t reconnects;
+    uint64_t rests;         /* connections closed because there were too many */
     uint64_t blocked_since; /* 0: not blocked */
 };
 
@@ -136,6 +137,8 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
 /* The provider could not take a communication, or it has to be done again. */
 void ut_stats_retry(struct ut_link *link);
+/* The connection was closed because there are too many. */
+void ut_stats_rest(struct ut_link *link);
 /* The connection is up. */
 void ut_stats_connected(struct ut_link *link);
 /* Something may have been posted: ends the time blocked, if nothing waits any more. */

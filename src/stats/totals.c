@@ -33,6 +33,7 @@ void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats)
         add_counts(&q->counts, &p->counts);
         q->retries += p->retries;
         q->reconnects += p->reconnects;
+        q->rests += p->rests;
         q->rank = p->rank;
         q->provider = p->provider;
     }
@@ -83,6 +84,7 @@ static void print_peer(FILE *out, const struct ut_stats *stats, const struct ut_
     print_counts(out, &p->counts);
     print_number(out, "retries", p->retries);
     print_number(out, "reconnects", p->reconnects);
+    print_number(out, "rests", p->rests);
     fputc('\n', out);
 }
 
@@ -183,6 +185,7 @@ void ut_stats_add_totals(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
         totals[UT_TOTAL_RETRIES] += p->retries;
         totals[UT_TOTAL_RECONNECTS] += p->reconnects;
+        totals[UT_TOTAL_RESTS] += p->rests;
         totals[UT_TOTAL_PEERS]++;
     }
     raise_to(&totals[UT_TOTAL_MOST_UNDER_WAY], c->most_open);

@@ -95,6 +95,10 @@ X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
   "reads and atomics in flight on a connection, as far as the device allows")
 X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
   "connection handshakes in flight at once")
+X(VERBS_MAX_QPS, "UTOFU_VERBS_MAX_QPS", UINT, 0, 0, 16777215, NULL,
+  "connections (queue pairs) that a process keeps on an adapter, at least 2, as far as the device "
+  "has so many: for a new one the least recently used is closed, and opened again when it is used; "
+  "0: what the device has, shared by the processes of the host")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include <time.h>
@@ -50,6 +51,11 @@ static struct ibv_context context = {.device = &device, .async_fd = -1, .cmd_fd 
 static struct ibv_pd pd = {.context = &context};
 static struct ibv_wc reports[REPORTS]; /* of requests, in order */
 static unsigned int num_reports;
+static enum ibv_wc_status fake_status = IBV_WC_WR_FLUSH_ERR; /* of requests */
+static struct ibv_wc arrivals[REPORTS];                      /* of receives */
+static unsigned int num_arrivals;
+static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
+static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
 static uint32_t qp_num;
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *arg,
@@ -96,8 +102,13 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 {
-    struct ibv_qp *qp = calloc(1, sizeof(*qp));
+    struct ibv_qp *qp = fake_qps < fake_most_qps ? calloc(1, sizeof(*qp)) : NULL;
 
+    if (!qp) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    fake_qps++;
     *qp =
         (struct ibv_qp){.context = p->context, .qp_context = attr->qp_context, .qp_num = ++qp_num};
     return qp;
@@ -133,6 +144,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
         if (reports[i].qp_num != qp->qp_num)
             reports[kept++] = reports[i];
     num_reports = kept;
+    fake_qps--;
     free(qp);
     return 0;
 }
@@ -167,25 +179,34 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
             return ENOMEM;
         }
         if (wr->send_flags & IBV_SEND_SIGNALED)
-            reports[num_reports++] = (struct ibv_wc){
-                .wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp_num};
+            reports[num_reports++] =
+                (struct ibv_wc){.wr_id = wr->wr_id, .status = fake_status, .qp_num = qp->qp_num};
+        if (fake_sent)
+            fake_sent(qp, wr);
     }
     return 0;
 }
 
-static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+static int take(struct ibv_wc *from, unsigned int *there, int most, struct ibv_wc *wc)
 {
     int n = 0;
 
-    if (cq != ((struct vp_ep *)cq->cq_context)->send_cq)
-        return 0;
-    while (n < most && (unsigned int)n < num_reports) {
-        wc[n] = reports[n];
+    while (n < most && (unsigned int)n < *there) {
+        wc[n] = from[n];
         n++;
     }
-    num_reports -= (unsigned int)n;
-    memmove(reports, reports + n, num_reports * sizeof(reports[0]));
+    *there -= (unsigned int)n;
+    memmove(from, from + n, *there * sizeof(from[0]));
     return n;
+}
+
+static bool fake_holds; /* no request completes */
+
+static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+    if (cq != ((struct vp_ep *)cq->cq_context)->send_cq)
+        return take(arrivals, &num_arrivals, most, wc);
+    return fake_holds ? 0 : take(reports, &num_reports, most, wc);
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
@@ -365,6 +386,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
     prov->devices[0] = (struct vp_device){.context = &context, .pd = &pd};
     prov->devices[0].attr = (struct ibv_device_attr){
         .max_cqe = 1 << 20, .max_srq_wr = 16, .max_qp_wr = 16, .max_qp_rd_atom = 16};
+    vp_places_init(prov, &prov->devices[0]);
     prov->num_devices = 1;
     listener = (struct rdma_cm_id){.verbs = &context, .context = &listener_id, .port_num = 1};
     prov->ports[0] = (struct vp_port){.dev = &prov->devices[0],

@@ -251,6 +251,10 @@ group_guest() {
         env UTOFU_VERBS_DEVICES=rxe0:1 "$INFO" --json
     check misspelt 0 "UTOFU_VERBS_DEVICES: 'rxe_0' is not used: .*here .rxe0.," 1 \
         env UTOFU_VERBS_DEVICES='rxe_0, rxe0' "$INFO"
+    json places 0 'd["ports"][0]["max_connections"] == 8' env UTOFU_VERBS_MAX_QPS=8 "$INFO" --json
+    check places_in_text 0 'at most 8 connections of this process' 1 \
+        env UTOFU_VERBS_MAX_QPS=8 "$INFO"
+    json places_shared 0 'd["ports"][0]["max_connections"] > 8' "$INFO" --json
     json gid_index 0 'd["ports"][0]["gid"].startswith("fe80")' \
         env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json
     check wrong_gid_index 1 'does not start: UTOFU_VERBS_GID_INDEX=9 is no usable GID' 1 \

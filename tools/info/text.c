@@ -133,6 +133,10 @@ static void print_ports(const struct info *info)
         }
         printf("listens at %s, atomics %s, inline to %u bytes\n", p->address, p->atomics,
                p->max_inline);
+        if (p->max_conns) {
+            label("");
+            printf("at most %u connections of this process\n", p->max_conns);
+        }
         label("");
         printf("TNI");
         for (unsigned int t = 0; t < UT_NUM_TNIS; t++)

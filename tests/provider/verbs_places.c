@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UTOFU_VERBS_MAX_QPS: whose connection is closed for another one, when, and in which order both
+ * ends do it. There is no device: fake_verbs.h, whose clock stands still unless it is moved. The
+ * peers are played here: what they are told, and what they say.
+ */
+#include <stdio.h>
+
+#include "fake_verbs.h"
+
+#include "../../provider/verbs/post.h"
+#include "process/process.h"
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { PLACES = 4, CONNS = 12, ENDPOINT = 7, HOLD_MS = 100, ANSWER_MS = 250, SHORT_MS = 5000 };
+
+struct test_conn {
+    struct prov_conn *conn;
+    bool up, down;
+    enum prov_reason reason;
+    unsigned int done, messages;
+    /* the peer */
+    bool keeps, is_mute;         /* goes on using it; says nothing */
+    unsigned int told[5];        /* how often: ASK, MUST, KEEP, REST, BYE */
+    unsigned int writes;         /* that it got */
+    unsigned int writes_at_rest; /* before our REST came */
+};
+enum { ASK, MUST, KEEP, REST, BYE };
+
+static struct vp_prov *prov;
+static struct prov_ep *ep;
+static struct test_conn conns[CONNS], *accepts; /* the latter: what takes the next request */
+
+static void pass_ms(int ms)
+{
+    fake_now.tv_nsec += ms % 1000 * 1000000L;
+    fake_now.tv_sec += ms / 1000 + fake_now.tv_nsec / 1000000000;
+    fake_now.tv_nsec %= 1000000000;
+}
+
+/* What the core does. */
+
+static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    struct test_conn *c = ctx;
+
+    (void)cookie;
+    CHECK(status == PROV_OK && !c->down);
+    c->done++;
+}
+
+static void on_message(void *ctx, const void *data, size_t size)
+{
+    (void)data, (void)size;
+    ((struct test_conn *)ctx)->messages++;
+}
+
+static void on_request(void *owner, struct prov *self, struct prov_conn *conn, uint64_t id,
+                       const void *hello, size_t size)
+{
+    (void)owner, (void)self, (void)id, (void)hello, (void)size;
+    CHECK(accepts);
+    accepts->conn = conn;
+    CHECK(vp_accept(conn, NULL, 0, accepts) == 0);
+    accepts = NULL;
+}
+
+static void on_up(void *ctx, const void *hello, size_t size)
+{
+    (void)hello, (void)size;
+    ((struct test_conn *)ctx)->up = true;
+}
+
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    struct test_conn *c = ctx;
+
+    CHECK(!c->down);
+    c->down = true;
+    c->reason = reason;
+    vp_conn_close(c->conn);
+    c->conn = NULL;
+}
+
+static void wake(void *owner)
+{
+    (void)owner;
+}
+
+/* What the peers and the kernel do. */
+
+static void say(uint32_t qp, uint32_t what)
+{
+    CHECK(num_arrivals < REPORTS);
+    arrivals[num_arrivals++] = (struct ibv_wc){.opcode = IBV_WC_RECV,
+                                               .status = IBV_WC_SUCCESS,
+                                               .wc_flags = IBV_WC_WITH_IMM,
+                                               .imm_data = htobe32(what),
+                                               .qp_num = qp};
+}
+
+static void hear(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct test_conn *c = ((struct vp_conn *)qp->qp_context)->ctx;
+
+    if (wr->opcode != IBV_WR_SEND_WITH_IMM) {
+        c->writes++;
+        return;
+    }
+    uint32_t what = be32toh(wr->imm_data);
+    c->told[ASK] += what == VP_CTL_ASK;
+    c->told[MUST] += what == VP_CTL_MUST;
+    c->told[KEEP] += what == VP_CTL_KEEP;
+    c->told[REST] += what == VP_CTL_REST;
+    c->told[BYE] += what == VP_CTL_BYE;
+    if (what == VP_CTL_REST)
+        c->writes_at_rest = c->writes;
+    if ((what == VP_CTL_ASK || what == VP_CTL_MUST) && !c->is_mute)
+        say(qp->qp_num, c->keeps && what == VP_CTL_ASK ? VP_CTL_KEEP : VP_CTL_REST);
+}
+
+/* The next event of an id that waits for the kernel or the peer. */
+static bool next_event_of(struct fake_id *id)
+{
+    static const uint8_t answer[37] = {'u', 'T', 'f', 'A'};
+    static const enum rdma_cm_event_type next[] = {[ADDRESS] = RDMA_CM_EVENT_ADDR_RESOLVED,
+                                                   [ROUTE] = RDMA_CM_EVENT_ROUTE_RESOLVED,
+                                                   [ASKED] = RDMA_CM_EVENT_CONNECT_RESPONSE,
+                                                   [ACCEPTED] = RDMA_CM_EVENT_ESTABLISHED};
+
+    if (id->step != ADDRESS && id->step != ROUTE && id->step != ASKED && id->step != ACCEPTED)
+        return false;
+    pending = (struct rdma_cm_event){.id = &id->id, .event = next[id->step]};
+    pending.param.conn.private_data = answer;
+    pending.param.conn.private_data_len = sizeof(answer);
+    id->step = id->step == ASKED ? ANSWERED : id->step == ACCEPTED ? CONNECTED : IDLE;
+    is_pending = true;
+    return true;
+}
+
+static bool answers; /* else handshakes do not get on */
+
+static bool next_event_of_any(void)
+{
+    for (int i = 0; answers && i < IDS; i++)
+        if (ids[i] && next_event_of(ids[i]))
+            return true;
+    return false;
+}
+
+static void run(void)
+{
+    for (int i = 0; i < 40; i++) {
+        vp_progress(&prov->base);
+        vp_cm_events(prov);
+        vp_ep_poll(ep);
+    }
+}
+
+static void ask(struct test_conn *c)
+{
+    uint8_t address[PROV_ADDR_MAX];
+    size_t size = vp_address(&prov->base, address);
+
+    *c = (struct test_conn){.conn = NULL};
+    CHECK(vp_connect(ep, address, size, 0, ENDPOINT + 1, NULL, 0, c, &c->conn) == 0);
+}
+
+/* A peer asks: `c` is its connection. */
+static void ask_from_outside(struct test_conn *c)
+{
+    static struct vp_hello_req req;
+    struct fake_id *id = new_id(NULL, INCOMING);
+
+    CHECK(id && !is_pending);
+    *c = (struct test_conn){.conn = NULL};
+    accepts = c;
+    req = (struct vp_hello_req){.kind = VP_REQ_CONNECT,
+                                .target_id = ENDPOINT,
+                                .origin_id = 100 + (uint64_t)(c - conns),
+                                .attempt = 1};
+    memcpy(req.key, prov->key, sizeof(req.key));
+    pending = (struct rdma_cm_event){
+        .id = &id->id, .listen_id = &listener, .event = RDMA_CM_EVENT_CONNECT_REQUEST};
+    pending.param.conn.private_data = &req;
+    pending.param.conn.private_data_len = sizeof(req);
+    is_pending = true;
+    vp_cm_events(prov);
+}
+
+static int post_with(struct test_conn *c, unsigned int flags)
+{
+    return vp_write(c->conn, &(struct prov_xfer){.flags = flags});
+}
+
+static int use(struct test_conn *c)
+{
+    return post_with(c, PROV_SIGNAL);
+}
+
+static uint32_t qp_of(const struct test_conn *c)
+{
+    return vp_conn(c->conn)->qp->qp_num;
+}
+
+static void look_for_stalls(void)
+{
+    vp_look_for_stalls(vp_ep(ep));
+}
+
+static void open_with(unsigned int places)
+{
+    static const struct prov_callbacks callbacks = {.done = on_done,
+                                                    .message = on_message,
+                                                    .request = on_request,
+                                                    .up = on_up,
+                                                    .down = on_down};
+    const struct prov_config config = {
+        .wake = wake, .num_tnis = 1, .peer_timeout_ms = 4000, .local_size = 3};
+    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
+
+    fake_now.tv_sec = 1000;
+    prov = fake_open(&config);
+    prov->tuning.max_qps = places;
+    vp_places_init(prov, &prov->devices[0]);
+    CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+    memset(conns, 0, sizeof(conns));
+    answers = true;
+    fake_holds = false;
+    fake_most_qps = UINT_MAX;
+}
+
+static void close_all(const char *what)
+{
+    run();
+    fake_holds = false;
+    vp_ep_close(ep);
+    fake_close(prov);
+    CHECK(fake_qps == 0);
+    num_arrivals = num_reports = 0;
+    printf("ok: %s\n", what);
+}
+
+/* PLACES connections that are up, used, and looked at. */
+static void fill(void)
+{
+    open_with(PLACES);
+    for (int i = 0; i < PLACES; i++) {
+        ask(&conns[i]);
+        run();
+        CHECK(conns[i].up && use(&conns[i]) >= 0);
+        run();
+    }
+    look_for_stalls();
+    CHECK(fake_qps == PLACES);
+}
+
+static void the_least_recently_used_rests(void)
+{
+    fill();
+    CHECK(use(&conns[0]) >= 0);
+    ask(&conns[4]);
+    run();
+    CHECK(conns[4].up && fake_qps == PLACES);
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS);
+    CHECK(conns[1].told[ASK] == 1 && conns[1].told[REST] == 1 && conns[1].told[BYE] == 0);
+    CHECK(!conns[0].down && !conns[2].down && !conns[3].down);
+    CHECK(conns[0].told[ASK] == 0 && conns[2].told[ASK] == 0);
+    ask(&conns[1]); /* again */
+    run();
+    CHECK(conns[1].up && conns[2].down && fake_qps == PLACES);
+    close_all("the least recently used rests");
+}
+
+static void what_the_peer_uses_is_kept(void)
+{
+    fill();
+    conns[0].keeps = conns[1].keeps = true;
+    ask(&conns[4]);
+    run();
+    CHECK(conns[4].up && conns[2].down && !conns[0].down && !conns[1].down);
+    CHECK(conns[0].told[ASK] == 1 && conns[0].told[REST] == 0);
+    CHECK(use(&conns[0]) >= 0 && use(&conns[1]) >= 0); /* as before */
+    close_all("what the peer uses is kept");
+}
+
+/* The one that is up longest goes, but not at once, and no more than are wanted. */
+static void busy_ones_take_turns(void)
+{
+    int gone = 0;
+
+    fill();
+    for (int i = 0; i < PLACES; i++)
+        conns[i].keeps = true;
+    ask(&conns[4]);
+    run();
+    for (int ms = 0; ms < HOLD_MS - 10; ms += 5) {
+        pass_ms(5);
+        run();
+    }
+    CHECK(!conns[4].up && conns[0].told[MUST] == 0);
+    CHECK(conns[0].told[ASK] < 40);
+    for (int ms = 0; ms < 200; ms += 5) {
+        pass_ms(5);
+        run();
+    }
+    CHECK(conns[4].up);
+    for (int i = 0; i < PLACES; i++) {
+        CHECK(conns[i].told[MUST] == (unsigned int)conns[i].down);
+        gone += conns[i].down;
+    }
+    CHECK(gone == 1);
+    close_all("busy ones take turns");
+}
+
+/* Nothing is flushed, and nothing is posted behind our REST. */
+static void what_is_outstanding_ends_first(void)
+{
+    fill();
+    fake_holds = true;
+    CHECK(use(&conns[0]) >= 0 && use(&conns[0]) >= 0);
+    look_for_stalls();
+    for (int i = 1; i < PLACES; i++)
+        conns[i].keeps = true;
+    ask(&conns[4]);
+    run();
+    CHECK(conns[0].told[ASK] == 1 && conns[0].told[REST] == 0 && conns[0].done == 1);
+    CHECK(use(&conns[0]) == -ENOTCONN);
+    pass_ms(1500);
+    run();
+    CHECK(!conns[0].down && conns[0].told[REST] == 0);
+    fake_holds = false;
+    run();
+    CHECK(conns[0].done == 3 && conns[0].told[REST] == 1 && conns[0].down &&
+          conns[0].reason == PROV_REASON_RESTS && conns[0].writes_at_rest == conns[0].writes);
+    CHECK(conns[4].up);
+    close_all("what is outstanding ends first");
+}
+
+/* Unsignalled requests at the end: an empty write tells when they have ended. */
+static void unsignalled_ones_end_first(void)
+{
+    fill();
+    CHECK(post_with(&conns[0], 0) >= 0);
+    for (int i = 1; i < PLACES; i++)
+        CHECK(use(&conns[i]) >= 0);
+    look_for_stalls();
+    ask(&conns[4]);
+    run();
+    CHECK(conns[4].up && conns[0].down && conns[0].reason == PROV_REASON_RESTS);
+    CHECK(conns[0].done == 2);
+    /* where the peer asks, nothing of this side's is signalled behind it */
+    uint32_t qp = qp_of(&conns[1]);
+    CHECK(post_with(&conns[1], 0) >= 0);
+    say(qp, VP_CTL_MUST);
+    run();
+    CHECK(conns[1].told[REST] == 1);
+    say(qp, VP_CTL_REST);
+    run();
+    CHECK(conns[1].down && conns[1].done == 3 && conns[1].reason == PROV_REASON_RESTS);
+    close_all("unsignalled ones end first");
+}
+
+static void asked_by_the_peer(void)
+{
+    fill();
+    CHECK(use(&conns[0]) >= 0);
+    uint32_t busy = qp_of(&conns[0]), idle = qp_of(&conns[1]);
+    say(busy, VP_CTL_ASK);
+    say(idle, VP_CTL_ASK);
+    run();
+    CHECK(conns[0].told[KEEP] == 1 && conns[0].told[REST] == 0 && use(&conns[0]) >= 0);
+    CHECK(conns[1].told[KEEP] == 0 && conns[1].told[REST] == 1 && !conns[1].down);
+    CHECK(use(&conns[1]) == -ENOTCONN);
+    say(idle, VP_CTL_REST);
+    run();
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS && conns[1].told[REST] == 1);
+    say(busy, VP_CTL_MUST);
+    say(busy, VP_CTL_REST);
+    run();
+    CHECK(conns[0].down && conns[0].told[REST] == 1 && conns[0].reason == PROV_REASON_RESTS);
+    /* it has closed its end for good meanwhile */
+    uint32_t left = qp_of(&conns[2]);
+    say(left, VP_CTL_MUST);
+    say(left, VP_CTL_BYE);
+    run();
+    CHECK(conns[2].down);
+    CHECK(fake_qps == 1);
+    close_all("asked by the peer");
+}
+
+/* Both ends have asked, and both have agreed. */
+static void crossing(void)
+{
+    fill();
+    conns[0].is_mute = true;
+    uint32_t qp = qp_of(&conns[0]);
+    ask(&conns[4]);
+    run();
+    CHECK(conns[0].told[ASK] == 1 && !conns[0].down);
+    say(qp, VP_CTL_ASK);
+    run();
+    CHECK(conns[0].told[REST] == 1 && !conns[0].down);
+    say(qp, VP_CTL_REST);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS && conns[0].told[REST] == 1);
+    CHECK(conns[4].up);
+    close_all("crossing");
+}
+
+static void who_does_not_answer_is_passed_by(void)
+{
+    fill();
+    conns[0].is_mute = conns[1].is_mute = true;
+    ask(&conns[4]);
+    run();
+    CHECK(conns[0].told[ASK] == 1 && conns[1].told[ASK] == 0 && !conns[4].up);
+    for (int i = 0; i < 2; i++) {
+        pass_ms(ANSWER_MS);
+        run();
+    }
+    CHECK(conns[1].told[ASK] == 1 && conns[2].down && conns[4].up);
+    say(qp_of(&conns[0]), VP_CTL_REST); /* late */
+    run();
+    CHECK(conns[0].down && fake_qps == PLACES - 1);
+    close_all("who does not answer is passed by");
+}
+
+/* Peers find a place although own handshakes do not get on. */
+static void own_handshakes_leave_room(void)
+{
+    open_with(PLACES);
+    answers = false;
+    for (int i = 0; i < 6; i++)
+        ask(&conns[i]);
+    run();
+    CHECK(fake_qps == PLACES / 2);
+    ask_from_outside(&conns[6]);
+    run();
+    ask_from_outside(&conns[7]);
+    run();
+    CHECK(fake_qps == PLACES);
+    answers = true;
+    for (int i = 0; i < 200; i++) {
+        pass_ms(5);
+        run();
+    }
+    for (int i = 0; i < 8; i++)
+        CHECK(conns[i].up);
+    CHECK(fake_qps == PLACES);
+    close_all("own handshakes leave room");
+}
+
+/* Who waits for a place is told that this process lives. */
+static void who_waits_long_is_refused(void)
+{
+    fill();
+    for (int i = 0; i < PLACES; i++)
+        conns[i].is_mute = true;
+    ask_from_outside(&conns[4]);
+    run();
+    CHECK(conns[4].conn && !conns[4].up && !conns[4].down);
+    pass_ms(700);
+    run();
+    CHECK(!conns[4].down);
+    pass_ms(100); /* three quarters of the time of an attempt: a quarter of 4000 ms */
+    run();
+    CHECK(conns[4].down && conns[4].reason == PROV_REASON_BROKEN);
+    close_all("who waits long is refused");
+}
+
+/* A device that has fewer queue pairs than it says, or shares them with others. */
+static void a_device_runs_out(void)
+{
+    open_with(0);
+    fake_most_qps = 3;
+    for (int i = 0; i < 6; i++) {
+        ask(&conns[i]);
+        run();
+        pass_ms(20);
+        run();
+        CHECK(conns[i].up && fake_qps <= 3);
+    }
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS);
+    fake_most_qps = UINT_MAX;
+    pass_ms(SHORT_MS);
+    run();
+    for (int i = 6; i < 10; i++) {
+        ask(&conns[i]);
+        run();
+    }
+    CHECK(fake_qps == 7);
+    close_all("a device runs out");
+    open_with(0);
+    fake_most_qps = 0;
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_LOCAL);
+    fake_most_qps = UINT_MAX;
+    close_all("a device has none");
+}
+
+static unsigned int limit_of(unsigned int places, int has)
+{
+    open_with(places);
+    prov->devices[0].attr.max_qp = has;
+    vp_places_init(prov, &prov->devices[0]);
+    unsigned int limit = prov->devices[0].places.limit;
+    vp_ep_close(ep);
+    fake_close(prov);
+    return limit;
+}
+
+static void limits(void)
+{
+    CHECK(limit_of(0, 3000) == 1000); /* of three processes */
+    CHECK(limit_of(0, 2) == 2);
+    CHECK(limit_of(8, 3000) == 8);
+    CHECK(limit_of(8, 5) == 5);
+    CHECK(limit_of(1, 3000) == 2);
+    printf("ok: limits\n");
+}
+
+int main(void)
+{
+    CHECK(ut_process_environment() == 0);
+    fake_status = IBV_WC_SUCCESS;
+    fake_sent = hear;
+    fake_more = next_event_of_any;
+    the_least_recently_used_rests();
+    what_the_peer_uses_is_kept();
+    busy_ones_take_turns();
+    what_is_outstanding_ends_first();
+    unsignalled_ones_end_first();
+    asked_by_the_peer();
+    crossing();
+    who_does_not_answer_is_passed_by();
+    own_handshakes_leave_room();
+    who_waits_long_is_refused();
+    a_device_runs_out();
+    limits();
+    return 0;
+}
