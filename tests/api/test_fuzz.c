@@ -11,7 +11,8 @@
  * only if the later one has STRONG_ORDER (and, for a pair and an epoch, the same path), so the
  * model is exact.
  *
- * UT_FUZZ_OPS: communications in a test.
+ * UT_FUZZ_OPS: communications in a test. UT_FUZZ_PROCS: processes of the last one, which is for
+ * UTOFU_VERBS_MAX_QPS; each VCQ communicates with twice as many, itself among them.
  */
 #include "ends.h"
 
@@ -24,7 +25,8 @@ TestSuite(fuzz);
 
 enum {
     PER_PROC = 2, /* VCQs of a process: a plain one and a thread-safe one */
-    MAX_VCQS = 4 * PER_PROC,
+    MAX_PROCS = 16,
+    MAX_VCQS = MAX_PROCS * PER_PROC,
     SLICE = 1 << 16,
     FLUSH = 8, /* bytes at the end of a slice: the last write of an epoch */
     RANDOM_OPS = 120,
@@ -573,4 +575,11 @@ Test(fuzz, three_processes_on_two_nodes_agree_with_the_model)
 Test(fuzz, four_processes_on_four_nodes_agree_with_the_model)
 {
     run(4, 4);
+}
+
+Test(fuzz, many_processes_agree_with_the_model)
+{
+    int n = (int)ut_env_number("UT_FUZZ_PROCS", 6);
+
+    run(n < MAX_PROCS ? n : MAX_PROCS, 1);
 }

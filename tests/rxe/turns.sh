@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# More busy peers than UTOFU_VERBS_MAX_QPS: nothing is lost, and connections were closed for it; where
+# there are enough places, none was.
+# Usage: turns.sh UTOFURUN PROGRAM any|one PROCESSES QPS OPS CLOSED
+# CLOSED: so many times at least; 0: never. PROGRAM is turns.
+set -u
+utofurun=$1 program=$2 whom=$3 processes=$4 closed=$7
+export UTOFU_VERBS_MAX_QPS=$5 UTOFU_STATS=job
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+start=$SECONDS
+"$utofurun" -n "$processes" "$program" "$folder" "$whom" "$6" >"$folder/said" 2>&1 || {
+    cat "$folder/said"
+    exit 1
+}
+rests=$(sed -n 's/^.*stats:   rests  *\([0-9]*\) .*/\1/p' "$folder/said")
+echo "$processes processes, to $whom, $5 places: ${rests:-0} connections closed by the limit," \
+    "$((SECONDS - start)) s"
+((closed == 0 ? ${rests:-0} == 0 : ${rests:-0} >= closed)) && exit
+grep stats "$folder/said"
+exit 1
