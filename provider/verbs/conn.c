@@ -242,6 +242,12 @@ static void begin_rest(struct vp_conn *conn)
     vp_ep_wake_later(ep, conn->life_deadline);
 }
 
+/* Both ends have said that nothing is outstanding: at most our REST is not acknowledged. */
+static bool has_rested(const struct vp_conn *conn)
+{
+    return conn->resting && conn->last_posted && conn->peer_rests;
+}
+
 /* The next step of resting. */
 static void tend_resting(struct vp_conn *conn, bool late)
 {
@@ -506,7 +512,7 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
         /* Without a goodbye: a queue pair that is broken here was broken by an operation; else
          * the peer was killed, or broke its own side. */
         if (conn->life == VP_LEAVING || conn->closed)
-            vp_conn_break(conn, PROV_REASON_CLOSED);
+            vp_conn_break(conn, has_rested(conn) ? PROV_REASON_RESTS : PROV_REASON_CLOSED);
         else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
                  attr.qp_state == IBV_QPS_ERR)
             vp_conn_break(conn, PROV_REASON_BROKEN);

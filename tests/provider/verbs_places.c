@@ -396,6 +396,27 @@ static void asked_by_the_peer(void)
     close_all("asked by the peer");
 }
 
+/* Nothing was outstanding when the peer destroyed its end, not even where the acknowledgement of
+ * our REST is lost with it. */
+static void peer_is_first(void)
+{
+    fill();
+    uint32_t qp = qp_of(&conns[0]);
+    struct rdma_cm_id *id = vp_conn(conns[0].conn)->id.cm;
+    fake_holds = true;
+    say(qp, VP_CTL_MUST);
+    say(qp, VP_CTL_REST);
+    run();
+    CHECK(conns[0].told[REST] == 1 && !conns[0].down);
+    pending = (struct rdma_cm_event){.id = id, .event = RDMA_CM_EVENT_DISCONNECTED};
+    is_pending = true;
+    run();
+    fake_holds = false;
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS && conns[0].done == 1);
+    close_all("peer is first");
+}
+
 /* Both ends have asked, and both have agreed. */
 static void crossing(void)
 {
@@ -540,6 +561,7 @@ int main(void)
     what_is_outstanding_ends_first();
     unsignalled_ones_end_first();
     asked_by_the_peer();
+    peer_is_first();
     crossing();
     who_does_not_answer_is_passed_by();
     own_handshakes_leave_room();
