@@ -2,10 +2,13 @@
 /*
  * libFuzzer target: a peer on the RDMA network sends requests to a listener of this process,
  * accepts and rejects requests of this process, all with arbitrary private data, and gives up at
- * any moment. Needs no device: tests/provider/fake_verbs.h replaces librdmacm and libibverbs, with
- * events in the order in which the kernel raises them. The clock is the fuzzer's, too.
+ * any moment. Peers that are connected send control messages, in any order; there are fewer places
+ * than connections. Needs no device: tests/provider/fake_verbs.h replaces librdmacm and libibverbs,
+ * with events in the order in which the kernel raises them. The clock is the fuzzer's, too.
  */
 #include "../provider/fake_verbs.h"
+
+#include "../../provider/verbs/post.h"
 #include "fuzz.h"
 #include "fuzz_provider.h"
 #include "process/process.h"
@@ -84,6 +87,8 @@ static void open_all(void)
     const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
 
     prov = fake_open(&config);
+    prov->tuning.max_qps = 3;
+    vp_places_init(prov, &prov->devices[0]);
     if (vp_ep_open(&prov->base, &attr, &ep) != 0)
         abort();
 }
@@ -93,6 +98,7 @@ static void close_all(void)
     is_pending = false;
     vp_ep_close(ep);
     memset(conns, 0, sizeof(conns));
+    num_arrivals = 0;
     fake_close(prov);
 }
 
@@ -193,6 +199,22 @@ static void tell(struct fuzz_input *in, uint8_t which)
     vp_cm_events(prov);
 }
 
+/* A control message of a peer, on any queue pair there has been. */
+static void say(struct fuzz_input *in)
+{
+    static const uint32_t controls[] = {VP_CTL_BYE, VP_CTL_ASK, VP_CTL_MUST, VP_CTL_KEEP,
+                                        VP_CTL_REST};
+
+    if (num_arrivals == REPORTS || !qp_num)
+        return;
+    uint32_t which = qp_num - fuzz_byte(in) % (qp_num < 8 ? qp_num : 8);
+    arrivals[num_arrivals++] = (struct ibv_wc){.opcode = IBV_WC_RECV,
+                                               .status = IBV_WC_SUCCESS,
+                                               .wc_flags = IBV_WC_WITH_IMM,
+                                               .imm_data = htobe32(controls[fuzz_byte(in) % 5]),
+                                               .qp_num = which};
+}
+
 static void connect_out(struct fuzz_input *in, uint8_t how)
 {
     uint8_t address[PROV_ADDR_MAX], hello[PROV_HELLO_MAX] = {0};
@@ -227,7 +249,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             connect_out(&in, how >> 3);
             break;
         case POLL:
-            policy = how >> 3;
+            policy = how >> 3 & 15;
+            if (how & 0x80)
+                say(&in);
+            fake_status = how & 0x40 ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR;
             vp_ep_poll(ep);
             break;
         case CLOSE:

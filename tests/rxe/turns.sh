@@ -6,7 +6,7 @@
 # CLOSED: so many times at least; 0: never. PROGRAM is turns.
 set -u
 utofurun=$1 program=$2 whom=$3 processes=$4 closed=$7
-export UTOFU_VERBS_MAX_QPS=$5 UTOFU_STATS=job
+export UTOFU_VERBS_MAX_QPS=$5 UTOFU_STATS=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 start=$SECONDS
@@ -14,9 +14,9 @@ start=$SECONDS
     cat "$folder/said"
     exit 1
 }
-rests=$(sed -n 's/^.*stats:   rests  *\([0-9]*\) .*/\1/p' "$folder/said")
-echo "$processes processes, to $whom, $5 places: ${rests:-0} connections closed by the limit," \
+rests=$(sed -n 's/^.*stats: .* peer .* rests=\([0-9]*\)$/\1/p' "$folder/said" | awk '{ n += $1 } END { print n + 0 }')
+echo "$processes processes, to $whom, $5 places: $rests ends of connections closed by the limit," \
     "$((SECONDS - start)) s"
-((closed == 0 ? ${rests:-0} == 0 : ${rests:-0} >= closed)) && exit
+((closed == 0 ? rests == 0 : rests >= closed)) && exit
 grep stats "$folder/said"
 exit 1
