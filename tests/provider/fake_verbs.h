@@ -402,6 +402,8 @@ static struct vp_prov *fake_open(const struct prov_config *config)
 /* All its endpoints are closed. */
 static void fake_close(struct vp_prov *prov)
 {
+    if (prov->devices[0].places.taken || prov->devices[0].places.soon_free)
+        abort(); /* a place is lost */
     prov->num_devices = prov->num_ports = 0;
     vp_close(&prov->base);
     for (int i = 0; i < IDS; i++)
