@@ -54,8 +54,9 @@ static void print_help(void)
            "                     prints all, the others what failed\n"
            "  -r, --report[=FILE]  all of this, and what the host says about itself and its\n"
            "                     adapters, in one file to be sent with a question; default\n"
-           "                     utofu-report.HOST.txt, - is standard output. It contains\n"
-           "                     addresses, and no keys. The first process of each node writes\n"
+           "                     utofu-report.HOST.txt, - is standard output. It has host\n"
+           "                     names and addresses, and no keys. The first process of\n"
+           "                     each node writes one\n"
            "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
@@ -66,8 +67,8 @@ static void print_help(void)
            "port one over several hosts, or with UTOFU_PROVIDER=verbs or\n"
            "UTOFU_VERBS_DEVICES. So UTOFU_PROVIDER=verbs utofu-info --check says whether a\n"
            "host is fit for RDMA. What costs speed is a note that says how much.\n\n"
-           "Exit status: 0, 1 when the library does not start, a check failed or a report was\n"
-           "not written, 2 for wrong usage.\n");
+           "Exit status: 0, 1 when the library does not start, a check failed or no report\n"
+           "was written, 2 for wrong usage.\n");
 }
 
 static void add_code(const struct ut_code *code)
