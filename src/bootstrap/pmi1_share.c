@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -222,12 +224,26 @@ int ut_job_pmi1_share(int fd, int *launcher)
     return rc;
 }
 
+/* Of two lines that Slurm's daemon gets with one read it takes the first, and the second is never
+ * answered: has it read what was sent? */
+static bool launcher_has_read(void)
+{
+    int unread = 0;
+
+    return ioctl(share.launcher, SIOCOUTQ, &unread) != 0 || unread == 0;
+}
+
 int ut_job_pmi1_enter(void)
 {
     pthread_mutex_lock(&share.lock);
     switch (share.state) {
-    case MPI_IDLE:
     case MPI_BARRIER:
+        if (!launcher_has_read()) {
+            pthread_mutex_unlock(&share.lock);
+            return -EBUSY;
+        }
+        return 0;
+    case MPI_IDLE:
         return 0;
     case MPI_FINALIZE:
     case MPI_OVER:

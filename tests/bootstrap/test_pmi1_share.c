@@ -144,6 +144,17 @@ Test(share, this_library_asks_while_mpi_is_in_a_barrier)
     await_turn(0);
 }
 
+/* Slurm's daemon takes one line of what it reads. */
+Test(share, this_library_waits_until_a_barrier_is_read)
+{
+    say(mpi, "cmd=barrier_in\n");
+    struct pollfd p = {.fd = launcher, .events = POLLIN};
+    cr_assert_eq(poll(&p, 1, WAIT_MS), 1);
+    await_turn(-EBUSY);
+    hear(launcher, "cmd=barrier_in\n");
+    await_turn(0);
+}
+
 Test(share, a_late_answer_to_this_library_does_not_reach_mpi)
 {
     say(launcher, "cmd=lookup_result info=ok\n");
