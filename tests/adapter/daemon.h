@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the adapter's process: see daemon.c. It has one thread. */
+#ifndef ADAPTER_DAEMON_H
+#define ADAPTER_DAEMON_H
+
+#include "proto.h"
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/*** lists and timers ***/
+
+struct list {
+    struct list *next, *prev;
+};
+
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+    l->next = l->prev = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+    return l->next == l;
+}
+
+static inline void list_remove(struct list *l)
+{
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    list_init(l);
+}
+
+/* Behind all others, or in front of `head` if that is an element. */
+static inline void list_append(struct list *head, struct list *l)
+{
+    list_remove(l);
+    l->prev = head->prev;
+    l->next = head;
+    head->prev->next = l;
+    head->prev = l;
+}
+
+struct timer {
+    struct list link;
+    uint64_t at;
+    void (*due)(struct timer *timer);
+};
+
+uint64_t now_ns(void);
+void timer_init(struct timer *timer, void (*due)(struct timer *timer));
+void timer_set(struct timer *timer, uint64_t at);
+static inline void timer_stop(struct timer *timer)
+{
+    list_remove(&timer->link);
+}
+
+/*** objects ***/
+
+enum kind { K_CONTEXT, K_PD, K_MR, K_CHANNEL, K_CQ, K_SRQ, K_QP, K_CM_CHANNEL, K_CM_ID, NUM_KINDS };
+
+enum { NUM_CLASSES = 40 };
+
+struct proc {
+    struct list link;
+    int sock;
+    pid_t pid;
+    void *segment;
+    struct ad_bells *bells;
+    uint64_t used;               /* of the segment */
+    struct list objects;         /* struct object.link */
+    uint64_t *free[NUM_CLASSES]; /* blocks of 1 << n bytes that may be used again */
+    uint32_t num_free[NUM_CLASSES];
+};
+
+struct object {
+    struct list link;
+    enum kind kind;
+    uint32_t handle;
+    uint32_t users; /* objects made from it */
+    uint64_t user;
+    struct proc *proc;
+    struct object *parent; /* the context, PD... that it is made from; NULL */
+};
+
+/* Events that wait for the library; fd is readable while there are any. */
+struct queue {
+    int fd;
+    struct list events;
+};
+
+struct event {
+    struct list link;
+    struct object *about;  /* it goes with this; NULL: of the device */
+    struct ad_cm_event cm; /* of a channel of the CM: */
+    struct ad_cm_route route;
+    struct object *child; /* a request's new id */
+    uint32_t type, port;  /* other events */
+};
+
+void queue_open(struct queue *queue);
+void queue_close(struct queue *queue);
+struct event *queue_add(struct queue *queue, struct object *about);
+struct event *queue_take(struct queue *queue);
+void queue_purge(struct queue *queue, const struct object *about);
+
+struct context {
+    struct object base;
+    struct queue async;
+};
+
+struct mr {
+    struct object base;
+    uint64_t addr, size, iova;
+    uint32_t access, key;
+};
+
+struct channel {
+    struct object base;
+    struct queue queue;
+};
+
+struct cq {
+    struct object base;
+    struct ad_cq *ring;
+    struct channel *channel;
+    struct context *context;
+    uint64_t block, data_block; /* in the segment, to be freed */
+    uint64_t size, data_size;
+    bool overflowed;
+};
+
+struct srq {
+    struct object base;
+    struct ad_ring *ring;
+    uint64_t block, size;
+    uint32_t limit; /* event below so many receives; 0: none */
+    struct context *context;
+};
+
+struct qp {
+    struct object base;
+    uint32_t qpn;
+    struct ad_ring *sq, *rq;
+    uint64_t block, size, rq_block, rq_size;
+    struct cq *send_cq, *recv_cq;
+    struct srq *srq;
+    struct context *context;
+    struct ibv_qp_attr attr; /* qp_state in it is also in sq->state */
+    struct list ready;       /* it has something to do */
+    struct timer timer;      /* it waits: for an answer, or for a receive */
+    uint8_t retries, rnr_retries;
+    bool waits, established, last_wqe;
+    uint32_t executed;  /* requests, reported or not */
+    struct list pieces; /* of writes that are not placed yet */
+    struct timer placing;
+};
+
+/* daemon_objects.c */
+struct object *object_new(struct proc *proc, enum kind kind, size_t size, uint64_t user,
+                          struct object *parent);
+struct object *object_find(const struct proc *proc, uint32_t handle, enum kind kind);
+void object_free(struct object *object);
+int object_destroy(struct object *object);
+uint64_t segment_alloc(struct proc *proc, uint64_t size);
+void segment_free(struct proc *proc, uint64_t block, uint64_t size);
+int verbs_request(struct proc *proc, struct ad_msg *msg, int *fd);
+void async_event(struct context *context, struct object *about, uint32_t type, uint32_t port);
+void async_event_to_all(uint32_t type, uint32_t port);
+struct qp *qp_find(uint32_t qpn);
+struct mr *mr_find(uint32_t key);
+struct proc *procs_first(void);
+
+/* daemon_transport.c */
+void qp_ready(struct qp *qp);
+bool run_ready(void);
+void qp_init(struct qp *qp);
+void qp_to_error(struct qp *qp);
+void qp_reset(struct qp *qp);
+void qp_gone(struct qp *qp);
+void qp_set_state(struct qp *qp, enum ibv_qp_state state);
+
+/* daemon_cm.c */
+int cm_request(struct proc *proc, struct ad_msg *msg, int *fd);
+void cm_destroy(struct object *object);
+void cm_channel_destroy(struct object *object);
+
+/* daemon_profile.c */
+struct profile {
+    struct ad_device device;
+    bool raises_last_wqe;  /* IBV_EVENT_QP_LAST_WQE_REACHED */
+    bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
+    bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
+    bool reorders;         /* WRITEs pass each other */
+};
+extern struct profile profile;
+bool profile_choose(const char *name);
+void profile_list(void);
+bool fault_parse(const char *text);
+int fault_set(uint32_t what, uint32_t count);
+bool fault_hits(enum ad_fault what); /* takes one of those that are left */
+bool fault_is_silent(void);
+uint32_t random_below(uint32_t n);
+void random_seed(uint64_t seed);
+
+extern struct list all_procs;
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the adapter claims to be, and what goes wrong on it: by name, and by count. */
+#include "daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct profile profile;
+
+/*** random numbers: xorshift, for repeatable runs ***/
+
+static uint64_t seed = 1;
+
+void random_seed(uint64_t value)
+{
+    seed = value * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
+
+uint32_t random_below(uint32_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 32) % n;
+}
+
+/*** profiles ***/
+
+static void set_gid(struct ad_port *port, uint32_t num, const uint8_t raw[16])
+{
+    struct ibv_gid_entry *entry = &port->gids[port->num_gids];
+
+    *entry = (struct ibv_gid_entry){.gid_index = port->num_gids,
+                                    .port_num = num,
+                                    .gid_type = IBV_GID_TYPE_ROCE_V2,
+                                    .ndev_ifindex = 1};
+    memcpy(entry->gid.raw, raw, 16);
+    port->num_gids++;
+}
+
+/* As rdma_rxe of Linux 6.1 on Ethernet with an MTU of 1500, with the address 10.77.0.1. */
+static void be_rxe(void)
+{
+    static const uint8_t link_local[16] = {0xfe, 0x80, [8] = 2, 0xfc, 0, 0xff, 0xfe, 0, 0, 1};
+    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 77, 0, 1};
+
+    profile = (struct profile){.device = {.name = "rxe0", .max_inline = 912}};
+    profile.device.has_wr_api = profile.device.has_resize = true;
+    profile.device.attr = (struct ibv_device_attr){
+        .max_mr_size = UINT64_MAX,
+        .page_size_cap = 0xfffff000,
+        .max_qp = 1 << 20,
+        .max_qp_wr = 1 << 20,
+        .max_sge = 32,
+        .max_sge_rd = 32,
+        .max_cq = 1 << 20,
+        .max_cqe = (1 << 15) - 1,
+        .max_mr = 1 << 20,
+        .max_pd = 1 << 20,
+        .max_qp_rd_atom = 128,
+        .max_res_rd_atom = 1 << 20,
+        .max_qp_init_rd_atom = 128,
+        .atomic_cap = IBV_ATOMIC_HCA,
+        .max_srq = 1 << 18,
+        .max_srq_wr = 1 << 20,
+        .max_srq_sge = 27,
+        .max_pkeys = 64,
+        .local_ca_ack_delay = 15,
+        .phys_port_cnt = 1,
+    };
+    struct ad_port *port = &profile.device.ports[0];
+    port->attr = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+                                        .max_mtu = IBV_MTU_4096,
+                                        .active_mtu = IBV_MTU_1024,
+                                        .gid_tbl_len = 1024,
+                                        .max_msg_sz = 1u << 31,
+                                        .pkey_tbl_len = 1,
+                                        .max_vl_num = 1,
+                                        .active_width = 1,
+                                        .active_speed = 1,
+                                        .phys_state = 5,
+                                        .link_layer = IBV_LINK_LAYER_ETHERNET};
+    set_gid(port, 1, link_local);
+    set_gid(port, 1, v4);
+}
+
+static void be_mlx5(void)
+{
+    snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
+    profile.device.attr.max_qp = 1 << 18;
+    profile.device.attr.max_qp_wr = 1 << 15;
+    profile.device.attr.max_cqe = (1 << 22) - 1;
+    profile.device.attr.max_qp_rd_atom = profile.device.attr.max_qp_init_rd_atom = 16;
+    profile.device.attr.max_srq_wr = (1 << 15) - 1;
+    profile.device.ports[0].attr.max_msg_sz = 1u << 30;
+    profile.device.drops_on_destroy = true;
+    profile.raises_last_wqe = profile.raises_qp_errors = profile.errors_notify = true;
+}
+
+static void be_irdma(void)
+{
+    snprintf(profile.device.name, sizeof(profile.device.name), "irdma0");
+    profile.device.attr.max_srq = profile.device.attr.max_srq_wr = profile.device.attr.max_srq_sge =
+        0;
+    profile.device.attr.max_qp_rd_atom = profile.device.attr.max_qp_init_rd_atom = 127;
+    profile.device.attr.atomic_cap = IBV_ATOMIC_NONE;
+    profile.device.has_wr_api = false;
+    profile.device.max_inline = 101;
+    profile.errors_notify = profile.raises_qp_errors = true;
+}
+
+static void be_bnxt(void)
+{
+    snprintf(profile.device.name, sizeof(profile.device.name), "bnxt_re0");
+    profile.device.has_wr_api = profile.device.has_resize = false;
+    profile.device.max_inline = 0;
+    profile.device.attr.max_cqe = 4095;
+    profile.device.attr.max_qp_rd_atom = profile.device.attr.max_qp_init_rd_atom = 1;
+    profile.errors_notify = true;
+}
+
+static void be_reordering(void)
+{
+    be_mlx5();
+    profile.reorders = true;
+}
+
+static void be_nothing_else(void)
+{
+}
+
+static const struct {
+    const char *name, *what;
+    void (*be)(void);
+} profiles[] = {
+    {"rxe", "as rdma_rxe of Linux 6.1 (the default)", be_nothing_else},
+    {"mlx5", "LAST_WQE_REACHED and QP errors are raised; completions go with their QP", be_mlx5},
+    {"irdma", "no SRQ, no atomics, no ibv_wr_*()", be_irdma},
+    {"bnxt", "no ibv_wr_*(), no ibv_resize_cq(), 4095 CQ entries, one READ, no inline data",
+     be_bnxt},
+    {"adaptive-routing", "as mlx5; WRITEs and their parts are placed in any order", be_reordering},
+};
+
+bool profile_choose(const char *name)
+{
+    for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++) {
+        if (strcmp(profiles[i].name, name) != 0)
+            continue;
+        be_rxe();
+        profiles[i].be();
+        return true;
+    }
+    return false;
+}
+
+/*** faults ***/
+
+static uint32_t left[AD_NUM_FAULTS]; /* how often; or until the n-th */
+static uint32_t seen[AD_NUM_FAULTS];
+static uint64_t silent_until;
+static struct timer port_timer;
+
+static const struct {
+    const char *name, *what;
+} faults[AD_NUM_FAULTS] = {
+    [AD_FAULT_POST] = {"post", "the N-th post of each process fails with ENOMEM"},
+    [AD_FAULT_CREATE] = {"create", "the N-th call that makes an object fails with ENOMEM"},
+    [AD_FAULT_ADDR] = {"addr", "the next N addresses are not resolved"},
+    [AD_FAULT_ROUTE] = {"route", "the next N routes are not resolved"},
+    [AD_FAULT_CONNECT] = {"connect", "the next N requests end in CONNECT_ERROR"},
+    [AD_FAULT_UNKNOWN] = {"unknown", "every N-th WRITE is executed, and ends with RETRY_EXC"},
+    [AD_FAULT_SILENCE] = {"silence", "nothing arrives for N ms"},
+    [AD_FAULT_PORT] = {"port", "the port is down for N ms"},
+    [AD_FAULT_DEVICE] = {"device", "N=1: the device fails"},
+};
+
+void profile_list(void)
+{
+    puts("Profiles:");
+    for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++)
+        printf("  %-18s %s\n", profiles[i].name, profiles[i].what);
+    puts("\nFaults:");
+    for (size_t i = 0; i < AD_NUM_FAULTS; i++)
+        printf("  %-18s %s\n", faults[i].name, faults[i].what);
+}
+
+static void set_port(enum ibv_port_state state, uint32_t event)
+{
+    profile.device.ports[0].attr.state = state;
+    async_event_to_all(event, 1);
+}
+
+static void port_is_up(struct timer *timer)
+{
+    (void)timer;
+    set_port(IBV_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE);
+}
+
+int fault_set(uint32_t what, uint32_t count)
+{
+    if (what >= AD_NUM_FAULTS)
+        return EINVAL;
+    left[what] = count;
+    seen[what] = 0;
+    if (what == AD_FAULT_POST)
+        profile.device.fail_post = count;
+    if (what == AD_FAULT_SILENCE)
+        silent_until = now_ns() + count * NS_PER_MS;
+    if (what == AD_FAULT_DEVICE)
+        async_event_to_all(IBV_EVENT_DEVICE_FATAL, 0);
+    if (what == AD_FAULT_PORT) {
+        if (!port_timer.due)
+            timer_init(&port_timer, port_is_up);
+        set_port(IBV_PORT_DOWN, IBV_EVENT_PORT_ERR);
+        timer_set(&port_timer, now_ns() + count * NS_PER_MS);
+    }
+    return 0;
+}
+
+bool fault_hits(enum ad_fault what)
+{
+    if (!left[what])
+        return false;
+    if (what == AD_FAULT_UNKNOWN)
+        return ++seen[what] % left[what] == 0;
+    if (what == AD_FAULT_CREATE)
+        return ++seen[what] == left[what];
+    left[what]--;
+    return true;
+}
+
+bool fault_is_silent(void)
+{
+    return profile.device.ports[0].attr.state != IBV_PORT_ACTIVE ||
+           (silent_until && now_ns() < silent_until);
+}
+
+/* WHAT=N */
+bool fault_parse(const char *text)
+{
+    const char *eq = strchr(text, '=');
+    size_t length = eq ? (size_t)(eq - text) : 0;
+
+    for (uint32_t i = 0; eq && i < AD_NUM_FAULTS; i++)
+        if (strlen(faults[i].name) == length && strncmp(faults[i].name, text, length) == 0)
+            return fault_set(i, (uint32_t)strtoul(eq + 1, NULL, 10)) == 0;
+    return false;
+}

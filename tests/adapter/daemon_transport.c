@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport of reliable connections: executes the requests of queue pairs in order, both ends
+ * at once. A request succeeds, fails, waits for a receive (RNR), or gets no answer and is repeated
+ * until its retries are over.
+ */
+#include "daemon.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    REQUESTS_A_ROUND = 64,
+    CHUNK = 1 << 18,
+    MOST_SGE = 32,
+    TORN = 8, /* the last bytes of a write become visible last */
+    PLACE_MOST_US = 200,
+    PLACED_AT_ONCE = 4,
+};
+
+enum outcome { DONE, FAILED, NO_ANSWER, NOT_READY };
+
+static struct list ready = {&ready, &ready};
+
+/* Memory of a process, or inline data. */
+struct vec {
+    pid_t pid;
+    const void *inline_data;
+    struct iovec iov[MOST_SGE];
+    int num;
+    uint64_t size;
+};
+
+/* A part of a WRITE on its way. */
+struct piece {
+    struct list link;
+    uint32_t seq, qpn, rkey; /* the request's number, the target's QP and key */
+    pid_t pid;
+    uint64_t addr;
+    uint32_t size;
+    uint8_t data[];
+};
+
+static void retry_due(struct timer *timer);
+static void place_due(struct timer *timer);
+
+void qp_init(struct qp *qp)
+{
+    list_init(&qp->ready);
+    list_init(&qp->pieces);
+    timer_init(&qp->timer, retry_due);
+    timer_init(&qp->placing, place_due);
+}
+
+void qp_ready(struct qp *qp)
+{
+    if (list_empty(&qp->ready))
+        list_append(&ready, &qp->ready);
+}
+
+void qp_set_state(struct qp *qp, enum ibv_qp_state state)
+{
+    qp->attr.qp_state = state;
+    AD_STORE(qp->sq->state, (uint32_t)state);
+}
+
+static void *at(struct proc *proc, uint64_t offset)
+{
+    return (char *)proc->segment + offset;
+}
+
+/*** completions ***/
+
+static void notify(struct cq *cq, bool solicited)
+{
+    uint32_t armed = AD_LOAD(cq->ring->armed);
+
+    if (armed < AD_ARM_ANY && !(armed && solicited))
+        return;
+    AD_STORE(cq->ring->armed, AD_ARM_NONE);
+    if (cq->channel)
+        queue_add(&cq->channel->queue, &cq->base);
+}
+
+static void complete(struct cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+    struct ad_cq *ring = cq->ring;
+    struct ibv_wc *entries = at(cq->base.proc, ring->data);
+
+    if (cq->overflowed)
+        return;
+    if (ring->head - AD_LOAD(ring->tail) >= ring->limit) {
+        cq->overflowed = true;
+        async_event(cq->context, &cq->base, IBV_EVENT_CQ_ERR, 0);
+        return;
+    }
+    entries[ring->head & ring->mask] = *wc;
+    __atomic_store_n(&ring->head, ring->head + 1, __ATOMIC_SEQ_CST);
+    notify(cq, solicited || (profile.errors_notify && wc->status != IBV_WC_SUCCESS));
+}
+
+static enum ibv_wc_opcode send_opcode(uint32_t opcode)
+{
+    switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+static struct ad_wqe *wqe_at(const struct qp *qp, uint32_t seq)
+{
+    return ad_entry(qp->base.proc->segment, qp->sq, seq);
+}
+
+/* The oldest request has ended. Its place is free before its completion is seen. */
+static void report(struct qp *qp, enum ibv_wc_status status)
+{
+    const struct ad_wqe *w = wqe_at(qp, qp->sq->tail);
+    bool wanted = status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED;
+    struct ibv_wc wc = {
+        .wr_id = w->wr_id, .status = status, .opcode = send_opcode(w->opcode), .qp_num = qp->qpn};
+
+    AD_STORE(qp->sq->tail, qp->sq->tail + 1);
+    if (wanted)
+        complete(qp->send_cq, &wc, false);
+}
+
+/*** memory ***/
+
+/* The kernel would have pinned the pages: what cannot be reached any more reads as zeros, and
+ * what is written to it is lost. */
+static void get_bytes(pid_t pid, const struct iovec *iov, int num, void *to, size_t size)
+{
+    struct iovec local = {to, size};
+    ssize_t n = process_vm_readv(pid, &local, 1, iov, (unsigned long)num, 0);
+
+    if (n < (ssize_t)size)
+        memset((char *)to + (n > 0 ? n : 0), 0, size - (size_t)(n > 0 ? n : 0));
+}
+
+/* In order of addresses, and the last word of all by itself, last. */
+static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from, size_t size)
+{
+    struct iovec local = {(void *)(uintptr_t)from, size}, to[MOST_SGE + 1];
+
+    memcpy(to, iov, (size_t)num * sizeof(*iov));
+    struct iovec *last = &to[num - 1];
+    uintptr_t end = (uintptr_t)last->iov_base + last->iov_len;
+    uintptr_t cut = (end - 1) & ~(uintptr_t)(TORN - 1);
+    if (cut > (uintptr_t)last->iov_base) {
+        last[1] = (struct iovec){(void *)cut, end - cut};
+        last->iov_len = cut - (uintptr_t)last->iov_base;
+        num++;
+    }
+    process_vm_writev(pid, &local, 1, to, (unsigned long)num, 0);
+}
+
+/* The parts of a vector that its bytes from `from` on, `size` of them, lie in. */
+static int slice(const struct vec *v, uint64_t from, uint64_t size, struct iovec *out)
+{
+    int n = 0;
+
+    for (int i = 0; i < v->num && size; i++) {
+        uint64_t length = v->iov[i].iov_len;
+        if (from >= length) {
+            from -= length;
+            continue;
+        }
+        uint64_t part = length - from < size ? length - from : size;
+        out[n++] = (struct iovec){(char *)v->iov[i].iov_base + from, part};
+        size -= part;
+        from = 0;
+    }
+    return n;
+}
+
+static void gather(const struct vec *v, uint64_t from, uint64_t size, void *to)
+{
+    struct iovec part[MOST_SGE];
+
+    if (v->inline_data)
+        memcpy(to, (const char *)v->inline_data + from, size);
+    else
+        get_bytes(v->pid, part, slice(v, from, size, part), to, size);
+}
+
+static void scatter(const struct vec *v, uint64_t from, uint64_t size, const void *data)
+{
+    struct iovec part[MOST_SGE];
+
+    put_bytes(v->pid, part, slice(v, from, size, part), data, size);
+}
+
+static void copy(const struct vec *from, const struct vec *to, uint64_t size)
+{
+    static uint8_t buffer[CHUNK];
+
+    for (uint64_t done = 0; done < size; done += CHUNK) {
+        uint64_t n = size - done < CHUNK ? size - done : CHUNK;
+        gather(from, done, n, buffer);
+        scatter(to, done, n, buffer);
+    }
+}
+
+/* May an owner of this domain use the range in this way? */
+static bool may_use(const struct mr *mr, const struct object *pd, uint64_t addr, uint64_t size,
+                    uint32_t access)
+{
+    return mr && mr->base.parent == pd && (mr->access & access) == access && addr >= mr->iova &&
+           size <= mr->size && addr - mr->iova <= mr->size - size;
+}
+
+static void *real_address(const struct mr *mr, uint64_t addr)
+{
+    return (void *)(uintptr_t)(mr->addr + (addr - mr->iova));
+}
+
+static bool local_vec(const struct qp *qp, const struct ibv_sge *sge, uint32_t num, uint32_t access,
+                      struct vec *out)
+{
+    *out = (struct vec){.pid = qp->base.proc->pid};
+    if (num > MOST_SGE)
+        return false;
+    for (uint32_t i = 0; i < num; i++) {
+        const struct mr *mr = mr_find(sge[i].lkey);
+        if (!sge[i].length)
+            continue;
+        if (!may_use(mr, qp->base.parent, sge[i].addr, sge[i].length, access))
+            return false;
+        out->iov[out->num++] = (struct iovec){real_address(mr, sge[i].addr), sge[i].length};
+        out->size += sge[i].length;
+    }
+    return true;
+}
+
+static bool source_vec(const struct qp *qp, struct ad_wqe *w, uint32_t access, struct vec *out)
+{
+    if (w->flags & IBV_SEND_INLINE) {
+        *out = (struct vec){.inline_data = w + 1, .size = w->inline_size};
+        return true;
+    }
+    return local_vec(qp, (struct ibv_sge *)(w + 1), w->num_sge, access, out);
+}
+
+static bool remote_vec(const struct qp *peer, const struct ad_wqe *w, uint64_t size,
+                       uint32_t access, struct vec *out)
+{
+    const struct mr *mr = size ? mr_find(w->rkey) : NULL;
+
+    *out = (struct vec){.pid = peer->base.proc->pid, .size = size};
+    if (!size)
+        return true; /* no key is looked at */
+    if (!may_use(mr, peer->base.parent, w->remote_addr, size, access))
+        return false;
+    out->iov[out->num++] = (struct iovec){real_address(mr, w->remote_addr), size};
+    return true;
+}
+
+/*** writes that pass each other ***/
+
+static struct piece *some_piece(const struct qp *qp)
+{
+    uint32_t n = 0;
+
+    for (struct list *l = qp->pieces.next; l != &qp->pieces; l = l->next)
+        n++;
+    n = random_below(n);
+    struct list *l = qp->pieces.next;
+    while (n--)
+        l = l->next;
+    return container_of(l, struct piece, link);
+}
+
+static void place(struct qp *qp, bool lost)
+{
+    struct piece *piece = some_piece(qp);
+    struct iovec iov = {(void *)(uintptr_t)piece->addr, piece->size};
+
+    /* its memory may have been deregistered by now */
+    if (!lost && qp_find(piece->qpn) && mr_find(piece->rkey))
+        put_bytes(piece->pid, &iov, 1, piece->data, piece->size);
+    list_remove(&piece->link);
+    free(piece);
+}
+
+static bool is_placed(const struct qp *qp, uint32_t seq)
+{
+    for (struct list *l = qp->pieces.next; l != &qp->pieces; l = l->next)
+        if (container_of(l, struct piece, link)->seq == seq)
+            return false;
+    return true;
+}
+
+static void report_placed(struct qp *qp)
+{
+    while (qp->sq->tail != qp->executed && is_placed(qp, qp->sq->tail))
+        report(qp, IBV_WC_SUCCESS);
+}
+
+static void place_all(struct qp *qp)
+{
+    while (!list_empty(&qp->pieces))
+        place(qp, false);
+    timer_stop(&qp->placing);
+    report_placed(qp);
+}
+
+static void place_later(struct qp *qp)
+{
+    if (list_empty(&qp->placing.link) && !list_empty(&qp->pieces))
+        timer_set(&qp->placing, now_ns() + random_below(PLACE_MOST_US) * 1000);
+}
+
+static void place_due(struct timer *timer)
+{
+    struct qp *qp = container_of(timer, struct qp, placing);
+
+    for (uint32_t n = 1 + random_below(PLACED_AT_ONCE); n && !list_empty(&qp->pieces); n--)
+        place(qp, false);
+    report_placed(qp);
+    place_later(qp);
+}
+
+static void cut_up(struct qp *qp, const struct qp *peer, const struct ad_wqe *w,
+                   const struct vec *from, const struct vec *to)
+{
+    uint32_t mtu = 128u << qp->attr.path_mtu;
+
+    for (uint64_t done = 0; done < from->size; done += mtu) {
+        uint32_t n = from->size - done < mtu ? (uint32_t)(from->size - done) : mtu;
+        struct piece *piece = malloc(sizeof(*piece) + n);
+        if (!piece)
+            abort();
+        *piece = (struct piece){.seq = qp->executed,
+                                .qpn = peer->qpn,
+                                .rkey = w->rkey,
+                                .pid = to->pid,
+                                .addr = (uintptr_t)to->iov[0].iov_base + done,
+                                .size = n};
+        gather(from, done, n, piece->data);
+        list_init(&piece->link);
+        list_append(&qp->pieces, &piece->link);
+    }
+    place_later(qp);
+}
+
+/*** the responder ***/
+
+/* The next receive, if there is one; the queue's owner may have written anything. */
+static const struct ad_rwqe *next_receive(const struct qp *peer)
+{
+    const struct ad_ring *ring = peer->srq ? peer->srq->ring : peer->rq;
+
+    return ring->tail != AD_LOAD(ring->head) ? ad_entry(peer->base.proc->segment, ring, ring->tail)
+                                             : NULL;
+}
+
+static void take_receive(struct qp *peer)
+{
+    struct srq *srq = peer->srq;
+    struct ad_ring *ring = srq ? srq->ring : peer->rq;
+
+    AD_STORE(ring->tail, ring->tail + 1);
+    if (srq && srq->limit && AD_LOAD(ring->head) - ring->tail < srq->limit) {
+        srq->limit = 0;
+        async_event(srq->context, &srq->base, IBV_EVENT_SRQ_LIMIT_REACHED, 0);
+    }
+}
+
+static void established(struct qp *peer)
+{
+    if (peer->established || peer->attr.qp_state != IBV_QPS_RTR)
+        return;
+    peer->established = true;
+    async_event(peer->context, &peer->base, IBV_EVENT_COMM_EST, 0);
+}
+
+static struct qp *responder(const struct qp *qp)
+{
+    struct qp *peer = qp_find(qp->attr.dest_qp_num);
+
+    if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn)
+        return NULL;
+    return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
+}
+
+static enum outcome refused(struct qp *peer, enum ibv_wc_status status, uint32_t event,
+                            enum ibv_wc_status *out)
+{
+    if (profile.raises_qp_errors)
+        async_event(peer->context, &peer->base, event, 0);
+    qp_to_error(peer);
+    *out = status;
+    return FAILED;
+}
+
+static enum outcome no_access(struct qp *peer, enum ibv_wc_status *status)
+{
+    return refused(peer, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, status);
+}
+
+static enum outcome invalid(struct qp *peer, enum ibv_wc_status *status)
+{
+    return refused(peer, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, status);
+}
+
+static void receive_done(struct qp *peer, const struct qp *qp, const struct ad_wqe *w,
+                         const struct ad_rwqe *rwqe, enum ibv_wc_status status, uint64_t size)
+{
+    bool imm = w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    struct ibv_wc wc = {
+        .wr_id = rwqe->wr_id,
+        .status = status,
+        .opcode = w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+        .byte_len = (uint32_t)size,
+        .qp_num = peer->qpn,
+        .src_qp = qp->qpn};
+
+    if (imm) {
+        wc.imm_data = w->imm;
+        wc.wc_flags = IBV_WC_WITH_IMM;
+    }
+    take_receive(peer);
+    complete(peer->recv_cq, &wc, w->flags & IBV_SEND_SOLICITED);
+}
+
+static enum outcome receive(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
+                            const struct vec *from, enum ibv_wc_status *status)
+{
+    const struct ad_rwqe *rwqe = next_receive(peer);
+    const struct ibv_sge *sge = (const struct ibv_sge *)(rwqe + 1);
+    struct vec to;
+
+    if (!rwqe)
+        return NOT_READY;
+    if (!local_vec(peer, sge, rwqe->num_sge, IBV_ACCESS_LOCAL_WRITE, &to)) {
+        receive_done(peer, qp, w, rwqe, IBV_WC_LOC_PROT_ERR, 0);
+        return refused(peer, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL, status);
+    }
+    if (to.size < from->size) {
+        receive_done(peer, qp, w, rwqe, IBV_WC_LOC_LEN_ERR, 0);
+        return invalid(peer, status);
+    }
+    copy(from, &to, from->size);
+    receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
+    return DONE;
+}
+
+static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
+                             const struct vec *from, enum ibv_wc_status *status)
+{
+    bool imm = w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const struct ad_rwqe *rwqe = imm ? next_receive(peer) : NULL;
+    struct vec to;
+
+    if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+        return invalid(peer, status);
+    if (!remote_vec(peer, w, from->size, IBV_ACCESS_REMOTE_WRITE, &to))
+        return no_access(peer, status);
+    if (imm && !rwqe)
+        return NOT_READY;
+    if (profile.reorders && !imm)
+        cut_up(qp, peer, w, from, &to);
+    else
+        copy(from, &to, from->size);
+    if (imm)
+        receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
+    if (!imm && fault_hits(AD_FAULT_UNKNOWN)) {
+        place_all(qp);
+        *status = IBV_WC_RETRY_EXC_ERR;
+        return FAILED;
+    }
+    return DONE;
+}
+
+static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
+                              const struct vec *to, enum ibv_wc_status *status)
+{
+    struct vec from;
+
+    if (!qp->attr.max_rd_atomic) {
+        *status = IBV_WC_LOC_QP_OP_ERR;
+        return FAILED;
+    }
+    if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) || !peer->attr.max_dest_rd_atomic)
+        return invalid(peer, status);
+    if (!remote_vec(peer, w, to->size, IBV_ACCESS_REMOTE_READ, &from))
+        return no_access(peer, status);
+    copy(&from, to, to->size);
+    return DONE;
+}
+
+static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
+                           const struct vec *to, enum ibv_wc_status *status)
+{
+    struct vec target;
+    uint64_t old, value;
+
+    if (!qp->attr.max_rd_atomic || to->size != sizeof(old)) {
+        *status = to->size != sizeof(old) ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_QP_OP_ERR;
+        return FAILED;
+    }
+    if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || w->remote_addr % sizeof(old) ||
+        !peer->attr.max_dest_rd_atomic || profile.device.attr.atomic_cap == IBV_ATOMIC_NONE)
+        return invalid(peer, status);
+    if (!remote_vec(peer, w, sizeof(old), IBV_ACCESS_REMOTE_ATOMIC, &target))
+        return no_access(peer, status);
+    gather(&target, 0, sizeof(old), &old);
+    value = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? old + w->compare_add
+            : old == w->compare_add                  ? w->swap
+                                                     : old;
+    scatter(&target, 0, sizeof(value), &value);
+    scatter(to, 0, sizeof(old), &old);
+    return DONE;
+}
+
+/*** the requester ***/
+
+static bool returns_data(uint32_t opcode)
+{
+    return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status *status)
+{
+    struct vec local;
+
+    if (!source_vec(qp, w, returns_data(w->opcode) ? IBV_ACCESS_LOCAL_WRITE : 0, &local)) {
+        *status = IBV_WC_LOC_PROT_ERR;
+        return FAILED;
+    }
+    if (local.size > profile.device.ports[0].attr.max_msg_sz) {
+        *status = IBV_WC_LOC_LEN_ERR;
+        return FAILED;
+    }
+    struct qp *peer = responder(qp);
+    if (!peer)
+        return NO_ANSWER;
+    established(peer);
+    switch (w->opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return write_to(qp, peer, w, &local, status);
+    case IBV_WR_RDMA_READ:
+        return read_from(qp, peer, w, &local, status);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return atomic(qp, peer, w, &local, status);
+    default:
+        return receive(qp, peer, w, &local, status);
+    }
+}
+
+static void wait_for(struct qp *qp, uint64_t ns)
+{
+    qp->waits = true;
+    timer_set(&qp->timer, now_ns() + ns);
+}
+
+/* No answer: repeated after the QP's timeout, 0: which never comes. Seven retries are seven. */
+static bool retry_later(struct qp *qp)
+{
+    if (!qp->attr.timeout) {
+        qp->waits = true;
+        return true;
+    }
+    if (qp->retries > qp->attr.retry_cnt)
+        return false;
+    qp->retries++;
+    wait_for(qp, UINT64_C(4096) << qp->attr.timeout);
+    return true;
+}
+
+/* Of the values of min_rnr_timer, in units of 10 us. */
+static const uint32_t rnr_delays[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                        16,    24,   32,   48,    64,    96,    128,   192,
+                                        256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                        4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+static bool rnr_later(struct qp *qp)
+{
+    const struct qp *peer = qp_find(qp->attr.dest_qp_num);
+
+    if (qp->attr.rnr_retry < 7 && qp->rnr_retries >= qp->attr.rnr_retry)
+        return false;
+    qp->rnr_retries++;
+    wait_for(qp, rnr_delays[peer ? peer->attr.min_rnr_timer : 0] * UINT64_C(10000));
+    return true;
+}
+
+static void retry_due(struct timer *timer)
+{
+    struct qp *qp = container_of(timer, struct qp, timer);
+
+    qp->waits = false;
+    qp_ready(qp);
+}
+
+static void fail(struct qp *qp, enum ibv_wc_status status)
+{
+    place_all(qp);
+    report(qp, status);
+    qp->executed++;
+    qp_to_error(qp);
+}
+
+/* One request; false: it waits. */
+static bool step(struct qp *qp)
+{
+    struct ad_wqe *w = wqe_at(qp, qp->executed);
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+    if (w->opcode != IBV_WR_RDMA_WRITE)
+        place_all(qp);
+    switch (execute(qp, w, &status)) {
+    case DONE:
+        qp->retries = qp->rnr_retries = 0;
+        qp->executed++;
+        report_placed(qp);
+        return true;
+    case FAILED:
+        fail(qp, status);
+        return false;
+    case NO_ANSWER:
+        if (!retry_later(qp))
+            fail(qp, IBV_WC_RETRY_EXC_ERR);
+        return false;
+    default:
+        if (!rnr_later(qp))
+            fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+        return false;
+    }
+}
+
+static void flush_receives(struct qp *qp)
+{
+    struct ad_ring *ring = qp->rq;
+
+    while (ring && ring->tail != AD_LOAD(ring->head)) {
+        const struct ad_rwqe *rwqe = ad_entry(qp->base.proc->segment, ring, ring->tail);
+        struct ibv_wc wc = {.wr_id = rwqe->wr_id,
+                            .status = IBV_WC_WR_FLUSH_ERR,
+                            .opcode = IBV_WC_RECV,
+                            .qp_num = qp->qpn};
+        AD_STORE(ring->tail, ring->tail + 1);
+        complete(qp->recv_cq, &wc, false);
+    }
+}
+
+static void flush(struct qp *qp)
+{
+    while (qp->sq->tail != AD_LOAD(qp->sq->head))
+        report(qp, IBV_WC_WR_FLUSH_ERR);
+    qp->executed = qp->sq->tail;
+    flush_receives(qp);
+}
+
+/* What is on its way arrives or not. */
+static void lose_some(struct qp *qp)
+{
+    while (!list_empty(&qp->pieces))
+        place(qp, random_below(2));
+    timer_stop(&qp->placing);
+}
+
+void qp_to_error(struct qp *qp)
+{
+    bool first = qp->attr.qp_state != IBV_QPS_ERR;
+
+    qp_set_state(qp, IBV_QPS_ERR);
+    timer_stop(&qp->timer);
+    qp->waits = false;
+    lose_some(qp);
+    flush(qp);
+    if (first && qp->srq && profile.raises_last_wqe)
+        async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
+}
+
+void qp_gone(struct qp *qp)
+{
+    timer_stop(&qp->timer);
+    lose_some(qp);
+    list_remove(&qp->ready);
+}
+
+void qp_reset(struct qp *qp)
+{
+    qp_gone(qp);
+    qp->waits = qp->established = false;
+    qp->retries = qp->rnr_retries = 0;
+    AD_STORE(qp->sq->tail, AD_LOAD(qp->sq->head));
+    qp->executed = qp->sq->tail;
+    if (qp->rq)
+        AD_STORE(qp->rq->tail, AD_LOAD(qp->rq->head));
+    qp->attr.dest_qp_num = 0;
+    qp_set_state(qp, IBV_QPS_RESET);
+}
+
+/* False: there is more to do. */
+static bool run(struct qp *qp)
+{
+    if (qp->attr.qp_state == IBV_QPS_ERR)
+        flush(qp);
+    if (qp->attr.qp_state != IBV_QPS_RTS)
+        return true;
+    for (int i = 0; i < REQUESTS_A_ROUND; i++)
+        if (qp->waits || qp->executed == AD_LOAD(qp->sq->head) || !step(qp))
+            return true;
+    return false;
+}
+
+bool run_ready(void)
+{
+    struct list now;
+
+    list_init(&now);
+    while (!list_empty(&ready))
+        list_append(&now, ready.next);
+    while (!list_empty(&now)) {
+        struct qp *qp = container_of(now.next, struct qp, ready);
+        list_remove(&qp->ready);
+        if (!run(qp))
+            qp_ready(qp);
+    }
+    return !list_empty(&ready);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the software adapter's library (client*.c, preloaded) and its process (daemon*.c) share: the
+ * requests over the control socket, and the layout of queues in the memory that both have mapped.
+ */
+#ifndef ADAPTER_PROTO_H
+#define ADAPTER_PROTO_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AD_SOCKET_VARIABLE "UT_ADAPTER_SOCKET" /* name of an abstract socket */
+
+enum {
+    AD_MAX_PORTS = 2,
+    AD_MAX_GIDS = 4,
+    AD_PRIVATE_MOST = 224,
+    AD_BELLS = 1 << 16, /* places of a process's ring of doorbells; one for each of its QPs */
+    AD_REQ_DATA = 56,   /* private data as the CM's messages carry it, behind rdma_cm's header */
+    AD_REP_DATA = 196,
+    AD_REJ_DATA = 148,
+};
+
+/* A process's segment: allocated by the daemon, sparse. Objects are named by their offset in it. */
+#define AD_SEGMENT (UINT64_C(4) << 30)
+
+/*** queues ***/
+
+struct ad_wqe {
+    uint64_t wr_id, remote_addr, compare_add, swap;
+    uint32_t opcode, flags, rkey, imm;
+    uint32_t num_sge, inline_size;
+    /* then the inline data, or struct ibv_sge */
+};
+
+struct ad_rwqe {
+    uint64_t wr_id;
+    uint32_t num_sge, unused;
+    /* then struct ibv_sge */
+};
+
+/* A send, receive or shared receive queue. head and tail only grow; size is a power of two. */
+struct ad_ring {
+    uint32_t head;  /* written by the library: posted */
+    uint32_t tail;  /* written by the daemon: finished */
+    uint32_t limit; /* of entries that may be posted */
+    uint32_t mask, stride;
+    uint32_t max_sge;
+    uint32_t rings; /* send queue: it is in the ring of doorbells already */
+    uint32_t state; /* send queue: enum ibv_qp_state */
+    uint64_t data;  /* offset of the entries in the segment */
+};
+
+enum { AD_ARM_NONE, AD_ARM_SOLICITED, AD_ARM_ANY };
+
+struct ad_cq {
+    uint32_t head; /* written by the daemon */
+    uint32_t tail; /* written by the library */
+    uint32_t limit, mask;
+    uint32_t armed; /* AD_ARM_... */
+    uint32_t unused;
+    uint64_t data; /* offset of struct ibv_wc[] */
+};
+
+/* At the start of each segment. */
+struct ad_bells {
+    uint32_t head, tail;
+    uint32_t qpns[AD_BELLS];
+};
+
+/* One for everybody: is the daemon asleep? */
+struct ad_global {
+    uint32_t asleep;
+};
+
+/*** what the adapter is and can ***/
+
+struct ad_port {
+    struct ibv_port_attr attr;
+    struct ibv_gid_entry gids[AD_MAX_GIDS];
+    uint32_t num_gids;
+};
+
+struct ad_device {
+    char name[32];
+    struct ibv_device_attr attr;
+    struct ad_port ports[AD_MAX_PORTS];
+    uint32_t max_inline;
+    bool has_wr_api, has_resize;
+    bool drops_on_destroy; /* unpolled completions of a QP go with it */
+    uint32_t fail_post;    /* AD_FAULT_POST */
+};
+
+/* What can be made to go wrong: see --help. */
+enum ad_fault {
+    AD_FAULT_POST,    /* the n-th post fails: counted by the library */
+    AD_FAULT_CREATE,  /* the n-th call that makes an object has no memory */
+    AD_FAULT_ADDR,    /* n addresses are not resolved */
+    AD_FAULT_ROUTE,   /* n routes are not resolved */
+    AD_FAULT_CONNECT, /* n requests end in CONNECT_ERROR */
+    AD_FAULT_UNKNOWN, /* every n-th WRITE is executed and ends with RETRY_EXC */
+    AD_FAULT_SILENCE, /* nothing arrives for n ms */
+    AD_FAULT_PORT,    /* the first port is down for n ms */
+    AD_FAULT_DEVICE,  /* the device fails */
+    AD_NUM_FAULTS
+};
+
+/*** requests ***/
+
+enum ad_op {
+    AD_HELLO,
+    AD_QUERY,
+    AD_OPEN,
+    AD_CLOSE,
+    AD_ALLOC_PD,
+    AD_REG_MR,
+    AD_CREATE_CHANNEL,
+    AD_CREATE_CQ,
+    AD_RESIZE_CQ,
+    AD_CREATE_SRQ,
+    AD_MODIFY_SRQ,
+    AD_CREATE_QP,
+    AD_MODIFY_QP,
+    AD_QUERY_QP,
+    AD_DESTROY, /* a PD, MR, channel, CQ, SRQ or QP */
+    AD_GET_COMP,
+    AD_GET_ASYNC,
+    AD_CM_CHANNEL,
+    AD_CM_CREATE,
+    AD_CM_BIND,
+    AD_CM_LISTEN,
+    AD_CM_RESOLVE_ADDR,
+    AD_CM_RESOLVE_ROUTE,
+    AD_CM_CONNECT,
+    AD_CM_ACCEPT,
+    AD_CM_ESTABLISH,
+    AD_CM_REJECT,
+    AD_CM_DISCONNECT,
+    AD_CM_QP_ATTR,
+    AD_CM_GET_EVENT,
+    AD_CM_DESTROY,
+    AD_FAULT,
+    AD_NUM_OPS
+};
+
+struct ad_cm_param {
+    uint32_t qp_num;
+    uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count, srq, data_size;
+    uint8_t data[AD_PRIVATE_MOST];
+};
+
+struct ad_cm_event {
+    uint32_t type;
+    int32_t status;
+    uint64_t user;      /* the library's id, or its listener's for a request */
+    uint32_t new_child; /* request: handle of the new id */
+    struct ad_cm_param param;
+};
+
+/* What an id is bound to, in every answer about ids. */
+struct ad_cm_route {
+    struct sockaddr_storage src, dst;
+    uint8_t port_num; /* 0: none yet */
+};
+
+/* A request and its answer have the same form. */
+struct ad_msg {
+    uint32_t op;
+    int32_t err;     /* answer: 0 or an errno */
+    uint32_t handle; /* of the object: its own, or of the one that it is made from */
+    uint32_t pad;
+    uint64_t user; /* the library's object */
+    union {
+        struct ad_device device;
+        struct {
+            uint64_t addr, size, iova;
+            uint32_t access, key;
+        } mr;
+        struct {
+            uint32_t cqe, channel;
+            uint64_t offset;
+        } cq;
+        struct {
+            struct ibv_srq_attr attr;
+            uint32_t mask;
+            uint64_t offset;
+        } srq;
+        struct {
+            struct ibv_qp_cap cap;
+            uint32_t send_cq, recv_cq, srq, type, sig_all, qpn;
+            uint64_t sq, rq;
+        } qp;
+        struct {
+            struct ibv_qp_attr attr;
+            uint32_t mask;
+        } modify;
+        struct {
+            uint64_t user;
+            uint32_t type, port;
+        } event;
+        struct {
+            struct sockaddr_storage src, dst;
+            uint32_t number; /* backlog or timeout */
+            struct ad_cm_param param;
+            struct ad_cm_route route;
+        } cm;
+        struct {
+            struct ad_cm_event event;
+            struct ad_cm_route route;
+        } got;
+        struct {
+            uint32_t what, count;
+        } fault;
+    };
+};
+
+/* Loads and stores of what the other side writes. */
+#define AD_LOAD(x)     __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define AD_STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
+
+static inline void *ad_entry(void *segment, const struct ad_ring *ring, uint32_t index)
+{
+    return (char *)segment + ring->data + (uint64_t)(index & ring->mask) * ring->stride;
+}
+
+#endif
