@@ -169,6 +169,15 @@ void cl_ring(struct cl_qp *qp)
         perror("adapter: ringing");
 }
 
+/* For tests, which find it with dlsym(): makes something go wrong from now on. */
+EXPORT int adapter_fault(uint32_t what, uint32_t count);
+int adapter_fault(uint32_t what, uint32_t count)
+{
+    struct ad_msg msg = {.op = AD_FAULT, .fault = {what, count}};
+
+    return cl_connect() ? cl_call(&msg, NULL) : ENODEV;
+}
+
 bool cl_wait_readable(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};

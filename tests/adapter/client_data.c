@@ -120,11 +120,19 @@ static uint32_t signal_all(const struct cl_qp *qp)
     return qp->sig_all ? IBV_SEND_SIGNALED : 0;
 }
 
+/* AD_FAULT_POST: is this the one that fails? */
+static bool fails(void)
+{
+    uint32_t *to_go = &((struct ad_bells *)client.segment)->posts_to_go;
+
+    return AD_LOAD(*to_go) && __atomic_sub_fetch(to_go, 1, __ATOMIC_RELAXED) == 0;
+}
+
 static int put_send(struct cl_qp *qp, const struct ibv_send_wr *wr)
 {
     struct ad_wqe *wqe = ad_entry(client.segment, qp->sq, qp->built);
 
-    if (used(qp->sq, qp->built) >= qp->sq->limit)
+    if (used(qp->sq, qp->built) >= qp->sq->limit || fails())
         return ENOMEM;
     *wqe = (struct ad_wqe){.wr_id = wr->wr_id,
                            .opcode = wr->opcode,
@@ -200,7 +208,7 @@ static struct ad_wqe *begin(struct ibv_qp_ex *qpx, enum ibv_wr_opcode opcode)
     struct cl_qp *qp = (struct cl_qp *)qpx;
 
     close_request(qp);
-    if (!qp->rc && used(qp->sq, qp->built) >= qp->sq->limit)
+    if (!qp->rc && (used(qp->sq, qp->built) >= qp->sq->limit || fails()))
         qp->rc = ENOMEM;
     if (qp->rc)
         return &nowhere;

@@ -150,6 +150,7 @@ static void hello(struct proc *proc, struct ad_msg *msg)
         die("making a segment");
     proc->bells = proc->segment;
     proc->used = sizeof(*proc->bells);
+    fault_new_process(proc);
     msg->err = 0;
     reply(proc, msg, fds, 3);
     close(fds[0]);

@@ -196,6 +196,7 @@ struct profile {
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
     bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
     bool reorders;         /* WRITEs pass each other */
+    enum ibv_wc_status local_key_status; /* of a request with a wrong local key */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);
@@ -204,6 +205,7 @@ bool fault_parse(const char *text);
 int fault_set(uint32_t what, uint32_t count);
 bool fault_hits(enum ad_fault what); /* takes one of those that are left */
 bool fault_is_silent(void);
+void fault_new_process(const struct proc *proc);
 uint32_t random_below(uint32_t n);
 void random_seed(uint64_t seed);
 

@@ -21,10 +21,12 @@ static struct table handles = {.used = 1}, qpns = {.used = FIRST_QPN}, keys = {.
 static uint32_t table_add(struct table *t, void *what)
 {
     if (t->used >= t->size) {
-        t->size = t->size ? t->size * 2 : 1024;
-        t->at = realloc(t->at, t->size * sizeof(*t->at));
+        uint32_t size = t->size ? t->size * 2 : 1024;
+        t->at = realloc(t->at, size * sizeof(*t->at));
         if (!t->at)
             abort();
+        memset(t->at + t->size, 0, (size - t->size) * sizeof(*t->at));
+        t->size = size;
     }
     t->at[t->used] = what;
     return t->used++;
@@ -134,7 +136,8 @@ struct mr *mr_find(uint32_t key)
 void queue_open(struct queue *queue)
 {
     list_init(&queue->events);
-    queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* whether it blocks is the library's user's business: it is never read while it is 0 */
+    queue->fd = eventfd(0, EFD_CLOEXEC);
 }
 
 static void set_readable(struct queue *queue, bool readable)

@@ -48,6 +48,7 @@ static void be_rxe(void)
 
     profile = (struct profile){.device = {.name = "rxe0", .max_inline = 912}};
     profile.device.has_wr_api = profile.device.has_resize = true;
+    profile.local_key_status = IBV_WC_LOC_PROT_ERR;
     profile.device.attr = (struct ibv_device_attr){
         .max_mr_size = UINT64_MAX,
         .page_size_cap = 0xfffff000,
@@ -124,18 +125,21 @@ static void be_bnxt(void)
 static void be_reordering(void)
 {
     be_mlx5();
+    snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_ar0");
     profile.reorders = true;
 }
 
-static void be_nothing_else(void)
+/* rdma_rxe has a status of its own there. */
+static void be_rxe_itself(void)
 {
+    profile.local_key_status = IBV_WC_LOC_QP_OP_ERR;
 }
 
 static const struct {
     const char *name, *what;
     void (*be)(void);
 } profiles[] = {
-    {"rxe", "as rdma_rxe of Linux 6.1 (the default)", be_nothing_else},
+    {"rxe", "as rdma_rxe of Linux 6.1 (the default)", be_rxe_itself},
     {"mlx5", "LAST_WQE_REACHED and QP errors are raised; completions go with their QP", be_mlx5},
     {"irdma", "no SRQ, no atomics, no ibv_wr_*()", be_irdma},
     {"bnxt", "no ibv_wr_*(), no ibv_resize_cq(), 4095 CQ entries, one READ, no inline data",
@@ -198,6 +202,20 @@ static void port_is_up(struct timer *timer)
     set_port(IBV_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE);
 }
 
+void fault_new_process(const struct proc *proc)
+{
+    AD_STORE(proc->bells->posts_to_go, left[AD_FAULT_POST]);
+}
+
+static void fail_posts(void)
+{
+    for (struct list *l = all_procs.next; l != &all_procs; l = l->next) {
+        const struct proc *proc = container_of(l, struct proc, link);
+        if (proc->bells)
+            fault_new_process(proc);
+    }
+}
+
 int fault_set(uint32_t what, uint32_t count)
 {
     if (what >= AD_NUM_FAULTS)
@@ -205,7 +223,7 @@ int fault_set(uint32_t what, uint32_t count)
     left[what] = count;
     seen[what] = 0;
     if (what == AD_FAULT_POST)
-        profile.device.fail_post = count;
+        fail_posts();
     if (what == AD_FAULT_SILENCE)
         silent_until = now_ns() + count * NS_PER_MS;
     if (what == AD_FAULT_DEVICE)

@@ -538,7 +538,7 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
     struct vec local;
 
     if (!source_vec(qp, w, returns_data(w->opcode) ? IBV_ACCESS_LOCAL_WRITE : 0, &local)) {
-        *status = IBV_WC_LOC_PROT_ERR;
+        *status = profile.local_key_status;
         return FAILED;
     }
     if (local.size > profile.device.ports[0].attr.max_msg_sz) {

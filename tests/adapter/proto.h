@@ -68,6 +68,7 @@ struct ad_cq {
 /* At the start of each segment. */
 struct ad_bells {
     uint32_t head, tail;
+    uint32_t posts_to_go; /* AD_FAULT_POST: until one fails; 0: none does */
     uint32_t qpns[AD_BELLS];
 };
 
@@ -91,7 +92,6 @@ struct ad_device {
     uint32_t max_inline;
     bool has_wr_api, has_resize;
     bool drops_on_destroy; /* unpolled completions of a QP go with it */
-    uint32_t fail_post;    /* AD_FAULT_POST */
 };
 
 /* What can be made to go wrong: see --help. */

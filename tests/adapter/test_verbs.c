@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a device promises to libibverbs' users, and what the software adapter must do as rdma_rxe
+ * does: runs on both. Two queue pairs of one process.
+ */
+#include "check_verbs.h"
+
+static const struct wishes usual = {.rnr_retry = 7};
+
+static void every_operation_moves_its_data(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    memcpy(a.mem, "write!!!", 8);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    CHECK(post(&a, &r) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_SUCCESS && memcmp(b.mem, "write!!!", 8) == 0);
+    b.mem[3] = 'X';
+    r = request(&a, &b, IBV_WR_RDMA_READ, 8);
+    CHECK(post(&a, &r) == 0);
+    CHECK(next(a.send_cq).opcode == IBV_WC_RDMA_READ && a.mem[3] == 'X');
+    end_close(&a);
+    end_close(&b);
+}
+
+static void atomics_return_what_was_there(void)
+{
+    struct end a, b;
+
+    if (dev.attr.atomic_cap == IBV_ATOMIC_NONE)
+        return;
+    pair_open(&a, &b, &usual);
+    *(uint64_t *)(void *)b.mem = 40;
+    struct request r = request(&a, &b, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+    r.wr.wr.atomic.compare_add = 2;
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_SUCCESS);
+    CHECK(*(uint64_t *)(void *)a.mem == 40 && *(uint64_t *)(void *)b.mem == 42);
+    r = request(&a, &b, IBV_WR_ATOMIC_CMP_AND_SWP, 8);
+    r.wr.wr.atomic.compare_add = 41;
+    r.wr.wr.atomic.swap = 7;
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_SUCCESS);
+    CHECK(*(uint64_t *)(void *)b.mem == 42);
+    r.wr.wr.atomic.compare_add = 42;
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_SUCCESS);
+    CHECK(*(uint64_t *)(void *)b.mem == 7);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void receives_carry_size_and_immediate(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    for (uint64_t i = 10; i < 12; i++)
+        CHECK(post_receive(&b, i, 100) == 0);
+    struct request r = request(&a, &b, IBV_WR_SEND, 33);
+    CHECK(post(&a, &r) == 0);
+    struct ibv_wc wc = next(b.recv_cq);
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == 10);
+    CHECK(wc.byte_len == 33 && wc.qp_num == b.qp->qp_num && !(wc.wc_flags & IBV_WC_WITH_IMM));
+    r = request(&a, &b, IBV_WR_RDMA_WRITE_WITH_IMM, 200);
+    r.wr.imm_data = 0x12345678;
+    CHECK(post(&a, &r) == 0);
+    wc = next(b.recv_cq);
+    CHECK(wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && wc.wr_id == 11 && wc.byte_len == 200);
+    CHECK(wc.wc_flags & IBV_WC_WITH_IMM && wc.imm_data == 0x12345678);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void inline_data_may_be_overwritten_at_once(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    memcpy(a.mem, "first   ", 8);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    if (a.max_inline) {
+        r.wr.send_flags |= IBV_SEND_INLINE;
+        r.sge.lkey = 0; /* no key is looked at */
+    }
+    CHECK(post(&a, &r) == 0);
+    if (a.max_inline)
+        memcpy(a.mem, "second  ", 8);
+    CHECK(next(a.send_cq).status == IBV_WC_SUCCESS && memcmp(b.mem, "first   ", 8) == 0);
+    end_close(&a);
+    end_close(&b);
+}
+
+/* A request that the other end refuses breaks both ends; those behind it are flushed. */
+static void is_refused(struct request (*bad)(const struct end *a, const struct end *b),
+                       const struct wishes *w, enum ibv_wc_status want)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, w);
+    struct request good = request(&a, &b, IBV_WR_RDMA_WRITE, 0), r = bad(&a, &b);
+    CHECK(post(&a, &good) == 0 && post(&a, &r) == 0 && post(&a, &good) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
+    enum ibv_wc_status status = next(a.send_cq).status;
+    /* rdma_rxe has another word for a wrong local key */
+    bool fits = status == want || (want == IBV_WC_LOC_PROT_ERR && status == IBV_WC_LOC_QP_OP_ERR);
+    if (!fits)
+        fprintf(stderr, "%s, not %s\n", ibv_wc_status_str(status), ibv_wc_status_str(want));
+    CHECK(fits);
+    CHECK(next(a.send_cq).status == IBV_WC_WR_FLUSH_ERR && is_empty(a.send_cq));
+    CHECK(state_of(a.qp) == IBV_QPS_ERR);
+    CHECK(post(&a, &good) == 0 && next(a.send_cq).status == IBV_WC_WR_FLUSH_ERR);
+    end_close(&a);
+    end_close(&b);
+}
+
+static struct request wrong_rkey(const struct end *a, const struct end *b)
+{
+    struct request r = request(a, b, IBV_WR_RDMA_WRITE, 8);
+
+    r.wr.wr.rdma.rkey ^= 0x5a5a00;
+    return r;
+}
+
+static struct request one_byte_too_far(const struct end *a, const struct end *b)
+{
+    struct request r = request(a, b, IBV_WR_RDMA_WRITE, 8);
+
+    r.wr.wr.rdma.remote_addr += MEM - 7;
+    return r;
+}
+
+static struct request one_byte_too_early(const struct end *a, const struct end *b)
+{
+    struct request r = request(a, b, IBV_WR_RDMA_READ, 8);
+
+    r.wr.wr.rdma.remote_addr--;
+    return r;
+}
+
+static struct request a_write(const struct end *a, const struct end *b)
+{
+    return request(a, b, IBV_WR_RDMA_WRITE, 8);
+}
+
+static struct request a_read(const struct end *a, const struct end *b)
+{
+    return request(a, b, IBV_WR_RDMA_READ, 8);
+}
+
+static void remote_keys_ranges_and_rights_are_checked(void)
+{
+    struct wishes no_write = {.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ};
+    struct wishes no_read = {.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE};
+
+    is_refused(wrong_rkey, &usual, IBV_WC_REM_ACCESS_ERR);
+    is_refused(one_byte_too_far, &usual, IBV_WC_REM_ACCESS_ERR);
+    is_refused(one_byte_too_early, &usual, IBV_WC_REM_ACCESS_ERR);
+    is_refused(a_write, &no_write, IBV_WC_REM_ACCESS_ERR);
+    is_refused(a_read, &no_read, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void the_last_bytes_of_a_region_are_in_it(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    memcpy(a.mem, "the end.", 8);
+    r.wr.wr.rdma.remote_addr += MEM - 8;
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_SUCCESS);
+    CHECK(memcmp(b.mem + MEM - 8, "the end.", 8) == 0);
+    end_close(&a);
+    end_close(&b);
+}
+
+static struct request wrong_lkey(const struct end *a, const struct end *b)
+{
+    struct request r = request(a, b, IBV_WR_RDMA_WRITE, 8);
+
+    r.sge.lkey ^= 0x5a5a00;
+    return r;
+}
+
+static void local_keys_are_checked(void)
+{
+    is_refused(wrong_lkey, &usual, IBV_WC_LOC_PROT_ERR);
+}
+
+static void a_key_of_another_domain_is_refused(void)
+{
+    struct ibv_pd *other = ibv_alloc_pd(dev.context);
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    struct ibv_mr *mr =
+        ibv_reg_mr(other, b.mem, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    CHECK(mr);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    r.wr.wr.rdma.rkey = mr->rkey;
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_REM_ACCESS_ERR);
+    CHECK(ibv_dealloc_pd(other) == EBUSY);
+    CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(other) == 0);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void a_message_longer_than_its_receive_breaks_both(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    CHECK(post_receive(&b, 5, 32) == 0);
+    struct request r = request(&a, &b, IBV_WR_SEND, 33);
+    CHECK(post(&a, &r) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_REM_INV_REQ_ERR);
+    struct ibv_wc wc = next(b.recv_cq);
+    CHECK(wc.status == IBV_WC_LOC_LEN_ERR && wc.wr_id == 5);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void a_send_waits_for_a_receive(void)
+{
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    struct request r = request(&a, &b, IBV_WR_SEND, 8);
+    CHECK(post(&a, &r) == 0);
+    usleep(20000); /* many times the RNR timer */
+    CHECK(is_empty(a.send_cq) && is_empty(b.recv_cq));
+    CHECK(post_receive(&b, 1, 8) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_SUCCESS && next(b.recv_cq).status == IBV_WC_SUCCESS);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void without_rnr_retries_it_does_not_wait(void)
+{
+    struct wishes w = {.rnr_retry = 0};
+    struct end a, b;
+
+    pair_open(&a, &b, &w);
+    struct request r = request(&a, &b, IBV_WR_SEND, 8);
+    CHECK(post(&a, &r) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_RNR_RETRY_EXC_ERR);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void silence_ends_with_the_retries(void)
+{
+    struct wishes w = {.rnr_retry = 7, .timeout = 12, .retry_cnt = 2};
+    struct end a, b;
+
+    pair_open(&a, &b, &w);
+    CHECK(ibv_destroy_qp(b.qp) == 0);
+    b.qp = NULL;
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    CHECK(post(&a, &r) == 0);
+    CHECK(next(a.send_cq).status == IBV_WC_RETRY_EXC_ERR);
+    CHECK(state_of(a.qp) == IBV_QPS_ERR);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void an_error_flushes_both_queues_in_order(void)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct end a, b;
+
+    pair_open(&a, &b, &usual);
+    struct request r = request(&a, &b, IBV_WR_SEND, 8); /* nobody receives them */
+    for (uint64_t i = 0; i < 3; i++) {
+        r.wr.wr_id = 20 + i;
+        r.wr.send_flags = 0; /* flushed requests are reported whether signalled or not */
+        CHECK(post(&a, &r) == 0 && post_receive(&a, 30 + i, 8) == 0);
+    }
+    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) == 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        struct ibv_wc s = next(a.send_cq), t = next(a.recv_cq);
+        CHECK(s.status == IBV_WC_WR_FLUSH_ERR && s.wr_id == 20 + i);
+        CHECK(t.status == IBV_WC_WR_FLUSH_ERR && t.wr_id == 30 + i);
+    }
+    CHECK(is_empty(b.recv_cq));
+    end_close(&a);
+    end_close(&b);
+}
+
+static void a_full_send_queue_and_bad_requests_are_refused(void)
+{
+    struct wishes w = {.rnr_retry = 7, .sq_depth = 4};
+    struct end a, b;
+
+    pair_open(&a, &b, &w);
+    struct request r = request(&a, &b, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+    r.wr.wr.atomic.remote_addr += 4;
+    CHECK(post(&a, &r) == EINVAL);
+    r = request(&a, &b, IBV_WR_RDMA_WRITE, 1000);
+    r.wr.send_flags |= IBV_SEND_INLINE;
+    CHECK(post(&a, &r) != 0);
+    r = request(&a, &b, IBV_WR_SEND, 8);
+    int posted = 0;
+    while (posted < 1000 && post(&a, &r) == 0)
+        posted++;
+    CHECK(posted >= 4 && posted < 1000); /* a device may have room for more than was asked for */
+    for (int i = 0; i < posted; i++) {
+        CHECK(post_receive(&b, 1, 8) == 0);
+        CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
+    }
+    CHECK(post(&a, &r) == 0); /* there is room again */
+    end_close(&a);
+    end_close(&b);
+}
+
+static void states_follow_each_other(void)
+{
+    struct end a;
+    struct request r;
+
+    end_open(&a, &usual);
+    r = request(&a, &a, IBV_WR_SEND, 8);
+    CHECK(post(&a, &r) == EINVAL);
+    CHECK(to_rts(a.qp, &usual) != 0 && to_rtr(a.qp, 1) != 0);
+    CHECK(to_init(a.qp) == 0 && to_rts(a.qp, &usual) != 0);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* where to? */
+    CHECK(to_rtr(a.qp, 1) == 0 && to_rts(a.qp, &usual) == 0);
+    CHECK(state_of(a.qp) == IBV_QPS_RTS);
+    end_close(&a);
+}
+
+static void the_shared_receive_queue_tells_once_that_it_runs_low(void)
+{
+    struct wishes w = {.rnr_retry = 7, .srq = true};
+    struct ibv_srq_attr limit = {.srq_limit = 2};
+    struct ibv_async_event event;
+    struct end a, b;
+
+    if (!dev.attr.max_srq)
+        return;
+    pair_open(&a, &b, &w);
+    struct request r = request(&a, &b, IBV_WR_SEND, 8);
+    for (uint64_t i = 0; i < 4; i++)
+        CHECK(post_receive(&b, i, 8) == 0);
+    CHECK(ibv_modify_srq(b.srq, &limit, IBV_SRQ_LIMIT) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
+    CHECK(!readable(dev.context->async_fd, 50));
+    for (int i = 0; i < 2; i++)
+        CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
+    CHECK(readable(dev.context->async_fd, PATIENCE_S * 1000));
+    CHECK(ibv_get_async_event(dev.context, &event) == 0);
+    CHECK(event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == b.srq);
+    ibv_ack_async_event(&event);
+    CHECK(!readable(dev.context->async_fd, 50));
+    end_close(&a);
+    end_close(&b);
+}
+
+static void an_armed_queue_wakes_once_and_only_for_what_was_asked(void)
+{
+    struct end a, b;
+    struct ibv_cq *cq;
+    void *user;
+
+    pair_open(&a, &b, &usual);
+    for (uint64_t i = 0; i < 4; i++)
+        CHECK(post_receive(&b, i, 8) == 0);
+    CHECK(ibv_req_notify_cq(b.recv_cq, 1) == 0);
+    struct request r = request(&a, &b, IBV_WR_SEND, 8);
+    CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
+    CHECK(!readable(b.channel->fd, 50)); /* it was not solicited */
+    r.wr.send_flags |= IBV_SEND_SOLICITED;
+    for (int i = 0; i < 2; i++)
+        CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
+    CHECK(readable(b.channel->fd, PATIENCE_S * 1000));
+    CHECK(ibv_get_cq_event(b.channel, &cq, &user) == 0 && cq == b.recv_cq);
+    ibv_ack_cq_events(cq, 1);
+    CHECK(!readable(b.channel->fd, 50)); /* one event for both */
+    CHECK(ibv_req_notify_cq(b.recv_cq, 0) == 0);
+    r.wr.send_flags &= ~(unsigned int)IBV_SEND_SOLICITED;
+    CHECK(post(&a, &r) == 0 && readable(b.channel->fd, PATIENCE_S * 1000));
+    CHECK(ibv_get_cq_event(b.channel, &cq, &user) == 0);
+    ibv_ack_cq_events(cq, 1);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void a_completion_queue_that_overflows_says_so(void)
+{
+    struct wishes w = {.rnr_retry = 7, .cq_size = 1, .sig_all = true};
+    struct ibv_async_event event;
+    struct end a, b;
+
+    pair_open(&a, &b, &w);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    r.wr.send_flags = 0; /* sq_sig_all */
+    for (int i = 0; i < DEPTH; i++)
+        CHECK(post(&a, &r) == 0);
+    CHECK(readable(dev.context->async_fd, PATIENCE_S * 1000));
+    CHECK(ibv_get_async_event(dev.context, &event) == 0);
+    CHECK(event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == a.send_cq);
+    ibv_ack_async_event(&event);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void objects_in_use_are_not_destroyed(void)
+{
+    struct wishes w = {.srq = dev.attr.max_srq > 0};
+    struct end a;
+
+    end_open(&a, &w);
+    CHECK(ibv_destroy_cq(a.send_cq) == EBUSY);
+    CHECK(!a.srq || ibv_destroy_srq(a.srq) == EBUSY);
+    end_close(&a);
+}
+
+static void memory_that_is_not_there_is_not_registered(void)
+{
+    uint8_t *mem = mmap(NULL, MEM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT);
+    CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
+    munmap(mem + MEM / 2, MEM / 2);
+    CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_READ) && errno == EFAULT);
+}
+
+static const struct {
+    const char *name;
+    void (*test)(void);
+} tests[] = {
+    TEST(every_operation_moves_its_data),
+    TEST(atomics_return_what_was_there),
+    TEST(receives_carry_size_and_immediate),
+    TEST(inline_data_may_be_overwritten_at_once),
+    TEST(remote_keys_ranges_and_rights_are_checked),
+    TEST(the_last_bytes_of_a_region_are_in_it),
+    TEST(local_keys_are_checked),
+    TEST(a_key_of_another_domain_is_refused),
+    TEST(a_message_longer_than_its_receive_breaks_both),
+    TEST(a_send_waits_for_a_receive),
+    TEST(without_rnr_retries_it_does_not_wait),
+    TEST(silence_ends_with_the_retries),
+    TEST(an_error_flushes_both_queues_in_order),
+    TEST(a_full_send_queue_and_bad_requests_are_refused),
+    TEST(states_follow_each_other),
+    TEST(the_shared_receive_queue_tells_once_that_it_runs_low),
+    TEST(an_armed_queue_wakes_once_and_only_for_what_was_asked),
+    TEST(a_completion_queue_that_overflows_says_so),
+    TEST(objects_in_use_are_not_destroyed),
+    TEST(memory_that_is_not_there_is_not_registered),
+};
+
+int main(int argc, char **argv)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        ok &= run_test(tests[i].name, tests[i].test, argc > 1 ? argv[1] : NULL);
+    return ok ? 0 : 1;
+}
