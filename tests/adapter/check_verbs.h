@@ -251,6 +251,15 @@ static inline struct ibv_wc next(struct ibv_cq *cq)
     exit(1);
 }
 
+static inline void expect_status(struct ibv_cq *cq, enum ibv_wc_status want)
+{
+    enum ibv_wc_status status = next(cq).status;
+
+    if (status != want)
+        fprintf(stderr, "%s, not %s\n", ibv_wc_status_str(status), ibv_wc_status_str(want));
+    CHECK(status == want);
+}
+
 static inline bool is_empty(struct ibv_cq *cq)
 {
     struct ibv_wc wc;
@@ -297,6 +306,8 @@ static inline bool run_test(const char *name, void (*test)(void), const char *on
     CHECK(waitpid(pid, &status, 0) == pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         exit(77);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "%s: %s\n", name, strsignal(WTERMSIG(status)));
     printf("%s %s\n", status ? "FAIL" : "ok  ", name);
     return status == 0;
 }

@@ -196,7 +196,7 @@ struct profile {
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
     bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
     bool reorders;         /* WRITEs pass each other */
-    enum ibv_wc_status local_key_status; /* of a request with a wrong local key */
+    bool words_of_rxe;     /* for what is wrong in a request or receive itself */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);

@@ -14,8 +14,9 @@
 enum {
     FIRST_PORT = 32768,
     LAST_PORT = 60999,
-    ANSWER_MS = 68719, /* 16 times 4.3 s, as the kernel waits for an answer */
-    REPEAT_MS = 100,   /* the kernel repeats after 4.3 s: so tests of silence need not be as long */
+    ANSWER_MS = 68719,      /* 16 times 4.3 s, as the kernel waits for an answer */
+    REPEAT_MS = 4295,       /* when it repeats a message */
+    REPEAT_SILENT_MS = 100, /* so that tests of silence need not be as long */
     /* of enum ib_cm_rej_reason */
     REJ_TIMEOUT = 4,
     REJ_INVALID_SERVICE_ID = 8,
@@ -167,10 +168,16 @@ static void tell_data(struct cm_id *id, enum rdma_cm_event_type type, int status
     event->cm.param.data_size = size;
 }
 
+static void repeat_later(struct cm_id *id)
+{
+    timer_set(&id->timer,
+              now_ns() + (fault_is_silent() ? REPEAT_SILENT_MS : REPEAT_MS) * NS_PER_MS);
+}
+
 static void wait_for_answer(struct cm_id *id)
 {
     id->give_up_at = now_ns() + ANSWER_MS * NS_PER_MS;
-    timer_set(&id->timer, fault_is_silent() ? now_ns() + REPEAT_MS * NS_PER_MS : id->give_up_at);
+    repeat_later(id);
 }
 
 static void over(struct cm_id *id)
@@ -213,8 +220,9 @@ static void send_dreq(struct cm_id *id)
 {
     struct cm_id *peer = id->peer;
 
+    if (id->step != DREQ_SENT)
+        wait_for_answer(id);
     id->step = DREQ_SENT;
-    wait_for_answer(id);
     if (!peer || fault_is_silent())
         return;
     if (peer->step == ESTABLISHED || peer->step == REP_SENT) {
@@ -318,17 +326,17 @@ static void deliver_req(struct cm_id *origin)
             send_dreq(stale);
     } else if (!listener) {
         got_rej(origin, REJ_INVALID_SERVICE_ID, NULL);
-    } else if (listener->waiting >= listener->backlog) {
-        got_rej(origin, REJ_CONSUMER_DEFINED, NULL);
-    } else {
+    } else if (listener->waiting < listener->backlog) {
         new_request(listener, origin);
-    }
+    } /* or it is dropped, and will be repeated */
 }
 
 static void deliver_rep(struct cm_id *id)
 {
     struct cm_id *origin = id->peer;
 
+    if (origin && origin->step == REP_RCVD)
+        return; /* it is repeated, and was heard */
     if (!origin || origin->step != REQ_SENT) {
         got_rej(id, REJ_CONSUMER_DEFINED, NULL);
         return;
@@ -369,7 +377,7 @@ static void timer_due(struct timer *timer)
         tell(id, type, type == RDMA_CM_EVENT_UNREACHABLE ? -ETIMEDOUT : 0);
         return;
     }
-    timer_set(&id->timer, fault_is_silent() ? now_ns() + REPEAT_MS * NS_PER_MS : id->give_up_at);
+    repeat_later(id);
     if (fault_is_silent())
         return;
     if (id->step == REQ_SENT && !id->peer)
@@ -549,11 +557,12 @@ static int qp_attr(const struct cm_id *id, struct ad_msg *msg)
 {
     struct ibv_qp_attr *attr = &msg->modify.attr;
 
+    if (!id->route.port_num)
+        return EINVAL;
     msg->modify.mask = IBV_QP_STATE;
-    switch (attr->qp_state) {
+    /* before there is a connection, the kernel has no other answer */
+    switch (id->step < REQ_SENT ? IBV_QPS_INIT : attr->qp_state) {
     case IBV_QPS_INIT:
-        if (!id->route.port_num)
-            return EINVAL;
         attr->pkey_index = 0;
         attr->port_num = id->route.port_num;
         attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;

@@ -48,7 +48,6 @@ static void be_rxe(void)
 
     profile = (struct profile){.device = {.name = "rxe0", .max_inline = 912}};
     profile.device.has_wr_api = profile.device.has_resize = true;
-    profile.local_key_status = IBV_WC_LOC_PROT_ERR;
     profile.device.attr = (struct ibv_device_attr){
         .max_mr_size = UINT64_MAX,
         .page_size_cap = 0xfffff000,
@@ -129,10 +128,9 @@ static void be_reordering(void)
     profile.reorders = true;
 }
 
-/* rdma_rxe has a status of its own there. */
 static void be_rxe_itself(void)
 {
-    profile.local_key_status = IBV_WC_LOC_QP_OP_ERR;
+    profile.words_of_rxe = true;
 }
 
 static const struct {

@@ -444,11 +444,14 @@ static enum outcome receive(struct qp *qp, struct qp *peer, const struct ad_wqe 
 
     if (!rwqe)
         return NOT_READY;
-    if (!local_vec(peer, sge, rwqe->num_sge, IBV_ACCESS_LOCAL_WRITE, &to)) {
-        receive_done(peer, qp, w, rwqe, IBV_WC_LOC_PROT_ERR, 0);
+    bool usable = local_vec(peer, sge, rwqe->num_sge, IBV_ACCESS_LOCAL_WRITE, &to);
+    bool fits = usable && from->size <= to.size;
+    if (!fits && (profile.words_of_rxe || !usable)) {
+        receive_done(peer, qp, w, rwqe,
+                     profile.words_of_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR, 0);
         return refused(peer, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL, status);
     }
-    if (to.size < from->size) {
+    if (!fits) {
         receive_done(peer, qp, w, rwqe, IBV_WC_LOC_LEN_ERR, 0);
         return invalid(peer, status);
     }
@@ -538,7 +541,7 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
     struct vec local;
 
     if (!source_vec(qp, w, returns_data(w->opcode) ? IBV_ACCESS_LOCAL_WRITE : 0, &local)) {
-        *status = profile.local_key_status;
+        *status = profile.words_of_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
         return FAILED;
     }
     if (local.size > profile.device.ports[0].attr.max_msg_sz) {
