@@ -142,6 +142,8 @@ struct srq {
     struct context *context;
 };
 
+struct piece;
+
 struct qp {
     struct object base;
     uint32_t qpn;
@@ -155,8 +157,10 @@ struct qp {
     struct timer timer;      /* it waits: for an answer, or for a receive */
     uint8_t retries, rnr_retries;
     bool waits, established, last_wqe;
-    uint32_t executed;  /* requests, reported or not */
-    struct list pieces; /* of writes that are not placed yet */
+    uint32_t executed;     /* requests, reported or not */
+    struct piece **pieces; /* of writes that are not placed yet */
+    uint32_t num_pieces, room_pieces;
+    uint32_t *parts; /* how many of them each request has, by its place in the ring */
     struct timer placing;
 };
 
@@ -179,6 +183,7 @@ struct proc *procs_first(void);
 void qp_ready(struct qp *qp);
 bool run_ready(void);
 void qp_init(struct qp *qp);
+void qp_has_rings(struct qp *qp);
 void qp_to_error(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_gone(struct qp *qp);

@@ -482,6 +482,8 @@ static void release_qp(struct qp *qp)
         qp->srq->base.users--;
     if (qp->qpn)
         qpns.at[qp->qpn] = NULL;
+    free(qp->pieces);
+    free(qp->parts);
     object_free(&qp->base);
 }
 
@@ -507,6 +509,7 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
         release_qp(qp);
         return rc;
     }
+    qp_has_rings(qp);
     qp->attr.cap = msg->qp.cap;
     qp->qpn = table_add(&qpns, qp);
     msg->handle = qp->base.handle;

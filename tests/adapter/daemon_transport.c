@@ -35,7 +35,6 @@ struct vec {
 
 /* A part of a WRITE on its way. */
 struct piece {
-    struct list link;
     uint32_t seq, qpn, rkey; /* the request's number, the target's QP and key */
     pid_t pid;
     uint64_t addr;
@@ -49,9 +48,15 @@ static void place_due(struct timer *timer);
 void qp_init(struct qp *qp)
 {
     list_init(&qp->ready);
-    list_init(&qp->pieces);
     timer_init(&qp->timer, retry_due);
     timer_init(&qp->placing, place_due);
+}
+
+void qp_has_rings(struct qp *qp)
+{
+    qp->parts = calloc(qp->sq->mask + 1, sizeof(*qp->parts));
+    if (!qp->parts)
+        abort();
 }
 
 void qp_ready(struct qp *qp)
@@ -269,37 +274,34 @@ static bool remote_vec(const struct qp *peer, const struct ad_wqe *w, uint64_t s
 
 /*** writes that pass each other ***/
 
-static struct piece *some_piece(const struct qp *qp)
-{
-    uint32_t n = 0;
-
-    for (struct list *l = qp->pieces.next; l != &qp->pieces; l = l->next)
-        n++;
-    n = random_below(n);
-    struct list *l = qp->pieces.next;
-    while (n--)
-        l = l->next;
-    return container_of(l, struct piece, link);
-}
-
 static void place(struct qp *qp, bool lost)
 {
-    struct piece *piece = some_piece(qp);
+    struct piece **which = &qp->pieces[random_below(qp->num_pieces)], *piece = *which;
     struct iovec iov = {(void *)(uintptr_t)piece->addr, piece->size};
 
     /* its memory may have been deregistered by now */
     if (!lost && qp_find(piece->qpn) && mr_find(piece->rkey))
         put_bytes(piece->pid, &iov, 1, piece->data, piece->size);
-    list_remove(&piece->link);
+    qp->parts[piece->seq & qp->sq->mask]--;
+    *which = qp->pieces[--qp->num_pieces];
     free(piece);
+}
+
+static void add_piece(struct qp *qp, struct piece *piece)
+{
+    if (qp->num_pieces == qp->room_pieces) {
+        qp->room_pieces = qp->room_pieces * 2 + 64;
+        qp->pieces = realloc(qp->pieces, qp->room_pieces * sizeof(struct piece *));
+        if (!qp->pieces)
+            abort();
+    }
+    qp->pieces[qp->num_pieces++] = piece;
+    qp->parts[piece->seq & qp->sq->mask]++;
 }
 
 static bool is_placed(const struct qp *qp, uint32_t seq)
 {
-    for (struct list *l = qp->pieces.next; l != &qp->pieces; l = l->next)
-        if (container_of(l, struct piece, link)->seq == seq)
-            return false;
-    return true;
+    return qp->parts[seq & qp->sq->mask] == 0;
 }
 
 static void report_placed(struct qp *qp)
@@ -310,7 +312,7 @@ static void report_placed(struct qp *qp)
 
 static void place_all(struct qp *qp)
 {
-    while (!list_empty(&qp->pieces))
+    while (qp->num_pieces)
         place(qp, false);
     timer_stop(&qp->placing);
     report_placed(qp);
@@ -318,7 +320,7 @@ static void place_all(struct qp *qp)
 
 static void place_later(struct qp *qp)
 {
-    if (list_empty(&qp->placing.link) && !list_empty(&qp->pieces))
+    if (list_empty(&qp->placing.link) && qp->num_pieces)
         timer_set(&qp->placing, now_ns() + random_below(PLACE_MOST_US) * 1000);
 }
 
@@ -326,7 +328,9 @@ static void place_due(struct timer *timer)
 {
     struct qp *qp = container_of(timer, struct qp, placing);
 
-    for (uint32_t n = 1 + random_below(PLACED_AT_ONCE); n && !list_empty(&qp->pieces); n--)
+    /* of many, a part of them at once, or long writes would take seconds */
+    for (uint32_t n = 1 + random_below(PLACED_AT_ONCE + qp->num_pieces / 4); n && qp->num_pieces;
+         n--)
         place(qp, false);
     report_placed(qp);
     place_later(qp);
@@ -349,8 +353,7 @@ static void cut_up(struct qp *qp, const struct qp *peer, const struct ad_wqe *w,
                                 .addr = (uintptr_t)to->iov[0].iov_base + done,
                                 .size = n};
         gather(from, done, n, piece->data);
-        list_init(&piece->link);
-        list_append(&qp->pieces, &piece->link);
+        add_piece(qp, piece);
     }
     place_later(qp);
 }
@@ -673,7 +676,7 @@ static void flush(struct qp *qp)
 /* What is on its way arrives or not. */
 static void lose_some(struct qp *qp)
 {
-    while (!list_empty(&qp->pieces))
+    while (qp->num_pieces)
         place(qp, random_below(2));
     timer_stop(&qp->placing);
 }
