@@ -22,7 +22,8 @@ static int put_receive(struct ad_ring *ring, const struct ibv_recv_wr *wr)
         return ENOMEM;
     entry->wr_id = wr->wr_id;
     entry->num_sge = (uint32_t)wr->num_sge;
-    memcpy(entry + 1, wr->sg_list, entry->num_sge * sizeof(struct ibv_sge));
+    for (uint32_t i = 0; i < entry->num_sge; i++)
+        ((struct ibv_sge *)(entry + 1))[i] = wr->sg_list[i];
     AD_STORE(ring->head, ring->head + 1);
     return 0;
 }
@@ -106,7 +107,8 @@ static int put_data(const struct cl_qp *qp, struct ad_wqe *wqe, const struct ibv
     if (num < 0 || (uint32_t)num > qp->sq->max_sge)
         return EINVAL;
     if (!(wqe->flags & IBV_SEND_INLINE)) {
-        memcpy(wqe + 1, sge, (size_t)num * sizeof(*sge));
+        for (int i = 0; i < num; i++)
+            ((struct ibv_sge *)(wqe + 1))[i] = sge[i];
         wqe->num_sge = (uint32_t)num;
         return 0;
     }
