@@ -390,11 +390,12 @@ static void usage(FILE *to)
 static int option(char **argv)
 {
     const char *value = argv[1] ? argv[1] : "";
+    uint64_t seed;
 
     if (strcmp(argv[0], "--profile") == 0 && profile_choose(value))
         return 2;
-    if (strcmp(argv[0], "--seed") == 0 && argv[1]) {
-        random_seed(strtoull(value, NULL, 0));
+    if (strcmp(argv[0], "--seed") == 0 && read_number(value, &seed)) {
+        random_seed(seed);
         return 2;
     }
     if (strcmp(argv[0], "--fault") == 0 && fault_parse(value))

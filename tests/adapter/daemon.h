@@ -206,6 +206,7 @@ struct profile {
 extern struct profile profile;
 bool profile_choose(const char *name);
 void profile_list(void);
+bool read_number(const char *text, uint64_t *number);
 bool fault_parse(const char *text);
 int fault_set(uint32_t what, uint32_t count);
 bool fault_hits(enum ad_fault what); /* takes one of those that are left */

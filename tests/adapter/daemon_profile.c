@@ -253,14 +253,23 @@ bool fault_is_silent(void)
            (silent_until && now_ns() < silent_until);
 }
 
+bool read_number(const char *text, uint64_t *number)
+{
+    char *end;
+
+    *number = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end;
+}
+
 /* WHAT=N */
 bool fault_parse(const char *text)
 {
     const char *eq = strchr(text, '=');
     size_t length = eq ? (size_t)(eq - text) : 0;
+    uint64_t n;
 
     for (uint32_t i = 0; eq && i < AD_NUM_FAULTS; i++)
         if (strlen(faults[i].name) == length && strncmp(faults[i].name, text, length) == 0)
-            return fault_set(i, (uint32_t)strtoul(eq + 1, NULL, 10)) == 0;
+            return read_number(eq + 1, &n) && n <= UINT32_MAX && fault_set(i, (uint32_t)n) == 0;
     return false;
 }
