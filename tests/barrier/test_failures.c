@@ -45,7 +45,8 @@ static void dying(void *arg)
         }
         CHECK_OK(utofu_barrier(circuit.mine[0], 0));
         rc = ut_barrier_await(circuit.mine[0]);
-        CHECK(rc == UTOFU_SUCCESS || round >= DEATH_ROUND);
+        /* what the victim sent last may still be in its send queue when it is killed */
+        CHECK(rc == UTOFU_SUCCESS || round >= DEATH_ROUND - 1);
         CHECK(round < DEATH_ROUND + 2 || rc != UTOFU_SUCCESS, "round %d went well", round);
     }
     CHECK_RC(rc, UTOFU_ERR_BARRIER_OTHER);
