@@ -612,8 +612,9 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
 /*
  * Probes, and requests without our key, may come from anybody and are answered at a limited rate.
  * Those beyond it stay in the event channel for a moment: the kernel queues as many requests as the
- * listener's backlog and refuses the others by itself, which also tells a probe that this process
- * lives. So a flood costs this process little, and delays its own handshakes by less than a second.
+ * listener's backlog and drops the others, which whoever asked repeats after some four seconds; a
+ * probe among them has no answer until then. So a flood costs this process little, and delays its
+ * own handshakes by less than a second where the backlog is not full.
  */
 static void count_refusal(struct vp_prov *prov)
 {
