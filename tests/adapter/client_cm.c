@@ -125,10 +125,17 @@ static int call(struct rdma_cm_id *base, struct ad_msg *msg)
 
     msg->handle = id->handle;
     msg->user = (uintptr_t)id;
-    int rc = cl_call(msg, NULL);
+    return result(cl_call(msg, NULL));
+}
+
+/* One that changes the addresses; others may run beside what reads them. */
+static int call_for_route(struct rdma_cm_id *base, struct ad_msg *msg)
+{
+    int rc = call(base, msg);
+
     if (!rc)
-        take_route(id, &msg->cm.route);
-    return result(rc);
+        take_route((struct cl_id *)base, &msg->cm.route);
+    return rc;
 }
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -136,14 +143,14 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     struct ad_msg msg = {.op = AD_CM_BIND};
 
     memcpy(&msg.cm.src, addr, size_of(addr));
-    return call(id, &msg);
+    return call_for_route(id, &msg);
 }
 
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     struct ad_msg msg = {.op = AD_CM_LISTEN, .cm = {.number = (uint32_t)backlog}};
 
-    return call(id, &msg);
+    return call_for_route(id, &msg);
 }
 
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
@@ -154,7 +161,7 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct
     if (src)
         memcpy(&msg.cm.src, src, size_of(src));
     memcpy(&msg.cm.dst, dst, size_of(dst));
-    return call(id, &msg);
+    return call_for_route(id, &msg);
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -270,7 +277,8 @@ static struct rdma_cm_event *make_event(const struct ad_msg *msg)
         listener = id;
         id = child_of(listener, from->new_child);
     }
-    if (id)
+    if (id && (listener || from->type == RDMA_CM_EVENT_ADDR_RESOLVED ||
+               from->type == RDMA_CM_EVENT_ROUTE_RESOLVED))
         take_route(id, &msg->got.route);
     to->counted = listener ? listener : id;
     memcpy(to->data, from->param.data, sizeof(to->data));
