@@ -783,8 +783,10 @@ static bool next_event(struct vp_prov *prov, struct event *event, struct vp_conn
         if (event->id && id->kind == VP_ID_CONN) {
             struct vp_conn *owner = vp_container_of(id, struct vp_conn, id);
             event->ignore = owner->abandoned;
-            owner->busy = !owner->abandoned;
-            *conn = owner->abandoned ? NULL : owner;
+            if (!owner->abandoned) {
+                owner->busy = true;
+                *conn = owner;
+            }
         }
         rdma_ack_cm_event(raw);
     }
