@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of other nodes that came all together. A node is asked for when as many of its processes
- * were asked for one by one as questions for the whole node take, and if that was in vain when
- * twice as many were: so nobody asks more than twice what is needed, nor gets more than the use of
- * a node pays for. Each record is taken out once. Where answers come later, the node's other
- * processes wait for that of the node, for UT_JOB_NODES_ANSWER_MS at most: its first process may
- * never call the library.
+ * Records of other nodes, fetched for a whole node. Say that takes q questions. The first q
+ * processes of a node are asked for one by one, and then the node; where it has published nothing
+ * yet, again after 2q, 4q... So a process asks at most twice as many questions as it would have
+ * needed, and fetches a node only where it uses q processes of it. Each record is taken out once.
+ * Where answers come later (PMIx), look-ups of the node's other processes wait for the node's
+ * answer, for UT_JOB_NODES_ANSWER_MS at most: its first process may never call the library.
  */
 #ifndef UT_BOOTSTRAP_NODES_H
 #define UT_BOOTSTRAP_NODES_H

@@ -21,6 +21,8 @@ enum {
     ENTRY_MAX = 2 + 1 + UT_JOB_RECORD_MAX + UT_JOB_RECORD_MAX / NIBBLE * 2 + 3,
 };
 
+_Static_assert(UT_JOB_RECORD_MAX <= UINT8_MAX, "the length of a record is a byte");
+
 /* Reads bytes that may end too early. */
 struct reader {
     const uint8_t *at, *end;

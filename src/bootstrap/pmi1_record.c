@@ -14,6 +14,7 @@
 #include "bootstrap/ops.h"
 #include "bootstrap/pmi1.h"
 #include "bootstrap/pmi1_text.h"
+#include "util/hash.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -48,17 +49,8 @@ static struct {
 
 /* ---- values ---- */
 
-/* A hash of the job's name, where the name itself makes keys longer than they may be. */
-static uint64_t hash_of(const char *text)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 1099511628211u;
-    return hash;
-}
-
-/* All processes make the same one. */
+/* All processes make the same one: of the job's name, or of a hash of it where the name makes keys
+ * longer than they may be. */
 static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsigned int piece)
 {
     static const char longest[] = "utofu..board.4294967295.9999";
@@ -67,7 +59,8 @@ static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsig
 
     snprintf(job, sizeof(job), "%s", here.info->job);
     if (sizeof(longest) + strlen(job) > here.info->key_max)
-        snprintf(job, sizeof(job), "%016llx", (unsigned long long)hash_of(here.info->job));
+        snprintf(job, sizeof(job), "%016llx",
+                 (unsigned long long)ut_hash(UT_HASH_FIRST, job, strlen(job)));
     snprintf(number, sizeof(number), piece > 0 ? "%u.%u" : "%u", name->number, piece);
     snprintf(text, NAME_MAX_BYTES, "utofu.%s.%s%s%s", job, is_rank ? "" : name->what,
              is_rank ? "" : ".", number);
