@@ -312,4 +312,19 @@ static inline bool run_test(const char *name, void (*test)(void), const char *on
     return status == 0;
 }
 
+struct named_test {
+    const char *name;
+    void (*test)(void);
+};
+
+/* All, or the one that `only` names; the exit status of main(). */
+static inline int run_tests(const struct named_test *tests, size_t num, const char *only)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < num; i++)
+        ok &= run_test(tests[i].name, tests[i].test, only);
+    return ok ? 0 : 1;
+}
+
 #endif

@@ -29,12 +29,12 @@ enum { ROUND_EVENTS = 64 };
 
 static int epoll_fd, bell_fd, listen_fd, global_fd, signal_fd;
 static struct ad_global *global;
-static struct list timers = {&timers, &timers};
+static struct vp_list timers = {&timers, &timers};
 static char socket_name[64];
 static pid_t command;
 static int command_status = -1;
 
-struct list all_procs = {&all_procs, &all_procs};
+struct vp_list all_procs = {&all_procs, &all_procs};
 
 static void __attribute__((noreturn)) die(const char *what)
 {
@@ -54,30 +54,30 @@ uint64_t now_ns(void)
 
 void timer_init(struct timer *timer, void (*due)(struct timer *timer))
 {
-    list_init(&timer->link);
+    vp_list_init(&timer->link);
     timer->due = due;
 }
 
 void timer_set(struct timer *timer, uint64_t at)
 {
-    struct list *l = timers.prev;
+    struct vp_list *l = timers.prev;
 
-    list_remove(&timer->link);
+    vp_list_remove(&timer->link);
     timer->at = at;
-    while (l != &timers && container_of(l, struct timer, link)->at > at)
+    while (l != &timers && vp_container_of(l, struct timer, link)->at > at)
         l = l->prev;
-    list_append(l->next, &timer->link);
+    vp_list_append(l->next, &timer->link);
 }
 
 static void run_timers(void)
 {
     uint64_t now = now_ns();
 
-    while (!list_empty(&timers)) {
-        struct timer *timer = container_of(timers.next, struct timer, link);
+    while (!vp_list_empty(&timers)) {
+        struct timer *timer = vp_container_of(timers.next, struct timer, link);
         if (timer->at > now)
             return;
-        list_remove(&timer->link);
+        vp_list_remove(&timer->link);
         timer->due(timer);
     }
 }
@@ -135,9 +135,9 @@ static void new_process(void)
     }
     proc->sock = sock;
     proc->pid = peer.pid;
-    list_init(&proc->link);
-    list_init(&proc->objects);
-    list_append(&all_procs, &proc->link);
+    vp_list_init(&proc->link);
+    vp_list_init(&proc->objects);
+    vp_list_append(&all_procs, &proc->link);
     watch(sock, proc);
 }
 
@@ -158,8 +158,8 @@ static void hello(struct proc *proc, struct ad_msg *msg)
 
 static struct object *first_of(const struct proc *proc, enum kind kind)
 {
-    for (struct list *l = proc->objects.next; l != &proc->objects; l = l->next) {
-        struct object *object = container_of(l, struct object, link);
+    for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+        struct object *object = vp_container_of(l, struct object, link);
         if (object->kind == kind)
             return object;
     }
@@ -179,7 +179,7 @@ static void process_gone(struct proc *proc)
             object_destroy(object);
         }
     }
-    list_remove(&proc->link);
+    vp_list_remove(&proc->link);
     close(proc->sock);
     if (proc->segment)
         munmap(proc->segment, AD_SEGMENT);
@@ -219,8 +219,8 @@ static bool take_bells(void)
 {
     bool any = false;
 
-    for (struct list *l = all_procs.next; l != &all_procs; l = l->next) {
-        struct proc *proc = container_of(l, struct proc, link);
+    for (struct vp_list *l = all_procs.next; l != &all_procs; l = l->next) {
+        struct proc *proc = vp_container_of(l, struct proc, link);
         struct ad_bells *bells = proc->bells;
         for (; bells && bells->tail != AD_LOAD(bells->head); bells->tail++) {
             struct qp *qp = qp_find(bells->qpns[bells->tail % AD_BELLS]);
@@ -236,9 +236,9 @@ static bool take_bells(void)
 
 static int until_next_timer(void)
 {
-    if (list_empty(&timers))
+    if (vp_list_empty(&timers))
         return -1;
-    uint64_t at = container_of(timers.next, struct timer, link)->at, now = now_ns();
+    uint64_t at = vp_container_of(timers.next, struct timer, link)->at, now = now_ns();
     return at <= now ? 0 : (int)((at - now) / 1000 + 1); /* us */
 }
 

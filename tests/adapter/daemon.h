@@ -3,6 +3,7 @@
 #ifndef ADAPTER_DAEMON_H
 #define ADAPTER_DAEMON_H
 
+#include "../../provider/verbs/list.h"
 #include "proto.h"
 
 #include <stddef.h>
@@ -10,43 +11,10 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/*** lists and timers ***/
-
-struct list {
-    struct list *next, *prev;
-};
-
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
-static inline void list_init(struct list *l)
-{
-    l->next = l->prev = l;
-}
-
-static inline bool list_empty(const struct list *l)
-{
-    return l->next == l;
-}
-
-static inline void list_remove(struct list *l)
-{
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-    list_init(l);
-}
-
-/* Behind all others, or in front of `head` if that is an element. */
-static inline void list_append(struct list *head, struct list *l)
-{
-    list_remove(l);
-    l->prev = head->prev;
-    l->next = head;
-    head->prev->next = l;
-    head->prev = l;
-}
+/*** timers ***/
 
 struct timer {
-    struct list link;
+    struct vp_list link;
     uint64_t at;
     void (*due)(struct timer *timer);
 };
@@ -56,7 +24,7 @@ void timer_init(struct timer *timer, void (*due)(struct timer *timer));
 void timer_set(struct timer *timer, uint64_t at);
 static inline void timer_stop(struct timer *timer)
 {
-    list_remove(&timer->link);
+    vp_list_remove(&timer->link);
 }
 
 /*** objects ***/
@@ -66,19 +34,19 @@ enum kind { K_CONTEXT, K_PD, K_MR, K_CHANNEL, K_CQ, K_SRQ, K_QP, K_CM_CHANNEL, K
 enum { NUM_CLASSES = 40 };
 
 struct proc {
-    struct list link;
+    struct vp_list link;
     int sock;
     pid_t pid;
     void *segment;
     struct ad_bells *bells;
     uint64_t used;               /* of the segment */
-    struct list objects;         /* struct object.link */
+    struct vp_list objects;      /* struct object.link */
     uint64_t *free[NUM_CLASSES]; /* blocks of 1 << n bytes that may be used again */
     uint32_t num_free[NUM_CLASSES];
 };
 
 struct object {
-    struct list link;
+    struct vp_list link;
     enum kind kind;
     uint32_t handle;
     uint32_t users; /* objects made from it */
@@ -90,11 +58,11 @@ struct object {
 /* Events that wait for the library; fd is readable while there are any. */
 struct queue {
     int fd;
-    struct list events;
+    struct vp_list events;
 };
 
 struct event {
-    struct list link;
+    struct vp_list link;
     struct object *about;  /* it goes with this; NULL: of the device */
     struct ad_cm_event cm; /* of a channel of the CM: */
     struct ad_cm_route route;
@@ -153,7 +121,7 @@ struct qp {
     struct srq *srq;
     struct context *context;
     struct ibv_qp_attr attr; /* qp_state in it is also in sq->state */
-    struct list ready;       /* it has something to do */
+    struct vp_list ready;    /* it has something to do */
     struct timer timer;      /* it waits: for an answer, or for a receive */
     uint8_t retries, rnr_retries;
     bool waits, established, last_wqe;
@@ -215,6 +183,6 @@ void fault_new_process(const struct proc *proc);
 uint32_t random_below(uint32_t n);
 void random_seed(uint64_t seed);
 
-extern struct list all_procs;
+extern struct vp_list all_procs;
 
 #endif

@@ -47,7 +47,7 @@ struct cm_channel {
 
 struct cm_id {
     struct object base;
-    struct list all; /* of ids */
+    struct vp_list all; /* of ids */
     struct cm_channel *channel;
     enum step step;
     struct ad_cm_route route;
@@ -62,7 +62,7 @@ struct cm_id {
     uint64_t give_up_at;
 };
 
-static struct list ids = {&ids, &ids};
+static struct vp_list ids = {&ids, &ids};
 
 /*** addresses ***/
 
@@ -108,8 +108,8 @@ static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_stor
 
 static bool is_taken(const struct sockaddr_storage *addr)
 {
-    for (struct list *l = ids.next; l != &ids; l = l->next) {
-        struct cm_id *id = container_of(l, struct cm_id, all);
+    for (struct vp_list *l = ids.next; l != &ids; l = l->next) {
+        struct cm_id *id = vp_container_of(l, struct cm_id, all);
         if ((id->step == BOUND || id->step == LISTENS) && same_ip(&id->route.src, addr) &&
             *port_of(&id->route.src) == *port_of((struct sockaddr_storage *)(uintptr_t)addr))
             return true;
@@ -252,8 +252,8 @@ static void send_drep(struct cm_id *id)
 
 static struct cm_id *find_listener(const struct sockaddr_storage *addr)
 {
-    for (struct list *l = ids.next; l != &ids; l = l->next) {
-        struct cm_id *id = container_of(l, struct cm_id, all);
+    for (struct vp_list *l = ids.next; l != &ids; l = l->next) {
+        struct cm_id *id = vp_container_of(l, struct cm_id, all);
         if (id->step == LISTENS && same_ip(&id->route.src, addr) &&
             *port_of(&id->route.src) == *port_of((struct sockaddr_storage *)(uintptr_t)addr))
             return id;
@@ -264,8 +264,8 @@ static struct cm_id *find_listener(const struct sockaddr_storage *addr)
 /* A connection that this host believes to have with that queue pair. */
 static struct cm_id *find_connected_to(uint32_t qpn)
 {
-    for (struct list *l = ids.next; l != &ids; l = l->next) {
-        struct cm_id *id = container_of(l, struct cm_id, all);
+    for (struct vp_list *l = ids.next; l != &ids; l = l->next) {
+        struct cm_id *id = vp_container_of(l, struct cm_id, all);
         if (qpn && id->remote_qpn == qpn)
             return id;
     }
@@ -279,8 +279,8 @@ static struct cm_id *new_id(struct proc *proc, struct cm_channel *channel, uint6
     struct cm_id *id = (struct cm_id *)object_new(proc, K_CM_ID, sizeof(*id), user, &channel->base);
 
     id->channel = channel;
-    list_init(&id->all);
-    list_append(&ids, &id->all);
+    vp_list_init(&id->all);
+    vp_list_append(&ids, &id->all);
     timer_init(&id->timer, timer_due);
     return id;
 }
@@ -367,7 +367,7 @@ static void deliver_rtu(struct cm_id *id)
 /* Repeats the message, or gives up. */
 static void timer_due(struct timer *timer)
 {
-    struct cm_id *id = container_of(timer, struct cm_id, timer);
+    struct cm_id *id = vp_container_of(timer, struct cm_id, timer);
 
     if (now_ns() >= id->give_up_at) {
         enum rdma_cm_event_type type =
@@ -632,8 +632,8 @@ void cm_destroy(struct object *object)
 {
     struct cm_id *id = (struct cm_id *)object;
 
-    for (struct list *l = ids.next, *next; l != &ids; l = next) {
-        struct cm_id *child = container_of(l, struct cm_id, all);
+    for (struct vp_list *l = ids.next, *next; l != &ids; l = next) {
+        struct cm_id *child = vp_container_of(l, struct cm_id, all);
         next = l->next;
         if (child->listener == id) {
             child->listener = NULL;
@@ -646,7 +646,7 @@ void cm_destroy(struct object *object)
     if (id->listener)
         id->listener->waiting--;
     queue_purge(&id->channel->queue, object);
-    list_remove(&id->all);
+    vp_list_remove(&id->all);
     object_free(object);
 }
 

@@ -97,8 +97,8 @@ struct object *object_new(struct proc *proc, enum kind kind, size_t size, uint64
     object->parent = parent;
     if (parent)
         parent->users++;
-    list_init(&object->link);
-    list_append(&proc->objects, &object->link);
+    vp_list_init(&object->link);
+    vp_list_append(&proc->objects, &object->link);
     object->handle = table_add(&handles, object);
     return object;
 }
@@ -113,7 +113,7 @@ struct object *object_find(const struct proc *proc, uint32_t handle, enum kind k
 void object_free(struct object *object)
 {
     handles.at[object->handle] = NULL;
-    list_remove(&object->link);
+    vp_list_remove(&object->link);
     if (object->parent)
         object->parent->users--;
     free(object);
@@ -135,7 +135,7 @@ struct mr *mr_find(uint32_t key)
 
 void queue_open(struct queue *queue)
 {
-    list_init(&queue->events);
+    vp_list_init(&queue->events);
     /* whether it blocks is the library's user's business: it is never read while it is 0 */
     queue->fd = eventfd(0, EFD_CLOEXEC);
 }
@@ -157,20 +157,20 @@ struct event *queue_add(struct queue *queue, struct object *about)
     if (!event)
         abort();
     event->about = about;
-    list_init(&event->link);
-    if (list_empty(&queue->events))
+    vp_list_init(&event->link);
+    if (vp_list_empty(&queue->events))
         set_readable(queue, true);
-    list_append(&queue->events, &event->link);
+    vp_list_append(&queue->events, &event->link);
     return event;
 }
 
 struct event *queue_take(struct queue *queue)
 {
-    if (list_empty(&queue->events))
+    if (vp_list_empty(&queue->events))
         return NULL;
-    struct event *event = container_of(queue->events.next, struct event, link);
-    list_remove(&event->link);
-    if (list_empty(&queue->events))
+    struct event *event = vp_container_of(queue->events.next, struct event, link);
+    vp_list_remove(&event->link);
+    if (vp_list_empty(&queue->events))
         set_readable(queue, false);
     return event;
 }
@@ -178,14 +178,14 @@ struct event *queue_take(struct queue *queue)
 /* Of an object that ends; NULL: all. */
 void queue_purge(struct queue *queue, const struct object *about)
 {
-    for (struct list *l = queue->events.next, *next; l != &queue->events; l = next) {
-        struct event *event = container_of(l, struct event, link);
+    for (struct vp_list *l = queue->events.next, *next; l != &queue->events; l = next) {
+        struct event *event = vp_container_of(l, struct event, link);
         next = l->next;
         if (about && event->about != about)
             continue;
-        list_remove(&event->link);
+        vp_list_remove(&event->link);
         free(event);
-        if (list_empty(&queue->events))
+        if (vp_list_empty(&queue->events))
             set_readable(queue, false);
     }
 }
@@ -206,10 +206,10 @@ void async_event(struct context *context, struct object *about, uint32_t type, u
 
 void async_event_to_all(uint32_t type, uint32_t port)
 {
-    for (struct list *p = all_procs.next; p != &all_procs; p = p->next) {
-        struct proc *proc = container_of(p, struct proc, link);
-        for (struct list *l = proc->objects.next; l != &proc->objects; l = l->next) {
-            struct object *object = container_of(l, struct object, link);
+    for (struct vp_list *p = all_procs.next; p != &all_procs; p = p->next) {
+        struct proc *proc = vp_container_of(p, struct proc, link);
+        for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+            struct object *object = vp_container_of(l, struct object, link);
             if (object->kind == K_CONTEXT)
                 async_event((struct context *)object, NULL, type, port);
         }

@@ -207,8 +207,8 @@ void fault_new_process(const struct proc *proc)
 
 static void fail_posts(void)
 {
-    for (struct list *l = all_procs.next; l != &all_procs; l = l->next) {
-        const struct proc *proc = container_of(l, struct proc, link);
+    for (struct vp_list *l = all_procs.next; l != &all_procs; l = l->next) {
+        const struct proc *proc = vp_container_of(l, struct proc, link);
         if (proc->bells)
             fault_new_process(proc);
     }

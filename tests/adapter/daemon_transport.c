@@ -22,7 +22,7 @@ enum {
 
 enum outcome { DONE, FAILED, NO_ANSWER, NOT_READY };
 
-static struct list ready = {&ready, &ready};
+static struct vp_list ready = {&ready, &ready};
 
 /* Memory of a process, or inline data. */
 struct vec {
@@ -47,7 +47,7 @@ static void place_due(struct timer *timer);
 
 void qp_init(struct qp *qp)
 {
-    list_init(&qp->ready);
+    vp_list_init(&qp->ready);
     timer_init(&qp->timer, retry_due);
     timer_init(&qp->placing, place_due);
 }
@@ -61,8 +61,8 @@ void qp_has_rings(struct qp *qp)
 
 void qp_ready(struct qp *qp)
 {
-    if (list_empty(&qp->ready))
-        list_append(&ready, &qp->ready);
+    if (vp_list_empty(&qp->ready))
+        vp_list_append(&ready, &qp->ready);
 }
 
 void qp_set_state(struct qp *qp, enum ibv_qp_state state)
@@ -320,13 +320,13 @@ static void place_all(struct qp *qp)
 
 static void place_later(struct qp *qp)
 {
-    if (list_empty(&qp->placing.link) && qp->num_pieces)
+    if (vp_list_empty(&qp->placing.link) && qp->num_pieces)
         timer_set(&qp->placing, now_ns() + random_below(PLACE_MOST_US) * 1000);
 }
 
 static void place_due(struct timer *timer)
 {
-    struct qp *qp = container_of(timer, struct qp, placing);
+    struct qp *qp = vp_container_of(timer, struct qp, placing);
 
     /* of many, a part of them at once, or long writes would take seconds */
     for (uint32_t n = 1 + random_below(PLACED_AT_ONCE + qp->num_pieces / 4); n && qp->num_pieces;
@@ -608,7 +608,7 @@ static bool rnr_later(struct qp *qp)
 
 static void retry_due(struct timer *timer)
 {
-    struct qp *qp = container_of(timer, struct qp, timer);
+    struct qp *qp = vp_container_of(timer, struct qp, timer);
 
     qp->waits = false;
     qp_ready(qp);
@@ -698,7 +698,7 @@ void qp_gone(struct qp *qp)
 {
     timer_stop(&qp->timer);
     lose_some(qp);
-    list_remove(&qp->ready);
+    vp_list_remove(&qp->ready);
 }
 
 void qp_reset(struct qp *qp)
@@ -729,16 +729,16 @@ static bool run(struct qp *qp)
 
 bool run_ready(void)
 {
-    struct list now;
+    struct vp_list now;
 
-    list_init(&now);
-    while (!list_empty(&ready))
-        list_append(&now, ready.next);
-    while (!list_empty(&now)) {
-        struct qp *qp = container_of(now.next, struct qp, ready);
-        list_remove(&qp->ready);
+    vp_list_init(&now);
+    while (!vp_list_empty(&ready))
+        vp_list_append(&now, ready.next);
+    while (!vp_list_empty(&now)) {
+        struct qp *qp = vp_container_of(now.next, struct qp, ready);
+        vp_list_remove(&qp->ready);
         if (!run(qp))
             qp_ready(qp);
     }
-    return !list_empty(&ready);
+    return !vp_list_empty(&ready);
 }

@@ -376,10 +376,7 @@ static void a_killed_process_disconnects(void)
     CHECK(rdma_destroy_id(b) == 0);
 }
 
-static const struct {
-    const char *name;
-    void (*test)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     TEST(calls_out_of_order_are_refused),
     TEST(an_address_of_no_device_cannot_be_bound),
     TEST(private_data_have_limits),
@@ -398,9 +395,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    bool ok = true;
-
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        ok &= run_test(tests[i].name, tests[i].test, argc > 1 ? argv[1] : NULL);
-    return ok ? 0 : 1;
+    return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc > 1 ? argv[1] : NULL);
 }

@@ -244,10 +244,7 @@ static void writes_pass_each_other_where_they_may(void)
     end_close(&b);
 }
 
-static const struct {
-    const char *name;
-    void (*test)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     TEST(the_nth_post_fails),
     TEST(the_nth_creation_fails),
     TEST(a_write_of_unknown_fate_was_executed),
@@ -262,9 +259,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    bool ok = true;
-
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        ok &= run_test(tests[i].name, tests[i].test, argc > 1 ? argv[1] : NULL);
-    return ok ? 0 : 1;
+    return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc > 1 ? argv[1] : NULL);
 }

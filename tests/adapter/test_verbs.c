@@ -427,10 +427,7 @@ static void memory_that_is_not_there_is_not_registered(void)
     CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_READ) && errno == EFAULT);
 }
 
-static const struct {
-    const char *name;
-    void (*test)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     TEST(every_operation_moves_its_data),
     TEST(atomics_return_what_was_there),
     TEST(receives_carry_size_and_immediate),
@@ -455,9 +452,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    bool ok = true;
-
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        ok &= run_test(tests[i].name, tests[i].test, argc > 1 ? argv[1] : NULL);
-    return ok ? 0 : 1;
+    return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc > 1 ? argv[1] : NULL);
 }

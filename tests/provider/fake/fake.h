@@ -5,6 +5,16 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(c)                                                                                   \
+    do {                                                                                           \
+        if (!(c)) {                                                                                \
+            printf("FAILED: %s:%d: %s\n", __FILE__, __LINE__, #c);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
 
 extern bool fake_refuses_messages; /* send() returns -EIO */
 extern uint32_t fake_unanswered;   /* operations of this process under way, all connections */

@@ -14,14 +14,6 @@
 
 enum { TIMES = 3 };
 
-#define CHECK(c)                                                                                   \
-    do {                                                                                           \
-        if (!(c)) {                                                                                \
-            printf("FAILED: %s:%d: %s\n", __FILE__, __LINE__, #c);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static uint64_t there[512];
 static utofu_vcq_hdl_t vcq, target;
 static utofu_stadd_t rmt;

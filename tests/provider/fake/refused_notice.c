@@ -18,14 +18,6 @@ enum {
             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
 };
 
-#define CHECK(c)                                                                                   \
-    do {                                                                                           \
-        if (!(c)) {                                                                                \
-            printf("FAILED: %s:%d: %s\n", __FILE__, __LINE__, #c);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static uint8_t here[SIZE], there[SIZE];
 static utofu_vcq_hdl_t vcq, target;
 static utofu_vcq_id_t target_id;
