@@ -15,7 +15,9 @@ enum {
     REQUESTS_A_ROUND = 64,
     CHUNK = 1 << 18,
     MOST_SGE = 32,
-    TORN = 8, /* the last bytes of a write become visible last */
+    LINE = 256,        /* of bytes whose last ones */
+    TORN = 8,          /* become visible last */
+    MOST_PARTS = 1024, /* that the kernel takes at once */
     PLACE_MOST_US = 200,
     PLACED_AT_ONCE = 4,
 };
@@ -154,21 +156,53 @@ static void get_bytes(pid_t pid, const struct iovec *iov, int num, void *to, siz
         memset((char *)to + (n > 0 ? n : 0), 0, size - (size_t)(n > 0 ? n : 0));
 }
 
-/* In order of addresses, and the last word of all by itself, last. */
-static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from, size_t size)
-{
-    struct iovec local = {(void *)(uintptr_t)from, size}, to[MOST_SGE + 1];
+/* Bytes that are placed in this order, part by part. */
+struct placing {
+    pid_t pid;
+    const uint8_t *from;
+    size_t size;
+    unsigned long num;
+    struct iovec to[MOST_PARTS];
+};
 
-    memcpy(to, iov, (size_t)num * sizeof(*iov));
-    struct iovec *last = &to[num - 1];
-    uintptr_t end = (uintptr_t)last->iov_base + last->iov_len;
-    uintptr_t cut = (end - 1) & ~(uintptr_t)(TORN - 1);
-    if (cut > (uintptr_t)last->iov_base) {
-        last[1] = (struct iovec){(void *)cut, end - cut};
-        last->iov_len = cut - (uintptr_t)last->iov_base;
-        num++;
+static void place_parts(struct placing *p)
+{
+    struct iovec local = {(void *)(uintptr_t)p->from, p->size};
+
+    if (p->num)
+        process_vm_writev(p->pid, &local, 1, p->to, p->num, 0);
+    p->from += p->size;
+    p->size = p->num = 0;
+}
+
+static void add_part(struct placing *p, uintptr_t at, uintptr_t end)
+{
+    if (p->num == MOST_PARTS)
+        place_parts(p);
+    p->to[p->num++] = (struct iovec){(void *)at, end - at};
+    p->size += end - at;
+}
+
+/* In order of addresses, line by line, and the last word of each line by itself: the kernel's copy
+ * function does not keep an order within a part. */
+static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from)
+{
+    static struct placing p;
+
+    p.pid = pid;
+    p.from = from;
+    for (int i = 0; i < num; i++) {
+        uintptr_t at = (uintptr_t)iov[i].iov_base, end = at + iov[i].iov_len;
+        while (at < end) {
+            uintptr_t next = (at | (LINE - 1)) + 1;
+            uintptr_t stop = next < end ? next : end, word = (stop - 1) & ~(uintptr_t)(TORN - 1);
+            if (word > at)
+                add_part(&p, at, word);
+            add_part(&p, word > at ? word : at, stop);
+            at = stop;
+        }
     }
-    process_vm_writev(pid, &local, 1, to, (unsigned long)num, 0);
+    place_parts(&p);
 }
 
 /* The parts of a vector that its bytes from `from` on, `size` of them, lie in. */
@@ -204,7 +238,7 @@ static void scatter(const struct vec *v, uint64_t from, uint64_t size, const voi
 {
     struct iovec part[MOST_SGE];
 
-    put_bytes(v->pid, part, slice(v, from, size, part), data, size);
+    put_bytes(v->pid, part, slice(v, from, size, part), data);
 }
 
 static void copy(const struct vec *from, const struct vec *to, uint64_t size)
@@ -281,7 +315,7 @@ static void place(struct qp *qp, bool lost)
 
     /* its memory may have been deregistered by now */
     if (!lost && qp_find(piece->qpn) && mr_find(piece->rkey))
-        put_bytes(piece->pid, &iov, 1, piece->data, piece->size);
+        put_bytes(piece->pid, &iov, 1, piece->data);
     qp->parts[piece->seq & qp->sq->mask]--;
     *which = qp->pieces[--qp->num_pieces];
     free(piece);
