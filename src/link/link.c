@@ -440,8 +440,7 @@ static void close_connection(struct ut_link *link)
 {
     link->ops->conn_close(link->conn);
     link->conn = NULL;
-    if (link->scratch && link->reading != UT_STAG_NONE)
-        ut_link_read_done(link, PROV_FLUSHED);
+    ut_link_read_done(link, PROV_FLUSHED); /* a read that was under way is reported by nobody */
     link->vcq->link_ops->rewind(link);
 }
 
@@ -524,6 +523,7 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 
 static void connection_up(struct ut_link *link, const void *hello, size_t size)
 {
+    UT_ASSERT(link->reading == UT_STAG_NONE);
     link->state = UT_LINK_UP;
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
     if (link == link->vcq->last_link)
@@ -636,9 +636,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
         break;
     case UT_LINK_UP:
         /* the peer has seen the old connection break before this side has */
-        link->ops->conn_close(link->conn);
-        link->conn = NULL;
-        link->vcq->link_ops->rewind(link);
+        close_connection(link);
         break;
     default:
         break;

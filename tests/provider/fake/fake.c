@@ -40,7 +40,7 @@ struct frame {
 bool fake_refuses_messages;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks;
-uint32_t fake_ups;
+uint32_t fake_asks, fake_ups;
 
 struct queued {
     struct queued *next;
@@ -443,6 +443,7 @@ static int ask(struct fake_conn *conn)
     if (connect(conn->fd, (struct sockaddr *)&name, sizeof(name)) != 0)
         return errno == EAGAIN ? 0 : lose(conn);
     conn->state = ASKED;
+    fake_asks++;
     say(conn, HELLO, conn->ep->attr.id, conn->hello, conn->hello_size);
     return 0;
 }
@@ -632,12 +633,13 @@ static int fake_ep_poll(struct prov_ep *base)
     struct fake_ep *ep = (struct fake_ep *)base;
     int calls = 0, fd;
 
-    for (struct fake_conn *conn = ep->conns; conn; conn = conn->next)
-        calls += poll_conn(conn);
     while ((fd = accept4(ep->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         conn_new(ep, AWAITED, fd);
         watch(ep, fd, EPOLLIN); /* the endpoint may be armed, and nobody poll it again */
     }
+    /* new ones first: a peer that connects again may be heard before its old connection breaks */
+    for (struct fake_conn *conn = ep->conns; conn; conn = conn->next)
+        calls += poll_conn(conn);
     forget_closed(ep);
     return calls;
 }
