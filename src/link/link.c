@@ -870,9 +870,14 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         read_next(link);
         return;
     }
+    uint32_t index = link->reading;
     end_read(link);
-    if (link->to_post != UT_NO_SLOT)
-        link->vcq->toq[link->to_post].fresh = true;
+    if (link->to_post != UT_NO_SLOT) {
+        struct ut_slot *slot = &link->vcq->toq[link->to_post];
+        /* it was perhaps for an ARMW, which went to the target's CPU meanwhile */
+        if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
+            slot->fresh = true;
+    }
     link->vcq->link_ops->pump(link);
 }
 

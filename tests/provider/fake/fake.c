@@ -306,6 +306,13 @@ static int fake_send(struct prov_conn *base, const void *data, size_t size, unsi
     return rc == 0 ? PROV_SRC_FREE : rc;
 }
 
+/* Nothing is mapped. */
+static void *fake_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey)
+{
+    (void)conn, (void)rmt, (void)length, (void)rkey;
+    return NULL;
+}
+
 static void reply(struct fake_conn *conn, enum prov_status status, const uint8_t *data,
                   uint32_t length)
 {
@@ -386,6 +393,7 @@ static void hang_up(struct fake_conn *conn, enum state state)
         close(conn->fd);
     conn->fd = -1;
     conn->state = state;
+    fake_unanswered -= conn->posted - conn->answered;
     while (conn->first) {
         struct queued *q = conn->first;
         conn->first = q->next;
@@ -759,6 +767,7 @@ const struct prov_ops fake_provider = {
     .write = fake_write,
     .read = fake_read,
     .send = fake_send,
+    .direct = fake_direct,
     .fd = fake_fd,
     .progress = fake_progress,
 };

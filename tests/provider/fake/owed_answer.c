@@ -70,7 +70,7 @@ static void executed_once(const char *name, utofu_vcq_hdl_t its)
     CHECK(utofu_query_vcq_id(its, &to) == UTOFU_SUCCESS);
     CHECK(utofu_reg_mem(its, there, sizeof(there), 0, &rmt) == UTOFU_SUCCESS);
     add(to, 1);
-    POLL_UNTIL(answers == 1);
+    POLL_UNTIL(answers == 1 && fake_unanswered == 0); /* the next one is posted at once */
     CHECK(old_value == 0 && there[0] == 1);
     add(to, 10);
     fake_refuses_messages = true; /* the answer */
