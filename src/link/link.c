@@ -484,6 +484,17 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
     return vcq->waiting != NULL;
 }
 
+/* Messages of the library that arrived before the connection broke are not repeated. The others get
+ * new numbers when they are posted: until then others may have the old ones. */
+static void drop_delivered_messages(struct ut_link *link, uint64_t count)
+{
+    while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
+        drop_first_message(link);
+    for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
+        m->number = 0;
+    link->msg_to_post = link->msg_first;
+}
+
 /* Takes over the peer's hello; false: it is not compatible with this process. */
 static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 {
@@ -499,7 +510,11 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
                  (unsigned long long)link->peer);
         return false;
     }
-    bool recreated = link->peer_session != 0 && link->peer_session != hello.session;
+    bool known = link->peer_session == hello.session;
+    bool recreated = link->peer_session != 0 && !known;
+    /* a VCQ that is met for the first time has received nothing of this one: what it counts was
+     * sent by an earlier one of this id */
+    uint64_t count = known ? hello.rx_count : 0;
     link->peer_session = hello.session;
     link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
@@ -507,17 +522,15 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     drop_remote_table(link);
     if (link->tx_announced)
         memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
-    if (recreated)
+    if (recreated) {
         link->rx_number = 0;
-    /* messages of the library that arrived before the connection broke are not repeated */
-    while (link->msg_first && link->msg_first->number &&
-           (recreated || link->msg_first->number <= hello.rx_count))
-        drop_first_message(link);
-    link->msg_to_post = link->msg_first;
+        free_messages(link); /* answers to the VCQ that was there before */
+    }
+    drop_delivered_messages(link, count);
     /* A VCQ that is freed answers what it has received before it closes the connection; what it has
      * not received goes to the VCQ that was created with the same id. */
-    link->vcq->link_ops->delivered(link, hello.rx_count);
-    link->tx_number = hello.rx_count;
+    link->vcq->link_ops->delivered(link, count);
+    link->tx_number = count;
     return true;
 }
 
