@@ -5,6 +5,7 @@
 
 #include "engine/inner.h"
 #include "stats/stats.h"
+#include "vcq/wake.h"
 
 /*
  * A slot is DONE when it is complete, and RETIRED when all before it on its link are, too
@@ -108,6 +109,8 @@ void ut_engine_want_completions(struct ut_vcq *vcq)
 {
     vcq->completions_wanted = true;
     vcq->spin_limit = 0;
+    if (vcq->waits) /* nobody polls */
+        ut_vcq_need(vcq);
 }
 
 /* A slot is done, and its notices wait for earlier communications of the link, which may be

@@ -10,16 +10,17 @@
 #include "stats/stats.h"
 
 /* Where its data were posted, the slot ends when these complete: else their completion would hit
- * the next communication in the slot. */
+ * the next communication in the slot. Those before it on the link may be unsignalled, also behind
+ * an ARMW that ends by itself. */
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     ut_slot_fails(link, slot, rc);
-    if (slot->pending == 0) {
+    if (slot->pending == 0)
         ut_engine_finish(link, slot);
-    } else {
+    else
         slot->state = UT_SLOT_POSTED;
+    if (slot->state != UT_SLOT_RETIRED)
         ut_engine_want_completions(link->vcq);
-    }
     return UT_POSTED;
 }
 
@@ -67,10 +68,13 @@ enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int 
     }
 }
 
+/* While a thread sleeps until the VCQ can be polled everything is signalled: what it waits for may
+ * stand behind this communication, and nobody polls who would request its completion. */
 static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return ut_signal_flags(slot->desc.flags, ut_desc_length(&slot->desc)) |
-           (vcq->unflushed ? PROV_MORE : 0u);
+           (vcq->unflushed ? PROV_MORE : 0u) |
+           (__builtin_expect(vcq->waits != NULL, 0) ? PROV_SIGNAL : 0u);
 }
 
 /* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?

@@ -35,9 +35,10 @@ struct frame {
     uint32_t rkey, length; /* of the whole operation */
     uint32_t offset, size; /* of this piece; its bytes follow */
     uint32_t notify, imm;  /* WRITE */
+    uint32_t signal;       /* answer it soon */
 };
 
-bool fake_refuses_messages;
+bool fake_refuses_messages, fake_saves_reports;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks;
 uint32_t fake_asks, fake_ups;
@@ -89,6 +90,7 @@ struct fake_conn {
         uint8_t *lcl; /* of a read */
     } ops[MAX_OPS];
     uint32_t posted, answered;
+    uint32_t saved; /* answers to the peer that are not sent yet: executed, and not signalled */
 };
 
 struct fake_ep {
@@ -248,6 +250,13 @@ static void say(struct fake_conn *conn, enum frame_type type, uint64_t id, const
  * Operations
  */
 
+/* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC asks for nothing. */
+static bool is_signalled(const struct fake_conn *conn, unsigned int flags)
+{
+    return (flags & PROV_SIGNAL) || !fake_saves_reports ||
+           conn->posted - conn->answered >= MAX_OPS / 2;
+}
+
 static int post(struct fake_conn *conn, uint64_t cookie, uint8_t *lcl)
 {
     if (conn->state != UP)
@@ -269,7 +278,8 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
                       .rkey = x->rkey,
                       .length = x->length,
                       .notify = (x->flags & PROV_NOTIFY) != 0,
-                      .imm = x->imm};
+                      .imm = x->imm,
+                      .signal = is_signalled(conn, x->flags)};
 
     if (!(x->flags & PROV_COPY) && !is_local(conn, x, 0))
         return -EPERM;
@@ -282,7 +292,8 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
 static int fake_read(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fake_conn *conn = (struct fake_conn *)base;
-    struct frame f = {.type = READ, .rmt = x->rmt, .rkey = x->rkey, .length = x->length};
+    struct frame f = {
+        .type = READ, .rmt = x->rmt, .rkey = x->rkey, .length = x->length, .signal = true};
 
     if (!is_local(conn, x, PROV_ACCESS_WRITE))
         return -EPERM;
@@ -296,13 +307,16 @@ static int fake_send(struct prov_conn *base, const void *data, size_t size, unsi
                      uint64_t cookie)
 {
     struct fake_conn *conn = (struct fake_conn *)base;
+    struct frame f = {.type = MESSAGE,
+                      .length = (uint32_t)size,
+                      .size = (uint32_t)size,
+                      .signal = is_signalled(conn, flags)};
 
-    (void)flags;
     if (fake_refuses_messages)
         return -EIO;
     int rc = post(conn, cookie, NULL);
     if (rc == 0)
-        say(conn, MESSAGE, 0, data, size);
+        queue(conn, &f, data);
     return rc == 0 ? PROV_SRC_FREE : rc;
 }
 
@@ -316,7 +330,17 @@ static void *fake_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, 
 static void reply(struct fake_conn *conn, enum prov_status status, const uint8_t *data,
                   uint32_t length)
 {
+    for (; conn->saved > 0; conn->saved--)
+        say(conn, REPLY, 0, NULL, 0);
     queue_all(conn, (struct frame){.type = REPLY, .status = status, .length = length}, data);
+}
+
+static void reply_executed(struct fake_conn *conn, const struct frame *f)
+{
+    if (f->signal)
+        reply(conn, PROV_OK, NULL, 0);
+    else
+        conn->saved++;
 }
 
 /* Each piece by itself is within the whole, which is looked at. */
@@ -334,8 +358,10 @@ static int execute(struct fake_conn *conn, const struct frame *f, const uint8_t 
     pthread_mutex_unlock(&prov->lock);
     if (f->type == WRITE && f->offset + f->size < f->length)
         return 0;
-    if (f->type == WRITE || !good)
-        reply(conn, good ? PROV_OK : PROV_RMT_ACCESS, NULL, 0);
+    if (!good)
+        reply(conn, PROV_RMT_ACCESS, NULL, 0);
+    else if (f->type == WRITE)
+        reply_executed(conn, f);
     if (!good || !f->notify)
         return 0;
     conn->ep->attr.callbacks->notify(conn->ctx, f->imm);
@@ -480,7 +506,7 @@ static int take(struct fake_conn *conn, const struct frame *f, const uint8_t *da
     case READ:
         return execute(conn, f, data);
     case MESSAGE:
-        reply(conn, PROV_OK, NULL, 0);
+        reply_executed(conn, f);
         cb->message(conn->ctx, data, f->size);
         return 1;
     case REPLY:
