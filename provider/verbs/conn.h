@@ -20,7 +20,9 @@ void vp_conn_told(struct vp_conn *conn, uint32_t control);
 void vp_conn_handle(struct vp_conn *conn, unsigned int events);
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
-/* Goes on with connections that close, drain or have stalled (ep->tending). */
+/* Goes on with connections that close, drain or have stalled (ep->tending). Between the two calls
+ * all that has arrived is delivered. */
+void vp_tend_begin(struct vp_ep *ep);
 void vp_tend_all(struct vp_ep *ep);
 void vp_look_for_stalls(struct vp_ep *ep);
 void vp_conn_close(struct prov_conn *conn);

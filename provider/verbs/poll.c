@@ -264,12 +264,19 @@ static inline void poll_queues(struct vp_ep *ep)
     ep->only_sends = 0;
 }
 
+static void __attribute__((noinline, cold)) tend(struct vp_ep *ep)
+{
+    vp_tend_begin(ep);
+    poll_both(ep, ep->srq_depth);
+    vp_tend_all(ep);
+}
+
 static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
 {
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
     if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
-        vp_tend_all(ep);
+        tend(ep);
     ep->aside = ep->batch || ep->stash_send || ep->stash_recv || !vp_list_empty(&ep->tending);
     ep->polling = false;
     return ep->made;

@@ -40,7 +40,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../provider/verbs/ep_types.h"
 #include "../../provider/verbs/provider.c"
 
-enum { IDS = 32, REPORTS = 64 };
+enum { IDS = 32, REPORTS = 64, ARRIVALS = 250 };
 
 /*
  * Devices that do nothing
@@ -52,7 +52,7 @@ static struct ibv_pd pd = {.context = &context};
 static struct ibv_wc reports[REPORTS]; /* of requests, in order */
 static unsigned int num_reports;
 static enum ibv_wc_status fake_status = IBV_WC_WR_FLUSH_ERR; /* of requests */
-static struct ibv_wc arrivals[REPORTS];                      /* of receives */
+static struct ibv_wc arrivals[ARRIVALS];                     /* of receives */
 static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
@@ -200,11 +200,16 @@ static int take(struct ibv_wc *from, unsigned int *there, int most, struct ibv_w
     return n;
 }
 
-static bool fake_holds; /* no request completes */
+static bool fake_holds;                 /* no request completes */
+static void (*fake_polled)(bool sends); /* before each look at a completion queue */
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
-    if (cq != ((struct vp_ep *)cq->cq_context)->send_cq)
+    bool sends = cq == ((struct vp_ep *)cq->cq_context)->send_cq;
+
+    if (fake_polled)
+        fake_polled(sends);
+    if (!sends)
         return take(arrivals, &num_arrivals, most, wc);
     return fake_holds ? 0 : take(reports, &num_reports, most, wc);
 }

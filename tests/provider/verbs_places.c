@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UTOFU_VERBS_MAX_QPS: whose connection is closed for another one, when, and in which order both
- * ends do it. There is no device: fake_verbs.h, whose clock stands still unless it is moved. The
- * peers are played here: what they are told, and what they say.
+ * ends do it. And what other ends of connections, and of handshakes, owe their owners. There is no
+ * device: fake_verbs.h, whose clock stands still unless it is moved. The peers are played here:
+ * what they are told, and what they say.
  */
 #include <stdio.h>
 
@@ -25,7 +26,7 @@ struct test_conn {
     struct prov_conn *conn;
     bool up, down;
     enum prov_reason reason;
-    unsigned int done, messages;
+    unsigned int done, messages, failed;
     /* the peer */
     bool keeps, is_mute;         /* goes on using it; says nothing */
     unsigned int told[5];        /* how often: ASK, MUST, KEEP, REST, BYE */
@@ -52,14 +53,18 @@ static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
     struct test_conn *c = ctx;
 
     (void)cookie;
-    CHECK(status == PROV_OK && !c->down);
+    CHECK((status == PROV_OK || fake_status != IBV_WC_SUCCESS) && !c->down);
     c->done++;
+    c->failed += status != PROV_OK;
 }
 
 static void on_message(void *ctx, const void *data, size_t size)
 {
+    struct test_conn *c = ctx;
+
     (void)data, (void)size;
-    ((struct test_conn *)ctx)->messages++;
+    CHECK(!c->down);
+    c->messages++;
 }
 
 static void on_request(void *owner, struct prov *self, struct prov_conn *conn, uint64_t id,
@@ -98,7 +103,7 @@ static void wake(void *owner)
 
 static void say(uint32_t qp, uint32_t what)
 {
-    CHECK(num_arrivals < REPORTS);
+    CHECK(num_arrivals < ARRIVALS);
     arrivals[num_arrivals++] = (struct ibv_wc){.opcode = IBV_WC_RECV,
                                                .status = IBV_WC_SUCCESS,
                                                .wc_flags = IBV_WC_WITH_IMM,
@@ -528,6 +533,59 @@ static void a_device_runs_out(void)
     close_all("a device has none");
 }
 
+/* A message of the peer. */
+static void arrive(const struct test_conn *c)
+{
+    CHECK(num_arrivals < ARRIVALS);
+    arrivals[num_arrivals++] =
+        (struct ibv_wc){.opcode = IBV_WC_RECV, .status = IBV_WC_SUCCESS, .qp_num = qp_of(c)};
+}
+
+/* The peer knows that its messages have arrived, and does not send them again. */
+static void what_arrived_comes_before_the_end(void)
+{
+    fill();
+    for (int i = 0; i < ARRIVALS; i++)
+        arrive(&conns[0]);
+    fake_status = IBV_WC_REM_ACCESS_ERR;
+    CHECK(use(&conns[0]) >= 0);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && conns[0].failed == 1);
+    CHECK(conns[0].messages == ARRIVALS);
+    fake_status = IBV_WC_SUCCESS;
+    close_all("what arrived comes before the end");
+}
+
+/* The same between the last look at the receives and that at the requests. */
+static unsigned int receive_looks;
+
+static void breaks_late(bool sends)
+{
+    receive_looks += !sends;
+    if (!sends && receive_looks == 2) /* so that the requests are looked at */
+        arrive(&conns[2]);
+    if (!sends || receive_looks < 2)
+        return;
+    arrive(&conns[0]);
+    fake_holds = false;
+    fake_polled = NULL;
+}
+
+static void what_arrives_at_the_end_is_not_lost(void)
+{
+    fill();
+    fake_holds = true;
+    vp_conn_close(conns[1].conn); /* there is something to tend */
+    fake_status = IBV_WC_REM_ACCESS_ERR;
+    CHECK(use(&conns[0]) >= 0);
+    fake_polled = breaks_late;
+    CHECK(vp_ep_poll(ep) > 0 && !fake_polled && conns[2].messages == 1);
+    run();
+    CHECK(conns[0].down && conns[0].failed == 1 && conns[0].messages == 1);
+    fake_status = IBV_WC_SUCCESS;
+    close_all("what arrives at the end is not lost");
+}
+
 static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
@@ -567,6 +625,8 @@ int main(void)
     own_handshakes_leave_room();
     who_waits_long_is_refused();
     a_device_runs_out();
+    what_arrived_comes_before_the_end();
+    what_arrives_at_the_end_is_not_lost();
     limits();
     return 0;
 }
