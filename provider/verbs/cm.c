@@ -177,12 +177,10 @@ static void is_up(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
     vp_list_remove(&conn->hs_link);
-    if (!conn->abandoned && conn->phase != VP_UP) {
-        conn->phase = VP_UP;
+    if (!conn->abandoned && conn->phase < VP_UP)
         vp_post_event_locked(conn, VP_EV_UP);
-    } else {
-        conn->phase = VP_UP; /* so that it is disconnected */
-    }
+    if (conn->phase != VP_OVER) /* too late: its owner hears, or has heard, that it failed */
+        conn->phase = VP_UP;    /* also where it is abandoned, so that it is disconnected */
     if (conn->active)
         adapt_window_locked(prov, conn->hs_started);
     pthread_mutex_unlock(&prov->lock);

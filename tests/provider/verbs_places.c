@@ -20,7 +20,15 @@
         }                                                                                          \
     } while (0)
 
-enum { PLACES = 4, CONNS = 12, ENDPOINT = 7, HOLD_MS = 100, ANSWER_MS = 250, SHORT_MS = 5000 };
+enum {
+    PLACES = 4,
+    CONNS = 12,
+    ENDPOINT = 7,
+    HOLD_MS = 100,
+    ANSWER_MS = 250,
+    SHORT_MS = 5000,
+    CONFIRM_MS = 10001
+};
 
 struct test_conn {
     struct prov_conn *conn;
@@ -586,6 +594,24 @@ static void what_arrives_at_the_end_is_not_lost(void)
     close_all("what arrives at the end is not lost");
 }
 
+/* The peer's confirmation comes when it is not waited for any more: the owner hears of one end. */
+static void late_confirmation(void)
+{
+    open_with(PLACES);
+    answers = false;
+    ask_from_outside(&conns[0]);
+    run();
+    CHECK(conns[0].conn && !conns[0].up);
+    pass_ms(CONFIRM_MS);
+    vp_progress(&prov->base);
+    answers = true;
+    vp_cm_events(prov);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && !conns[0].up);
+    CHECK(fake_qps == 0);
+    close_all("late confirmation");
+}
+
 static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
@@ -627,6 +653,7 @@ int main(void)
     a_device_runs_out();
     what_arrived_comes_before_the_end();
     what_arrives_at_the_end_is_not_lost();
+    late_confirmation();
     limits();
     return 0;
 }
