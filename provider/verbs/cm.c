@@ -506,7 +506,7 @@ void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
 
     do {
         pthread_mutex_lock(&prov->lock);
-        conn = now > patience ? vp_place_overdue_locked(prov, now - patience) : NULL;
+        conn = vp_place_overdue_locked(prov, now, patience);
         if (conn)
             conn->busy = true;
         pthread_mutex_unlock(&prov->lock);

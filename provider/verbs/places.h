@@ -38,8 +38,8 @@ void vp_place_kept(struct vp_conn *conn);
 
 /* By progress(). */
 void vp_places_run(struct vp_prov *prov, uint64_t now);
-/* A peer's request that has waited for a place since before `then`, not in a list any more; NULL:
- * none. */
-struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t then);
+/* A peer's request that has waited for a place for longer than so many ms, not in a list any more;
+ * NULL: none yet, and progress() runs again when there is one. */
+struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now, uint64_t patience);
 
 #endif

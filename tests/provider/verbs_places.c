@@ -541,6 +541,25 @@ static void a_device_runs_out(void)
     close_all("a device has none");
 }
 
+/* The places are held by peers that do not answer: the time of the refusal comes all the same. */
+static void who_waits_long_is_not_forgotten(void)
+{
+    fill();
+    for (int i = 0; i < PLACES; i++)
+        say(qp_of(&conns[i]), VP_CTL_MUST);
+    run();
+    pass_ms(ANSWER_MS);
+    run();
+    ask_from_outside(&conns[4]);
+    run();
+    int timeout = vp_progress(&prov->base);
+    CHECK(conns[4].conn && !conns[4].up && timeout > 0 && timeout <= 750 + 1);
+    pass_ms(timeout);
+    run();
+    CHECK(conns[4].down && conns[4].reason == PROV_REASON_BROKEN);
+    close_all("who waits long is not forgotten");
+}
+
 /* A message of the peer. */
 static void arrive(const struct test_conn *c)
 {
@@ -651,6 +670,7 @@ int main(void)
     own_handshakes_leave_room();
     who_waits_long_is_refused();
     a_device_runs_out();
+    who_waits_long_is_not_forgotten();
     what_arrived_comes_before_the_end();
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
