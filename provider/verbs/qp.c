@@ -83,6 +83,13 @@ int vp_conn_create_qp(struct vp_conn *conn)
     return 0;
 }
 
+/* The kernel has not found the way to the peer's port again, as where very many resolve theirs at
+ * once: the peer was heard a moment ago, so another attempt may find it. */
+static bool is_way_lost(int err)
+{
+    return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
+}
+
 /* RNR timer: librdmacm's would be 655 ms between retries. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
@@ -102,6 +109,11 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         attr.retry_cnt = tuning->retry_count;
         attr.rnr_retry = 7; /* for ever */
         int rc = ibv_modify_qp(conn->qp, &attr, mask);
+        if (is_way_lost(rc)) {
+            ut_info(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
+                    strerror(rc));
+            return -ECONNABORTED;
+        }
         if (rc) {
             ut_error(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
                      strerror(rc));

@@ -12,7 +12,7 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
 /* Its caller logs an error. */
 int vp_conn_create_qp(struct vp_conn *conn);
 /* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
- * -ECONNABORTED: the peer has given the handshake up meanwhile. */
+ * -ECONNABORTED: the peer has given the handshake up meanwhile, or the way to it is lost. */
 int vp_conn_ready_qp(struct vp_conn *conn);
 void vp_conn_drop_qp(struct vp_conn *conn);
 void vp_conn_qp_to_error(struct vp_conn *conn);

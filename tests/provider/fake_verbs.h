@@ -114,10 +114,15 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
     return qp;
 }
 
+static int fake_modify_fails; /* once, with this error */
+
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+    int rc = fake_modify_fails;
+
     (void)qp, (void)attr, (void)mask;
-    return 0;
+    fake_modify_fails = 0;
+    return rc;
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,

@@ -631,6 +631,28 @@ static void late_confirmation(void)
     close_all("late confirmation");
 }
 
+/* It can be found again. */
+static void the_way_to_the_peer_is_lost(void)
+{
+    open_with(PLACES);
+    fake_modify_fails = EHOSTUNREACH;
+    ask(&conns[0]);
+    run();
+    CHECK(!fake_modify_fails && !conns[0].up && !conns[0].down);
+    pass_ms(100);
+    run();
+    CHECK(conns[0].up);
+    fake_modify_fails = ETIMEDOUT;
+    ask_from_outside(&conns[1]);
+    run();
+    CHECK(!conns[1].up && conns[1].reason == PROV_REASON_BROKEN); /* the peer asks again */
+    fake_modify_fails = EINVAL;
+    ask(&conns[2]);
+    run();
+    CHECK(conns[2].down && conns[2].reason == PROV_REASON_LOCAL);
+    close_all("the way to the peer is lost");
+}
+
 static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
@@ -674,6 +696,7 @@ int main(void)
     what_arrived_comes_before_the_end();
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
+    the_way_to_the_peer_is_lost();
     limits();
     return 0;
 }
