@@ -366,11 +366,13 @@ static void hand_over(struct vp_conn *conn)
 
 static void end_stall(struct vp_conn *conn)
 {
+    uint32_t head = conn->head;
+
     conn->stalled = false;
-    if (!vp_all_signalled(conn)) {
+    if (!vp_all_signalled(conn))
         vp_post_report(conn);
+    if (conn->head != head) /* else its send queue is full, too, or all are signalled */
         return;
-    }
     ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_ASK);
 }

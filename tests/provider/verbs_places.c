@@ -653,6 +653,30 @@ static void the_way_to_the_peer_is_lost(void)
     close_all("the way to the peer is lost");
 }
 
+/* Its send queue is full, with an unsignalled request at its end: none can be posted behind it. */
+static void full_queue_stalls(void)
+{
+    int rc;
+
+    fill();
+    fake_holds = true;
+    while ((rc = vp_send(conns[0].conn, "", 0, 0, 0)) >= 0)
+        ;
+    CHECK(rc == -EAGAIN);
+    for (int i = 0; i < 3; i++) {
+        look_for_stalls();
+        run();
+    }
+    CHECK(vp_send(conns[0].conn, "", 0, 0, 0) == -ENOTCONN && !conns[0].down);
+    fake_holds = false;
+    for (int i = 0; i < 5; i++) { /* its peer is asked */
+        pass_ms(1000);
+        run();
+    }
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_SILENT);
+    close_all("full queue stalls");
+}
+
 static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
@@ -697,6 +721,7 @@ int main(void)
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
     the_way_to_the_peer_is_lost();
+    full_queue_stalls();
     limits();
     return 0;
 }
