@@ -278,15 +278,22 @@ static void asked_to_rest(struct vp_conn *conn, bool must)
     conn->mark = conn->head;
 }
 
-/* Its place is wanted. */
+/* Its place is wanted. A peer that has not answered that it must is not asked once more, as it may
+ * be stopped, and others would wait for as long: it gets the time of one that rests. */
 static void ask_to_rest(struct vp_conn *conn)
 {
     enum vp_place_plea plea = vp_place_plea(conn);
 
     if (plea == VP_PLEA_NONE)
         return;
+    if (plea == VP_PLEA_MUST && conn->must_rest) {
+        begin_rest(conn);
+        return;
+    }
     if (!vp_post_control(conn, plea == VP_PLEA_MUST ? VP_CTL_MUST : VP_CTL_ASK))
         vp_place_kept(conn);
+    else
+        conn->must_rest |= plea == VP_PLEA_MUST;
     conn->mark = conn->head;
 }
 

@@ -568,6 +568,25 @@ static void arrive(const struct test_conn *c)
         (struct ibv_wc){.opcode = IBV_WC_RECV, .status = IBV_WC_SUCCESS, .qp_num = qp_of(c)};
 }
 
+/* All places are those of peers that are stopped: not for ever. */
+static void stopped_peers_do_not_keep_their_places(void)
+{
+    fill();
+    for (int i = 0; i < PLACES; i++)
+        conns[i].is_mute = true;
+    ask(&conns[4]);
+    for (int ms = 0; ms < 20000; ms += 100) {
+        pass_ms(100);
+        run();
+    }
+    CHECK(conns[4].up);
+    for (int i = 0; i < PLACES; i++) {
+        CHECK(conns[i].told[MUST] <= 1 && conns[i].writes_at_rest == conns[i].writes);
+        CHECK(!conns[i].down || conns[i].told[REST] == 1);
+    }
+    close_all("stopped peers do not keep their places");
+}
+
 /* The peer knows that its messages have arrived, and does not send them again. */
 static void what_arrived_comes_before_the_end(void)
 {
@@ -717,6 +736,7 @@ int main(void)
     who_waits_long_is_refused();
     a_device_runs_out();
     who_waits_long_is_not_forgotten();
+    stopped_peers_do_not_keep_their_places();
     what_arrived_comes_before_the_end();
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
