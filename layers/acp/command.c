@@ -4,29 +4,33 @@
  * ring of commands for all others together. Who wants to send one draws a ticket with an atomic add
  * on the ring's tail, waits until the ring's head is less than the length of the ring behind the
  * ticket, which it usually knows already, and puts the command into the ticket's place. What it
- * sent ends when the owner has put a byte into its `done`.
+ * sent ends with the remote notice of the owner's answer. Commands that are away have numbers, the
+ * lowest that are free, so that answers come to few places: uTofu sends a notice with the data only
+ * where one was sent before.
  */
 #include "layer.h"
 
 #include <string.h>
 
-enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED };
-enum { MAX_AWAY = 2 * AL_RING }; /* each answer takes an entry of the MRQ: 2,048 at least */
-
+enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED_WELL, ANSWERED_BADLY };
 static struct al_task servants[AL_SERVANTS];
 static uint64_t head;
-static uint32_t num_away;
+static struct al_task *away[AL_AWAY]; /* by number */
+static uint8_t free_numbers[AL_AWAY];
+static uint32_t num_free;
 
 void al_command_setup(void)
 {
     memset(servants, 0, sizeof(servants));
+    memset(away, 0, sizeof(away));
     head = 0;
-    num_away = 0;
+    for (num_free = 0; num_free < AL_AWAY; num_free++)
+        free_numbers[num_free] = (uint8_t)(AL_AWAY - 1 - num_free);
 }
 
 void al_command_use(struct al_use *use)
 {
-    use->fixed += sizeof(servants);
+    use->fixed += sizeof(servants) + sizeof(away) + sizeof(free_numbers);
 }
 
 /*
@@ -38,11 +42,24 @@ static uint32_t owner_of(const struct al_task *task)
     return al_rank_of(task->src);
 }
 
+/* Its number is in `order`, which it does not need any more. */
+static void take_number(struct al_task *task)
+{
+    task->order = free_numbers[--num_free];
+    away[task->order] = task;
+}
+
+static void give_number(struct al_task *task)
+{
+    away[task->order] = NULL;
+    free_numbers[num_free++] = (uint8_t)task->order;
+}
+
 static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
 {
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
-        num_away--;
+        give_number(op->task);
         al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, al_utofu_error());
         return;
     }
@@ -68,12 +85,10 @@ static void got_head(struct al_op *op, int rc, uint64_t old_value)
 
 static void end_answered(struct al_task *task)
 {
-    uint8_t *done = &al_control->done[al_queue_slot_of(task)];
-    uint8_t how = __atomic_load_n(done, __ATOMIC_ACQUIRE);
+    bool well = task->stage == ANSWERED_WELL;
 
-    *done = 0;
-    num_away--;
-    if (how == AL_DONE_WELL)
+    give_number(task);
+    if (well)
         al_task_end(task);
     else
         al_task_fail(task, "rank %u could not do it, and says why", owner_of(task));
@@ -87,16 +102,16 @@ static void sent(struct al_op *op, int rc, uint64_t old_value)
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
         al_fatal("a command cannot be sent to rank %u: %s", op->rank, al_utofu_error());
-    if (task->stage == ANSWERED)
+    if (task->stage != SENT)
         end_answered(task);
 }
 
-static bool draw_ticket(struct al_peer *peer, struct al_op *op)
+static bool draw_ticket(struct al_task *task, struct al_peer *peer, struct al_op *op)
 {
-    num_away++;
+    take_number(task);
     if (al_op_add(op, peer->id, 1, al_peer_control(peer, offsetof(struct al_control, tail))))
         return true;
-    num_away--;
+    give_number(task);
     return false;
 }
 
@@ -117,7 +132,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
                                        .src = task->src,
                                        .size = task->size,
                                        .rank = al.rank,
-                                       .slot = al_queue_slot_of(task),
+                                       .number = (uint32_t)task->order,
                                        .seq = task->value + 1};
 
     memcpy(al_op_bounce(op), &command, sizeof(command));
@@ -136,7 +151,7 @@ static bool start_next(struct al_task *task, struct al_peer *peer)
     bool full = task->value >= peer->head_seen + AL_RING;
     struct al_op *op;
 
-    if (task->stage == NO_TICKET ? num_away == MAX_AWAY : full && peer->asked)
+    if (task->stage == NO_TICKET ? num_free == 0 : full && peer->asked)
         return false;
     op = al_op_take(0, task, owner_of(task),
                     task->stage == NO_TICKET ? got_ticket
@@ -145,7 +160,7 @@ static bool start_next(struct al_task *task, struct al_peer *peer)
     if (op == NULL)
         return false;
     if (task->stage == NO_TICKET)
-        return draw_ticket(peer, op);
+        return draw_ticket(task, peer, op);
     return full ? read_head(peer, op) : put_command(task, peer, op);
 }
 
@@ -162,15 +177,15 @@ void al_command_send(struct al_task *task)
     al_task_later(task);
 }
 
-void al_command_answered(uint32_t slot)
+void al_command_answered(uint32_t number, bool well)
 {
-    struct al_task *task = al_queue_slot(slot);
+    struct al_task *task = away[number];
 
-    if (task->stage != SENT || task->kind != AL_COPY) {
+    if (task == NULL || task->stage != SENT) {
         al_log("the answer to a command that was not sent: another program's?");
         return;
     }
-    task->stage = ANSWERED;
+    task->stage = well ? ANSWERED_WELL : ANSWERED_BADLY;
     if (task->in_flight == 0)
         end_answered(task);
 }
@@ -191,8 +206,9 @@ static void reported(struct al_op *op, int rc, uint64_t old_value)
 
 void al_command_report(struct al_task *task)
 {
-    uint32_t rank = (uint32_t)(task->order >> 32), slot = (uint32_t)task->order;
-    const uint8_t how = task->failed ? AL_DONE_BADLY : AL_DONE_WELL;
+    uint32_t rank = (uint32_t)(task->order >> 32), number = (uint32_t)task->order;
+    size_t place = task->failed ? offsetof(struct al_control, done_badly)
+                                : offsetof(struct al_control, done_well);
     struct al_peer *peer;
     struct al_op *op;
 
@@ -205,9 +221,8 @@ void al_command_report(struct al_task *task)
         return;
     }
     task->in_flight++;
-    if (!al_op_put_now(op, peer->id, &how,
-                       al_peer_control(peer, offsetof(struct al_control, done) + slot), 1,
-                       UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
+    if (!al_op_put(op, peer->id, al_op_bounce_stadd(op), al_peer_control(peer, place + number), 1,
+                   UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
         task->in_flight--;
         al_task_later(task);
     }
@@ -231,7 +246,7 @@ static void execute(struct al_task *task, const struct al_command *command)
                              .dst = command->dst,
                              .src = command->src,
                              .size = command->size,
-                             .order = (uint64_t)command->rank << 32 | (command->slot % AL_QUEUE)};
+                             .order = (uint64_t)command->rank << 32 | (command->number % AL_AWAY)};
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
         src.rank == al.rank)
         al_task_step(task);

@@ -42,13 +42,15 @@ bool al_control_setup(void)
 /* Commands, barrier and the end of the job are polled where they lie; their notices wake. */
 void al_control_arrived(utofu_stadd_t stadd)
 {
-    uint64_t last = stadd - 1 - al_control_stadd, slot = last - offsetof(struct al_control, done);
+    uint64_t last = stadd - 1 - al_control_stadd;
 
     if (last >= sizeof(*al_control))
         al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
                (unsigned long long)stadd);
-    else if (last >= offsetof(struct al_control, done))
-        al_command_answered((uint32_t)slot);
+    else if (last >= offsetof(struct al_control, done_badly))
+        al_command_answered((uint32_t)(last - offsetof(struct al_control, done_badly)), false);
+    else if (last >= offsetof(struct al_control, done_well))
+        al_command_answered((uint32_t)(last - offsetof(struct al_control, done_well)), true);
 }
 
 void al_control_close(void)

@@ -28,6 +28,8 @@ enum {
     AL_POLLS = 4,         /* just behind a start, while they find something */
     AL_RING = 128,        /* commands for this process, from all others together */
     AL_SERVANTS = 64,     /* commands that this process executes at a time */
+    AL_AWAY = 256,        /* commands of this process that others have; each answer takes an entry
+                             of the MRQ: 2,048 at least */
     AL_COMP_WORK = 7,     /* component id of the VCQs of the layer */
     AL_COMP_MEET = 6,     /* of that on which processes meet in acp_init() */
     AL_STAG_CONTROL = 0,  /* struct al_control */
@@ -212,7 +214,7 @@ size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS]);
 struct al_command {
     acp_ga_t dst, src;
     uint64_t size;
-    uint32_t rank, slot; /* who wants to know when it is done, and which of its GMAs it is */
+    uint32_t rank, number; /* who wants to know when it is done, and which of its commands it is */
     uint64_t unused[3];
     uint64_t seq; /* the ticket plus one; arrives last */
 };
@@ -228,9 +230,10 @@ struct al_control {
     uint64_t head; /* commands taken out of the ring */
     uint64_t pad3[31];
     struct al_command ring[AL_RING];
-    uint8_t done[AL_QUEUE]; /* of the GMA of this number: AL_DONE_* */
+    /* Where the answer to the command of a number is put. Nobody reads it: its notice says which it
+     * is, so that the line stays in the cache of the one who answers. */
+    uint8_t done_well[AL_AWAY], done_badly[AL_AWAY];
 };
-enum { AL_DONE_WELL = 1, AL_DONE_BADLY = 2 };
 
 extern struct al_control *al_control;
 extern utofu_stadd_t al_control_stadd;
@@ -297,7 +300,6 @@ enum al_state {
     AL_FREE,
     AL_WAITS, /* for its order */
     AL_RUNS,
-    AL_AWAY,    /* another process executes it */
     AL_REPORTS, /* a command: its issuer is being notified */
     AL_ENDED,
 };
@@ -371,7 +373,7 @@ void al_command_setup(void);
 void al_command_send(struct al_task *task);
 void al_command_report(struct al_task *task); /* one that is executed here */
 bool al_command_serve(void);
-void al_command_answered(uint32_t slot); /* the notice of a report */
+void al_command_answered(uint32_t number, bool well); /* the notice of a report */
 
 /*
  * progress.c: makes everything go on.
