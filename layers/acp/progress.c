@@ -18,22 +18,24 @@
 #include <utofu_ext.h>
 
 enum {
-    YIELD_EVERY = 16,         /* polls without result, on a core of one's own */
-    CALL_POLLS = 16384,       /* of a call that waits, before it sleeps */
-    THREAD_POLLS = 2048,      /* of the thread, after something has happened */
-    FEW_POLLS = 16,           /* of it, once the program has become quiet */
-    LONG_YIELD_NS = 2000,     /* another thread has run */
-    SLACK_NS = 1000,          /* of the kernel's timers: 50 us unless set */
+    FIRST_YIELD = 16,     /* polls without result until a yield; a power of 2 */
+    LAST_YIELD = 64,      /* the same on a core of one's own: a yield takes as long as ten polls */
+    CALL_POLLS = 16384,   /* of a call that waits, before it sleeps */
+    THREAD_POLLS = 2048,  /* of the thread, after something has happened */
+    FEW_POLLS = 16,       /* of it, once the program has become quiet */
+    LONG_YIELD_NS = 2000, /* another thread has run */
+    SLACK_NS = 1000,      /* of the kernel's timers: 50 us unless set */
     BUSY_NAP_NS = 250 * 1000, /* of the thread, while the program makes calls */
     LATER_US = 50,            /* the longest sleep while something is to be tried again */
 };
 
 static pthread_t thread;
 static bool stop;
-static bool call_polls;       /* since the thread looked */
-static uint64_t seen_issued;  /* when it looked */
-static uint32_t asleep_calls; /* in utofu_wait_vcqs() */
-static bool parked;           /* the thread waits for `go` */
+static bool call_polls;                    /* since the thread looked */
+static uint64_t seen_issued;               /* when it looked */
+static uint32_t asleep_calls;              /* in utofu_wait_vcqs() */
+static bool parked;                        /* the thread waits for `go` */
+static uint32_t yield_every = FIRST_YIELD; /* without the lock: any of its values will do */
 static sem_t go;
 
 bool al_progress(void)
@@ -109,10 +111,17 @@ static void sleep_in_utofu(void)
 /* The poll of this number found nothing. False: others want the core. */
 static bool pause_briefly(uint32_t idle)
 {
-    if (idle % YIELD_EVERY == 0)
-        return !is_shared();
-    relax();
-    return true;
+    uint32_t every = __atomic_load_n(&yield_every, __ATOMIC_RELAXED);
+    bool shared;
+
+    if ((idle & (every - 1)) != 0) {
+        relax();
+        return true;
+    }
+    shared = is_shared();
+    every = shared ? FIRST_YIELD : every < LAST_YIELD ? 2 * every : LAST_YIELD;
+    __atomic_store_n(&yield_every, every, __ATOMIC_RELAXED);
+    return !shared;
 }
 
 /* It sleeps with the lock held since the caller looked: else another thread might have taken the
