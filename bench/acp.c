@@ -11,12 +11,21 @@
 #include <acp.h>
 #include <utofu.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 1000, AREA = 4 << 20, TOLD = 1000 /* word of the starter memory */ };
+enum {
+    ROUNDS = 1000,
+    AREA = 4 << 20,
+    TURNS = 100,        /* of the layer and of uTofu, between two others */
+    TURN = 40,          /* rounds of each */
+    WARM = 5,           /* before them */
+    YIELD_EVERY = 4096, /* polls: the peer may need this core */
+};
+enum { ECHO = 1, PUT_8, PUT_64K, STOP };
 
 static double now_us(void)
 {
@@ -59,14 +68,19 @@ struct place {
 static utofu_vcq_hdl_t vcq;
 static utofu_stadd_t own;
 
-static void put(size_t size)
+static void put_to(int rank, size_t size)
 {
     struct utofu_mrq_notice notice;
 
-    utofu_put(vcq, places[1].vcq_id, own, places[1].stadd, size, 0,
+    utofu_put(vcq, places[rank].vcq_id, own, places[rank].stadd, size, 0,
               UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL);
     while (utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND)
         ;
+}
+
+static void put(size_t size)
+{
+    put_to(1, size);
 }
 
 static void copy(size_t size)
@@ -79,47 +93,111 @@ static void third_party(size_t size)
     acp_complete(acp_copy(places[2].area, places[1].area, size, ACP_HANDLE_NULL));
 }
 
-static void nothing(size_t size)
-{
-    (void)size;
-}
-
 /* Rounds of the two alternate, so that other load on the machine disturbs both alike; the fewer
  * calls a round has, the more rounds there are. */
-static void compare_with(const char *what, void (*ours)(size_t size), size_t size, int calls,
-                         void (*base)(size_t size), void (*also)(size_t size))
+static void compare_with_put(const char *what, size_t size, int calls)
 {
     static double layer[ROUNDS], utofu[ROUNDS];
     int rounds = calls >= 10 ? ROUNDS / 10 : ROUNDS;
 
     for (int i = 0; i < rounds; i++) {
-        layer[i] = time_calls(ours, size, calls);
-        utofu[i] = time_calls(base, size, calls) + time_calls(also, 64, 100);
+        layer[i] = time_calls(copy, size, calls);
+        utofu[i] = time_calls(put, size, calls);
     }
     printf("%-58s %9.3f us %9.3f us   %.2f\n", what, decile(layer, rounds), decile(utofu, rounds),
            decile(layer, rounds) / decile(utofu, rounds));
 }
 
+/*
+ * Between two others: in turns the layer's copies, while the others wait in acp_sync(), and what is
+ * compared with them, by uTofu alone. A message is 64 bytes with a remote notice; rank 1 answers
+ * each with one more, or puts from its memory to rank 2's and answers then. So half a round trip
+ * of the former is a message, and the latter is a message, a put and an answer, on the memory that
+ * the layer's copies use.
+ */
+static void send(int rank, uint64_t edata)
+{
+    utofu_put(vcq, places[rank].vcq_id, own + AREA / 2, places[rank].stadd + AREA / 2, 64, edata,
+              UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
+}
+
+static uint64_t receive(void)
+{
+    struct utofu_mrq_notice notice;
+
+    for (int polls = 1; utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND; polls++)
+        if (polls % YIELD_EVERY == 0)
+            sched_yield();
+    return notice.edata;
+}
+
+static void round_trip(size_t size)
+{
+    send(1, size == 0 ? ECHO : size == 8 ? PUT_8 : PUT_64K);
+    receive();
+}
+
+static void answer_messages(void)
+{
+    uint64_t what;
+
+    while ((what = receive()) != STOP) {
+        if (what != ECHO)
+            put_to(2, what == PUT_8 ? 8 : 65536);
+        send(0, 0);
+    }
+}
+
+static void times_of(void (*call)(size_t size), size_t size, double times[TURN])
+{
+    for (int i = -WARM; i < TURN; i++) {
+        double t = time_calls(call, size, 1);
+
+        if (i >= 0)
+            times[i] = t;
+    }
+}
+
+static void measure_third_party(size_t size)
+{
+    static double layer[TURNS * TURN], echo[TURNS * TURN], by_hand[TURNS * TURN];
+    double message, l, h;
+
+    for (int t = 0; t < TURNS; t++) {
+        times_of(third_party, size, &layer[t * TURN]);
+        acp_sync();
+        times_of(round_trip, 0, &echo[t * TURN]);
+        times_of(round_trip, size, &by_hand[t * TURN]);
+        send(1, STOP);
+        acp_sync();
+    }
+    l = decile(layer, TURNS * TURN);
+    h = decile(by_hand, TURNS * TURN);
+    message = decile(echo, TURNS * TURN) / 2;
+    printf("copy of %5zu bytes between two others: %.3f us. Message %.3f us, put %.3f us: ratio to "
+           "their sum %.2f; to message, put and answer %.2f\n",
+           size, l, message, h - 2 * message, l / (h - message), l / h);
+}
+
+/* The others, whatever rank 0 measures. */
+static void take_part(void)
+{
+    for (int t = 0; t < 2 * TURNS; t++) {
+        acp_sync();
+        if (acp_rank() == 1)
+            answer_messages();
+        acp_sync();
+    }
+}
+
 static void measure(void)
 {
     printf("%-58s %12s %12s   ratio\n", "", "layer", "uTofu");
-    compare_with("copy of 8 bytes to another; put", copy, 8, 2000, put, nothing);
-    compare_with("copy of 64 KiB to another; put", copy, 65536, 50, put, nothing);
-    compare_with("copy of 1 MiB to another; put", copy, 1 << 20, 1, put, nothing);
-    compare_with("copy of 8 bytes between two others; message + put", third_party, 8, 1, put, put);
-    compare_with("copy of 64 KiB between two others; message + put", third_party, 65536, 1, put,
-                 put);
-    acp_complete(acp_copy(acp_query_starter_ga(2) + 8 * TOLD, places[0].area, 8, ACP_HANDLE_NULL));
-}
-
-/* The owner of a destination need not do anything: it sleeps, so that two cores are enough. */
-static void sleep_until_told(void)
-{
-    const uint64_t *told = (uint64_t *)acp_query_address(acp_query_starter_ga(2)) + TOLD;
-    const struct timespec ms = {.tv_nsec = 1000000};
-
-    while (__atomic_load_n(told, __ATOMIC_ACQUIRE) == 0)
-        nanosleep(&ms, NULL);
+    compare_with_put("copy of 8 bytes to another; put", 8, 2000);
+    compare_with_put("copy of 64 KiB to another; put", 65536, 50);
+    compare_with_put("copy of 1 MiB to another; put", 1 << 20, 1);
+    measure_third_party(8);
+    measure_third_party(65536);
 }
 
 int main(int argc, char **argv)
@@ -150,8 +228,8 @@ int main(int argc, char **argv)
     acp_sync();
     if (acp_rank() == 0)
         measure();
-    else if (acp_rank() == 2)
-        sleep_until_told();
+    else
+        take_part();
     acp_sync();
     utofu_dereg_mem(vcq, own, 0);
     utofu_free_vcq(vcq);
