@@ -136,15 +136,28 @@ static void copies(void)
     acp_complete(ACP_HANDLE_ALL);
 }
 
+/* Both widths of an operation: a misaligned word and destination, and no GA. */
+#define EACH_REFUSED(op, name)                                                                     \
+    do {                                                                                           \
+        REFUSED(acp_##op##4(mine, theirs + 2, 1, 0), 0, "acp_" name "4: src");                     \
+        REFUSED(acp_##op##4(mine + 2, theirs, 1, 0), 0, "its address is no multiple of 4");        \
+        REFUSED(acp_##op##8(mine, theirs + 4, 1, 0), 0, "acp_" name "8: src");                     \
+        REFUSED(acp_##op##8(mine + 4, theirs, 1, 0), 0, "its address is no multiple of 8");        \
+        REFUSED(acp_##op##8(mine, ACP_GA_NULL, 1, 0), 0, "src 0x0 is no GA of this job");          \
+    } while (0)
+
 static void atomics(void)
 {
     acp_ga_t mine = ga(me, 0), theirs = ga((me + 1) % n, 0);
 
-    REFUSED(acp_add8(mine, theirs + 4, 1, 0), 0, "its address is no multiple of 8");
-    REFUSED(acp_add8(mine + 4, theirs, 1, 0), 0, "its address is no multiple of 8");
-    REFUSED(acp_cas8(mine + 1, theirs, 1, 0, 0), 0, "its address is no multiple of 8");
+    REFUSED(acp_cas4(mine, theirs + 3, 1, 2, 0), 0, "acp_cas4: src");
+    REFUSED(acp_cas8(mine + 1, theirs, 1, 0, 0), 0, "acp_cas8: dst");
     REFUSED(acp_swap4(mine + 2, theirs, 1, 0), 0, "its address is no multiple of 4");
-    REFUSED(acp_cas4(mine, theirs + 3, 1, 2, 0), 0, "its address is no multiple of 4");
+    REFUSED(acp_swap8(mine, theirs + 4, 1, 0), 0, "its address is no multiple of 8");
+    EACH_REFUSED(add, "add");
+    EACH_REFUSED(xor, "xor");
+    EACH_REFUSED(or, "or");
+    EACH_REFUSED(and, "and");
     REFUSED(acp_add8(mine + 10240, theirs, 1, 0), 0, "are not inside a registered region");
     TAKEN(acp_add4(mine + 4, theirs + 4, 0, 0), 0);
     TAKEN(acp_add8(mine + 8, theirs + 8, 0, 0), 0);
