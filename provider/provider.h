@@ -21,7 +21,12 @@
  * Order
  *   On one connection operations take effect at the target in the order they were posted (a write
  *   posted after a read needs PROV_FENCE to wait for it), messages and immediates arrive in order
- *   behind the data posted before them, and done() comes in the order of posting.
+ *   behind the data posted before them, and done() comes in the order of posting. The bytes of a
+ *   write become visible in ascending order.
+ *   Where any_order() says so, writes take effect in any order, and so do their parts: what is left
+ *   is that within each PROV_LINE bytes of the target, aligned to as many, the last word of a write
+ *   comes last. Messages, immediates, reads and atomics still wait for what is before them, and
+ *   writes with PROV_NOTIFY or PROV_STRONG keep the order above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H
@@ -35,6 +40,7 @@ enum {
     PROV_HELLO_MAX = 32, /* bytes of the hello that travels with a connection */
     PROV_MSG_MAX = 1024, /* every provider carries messages of at least this many bytes */
     PROV_COPY_MAX = 64,  /* every provider copies at least this much for PROV_COPY */
+    PROV_LINE = 256,     /* bytes that are in order everywhere: see "Order" above */
 };
 
 struct prov_ep;
@@ -91,8 +97,12 @@ enum prov_flags {
     PROV_NOTIFY = 32,     /* write: deliver `imm` to the peer behind the data */
     PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless this returns PROV_SRC_FREE */
     PROV_UNSIGNALLED =
-        128, /* write: where several of these that were posted one right after the other
-              * end with PROV_OK, the last one's unsignalled_done() may stand for all of them */
+        128,           /* write: where several of these that were posted one right after the other
+                        * end with PROV_OK, the last one's unsignalled_done() may stand for all of them */
+    PROV_STRONG = 256, /* write: takes effect behind earlier writes, and its last line behind its
+                        * rest; the target's memory must be readable too. read: its last line
+                        * lands behind its rest. So it is without the flag, too, unless
+                        * any_order() */
 };
 
 /* What wakes an owner that sleeps: see ep_arm(). */
@@ -210,6 +220,8 @@ struct prov_port {
     char atomics[8];       /* "none", "hca": coherent among devices, "glob": with CPUs too */
     uint32_t max_inline;   /* bytes; of a port in use */
     uint32_t max_conns;    /* of this process, on the adapter of a port in use; 0: no limit */
+    bool any_order;        /* of a port in use: what arrives is placed in any order, */
+    char order_why[64];    /* and how this is known */
     uint32_t tnis;         /* in use: bit n for TNI n. 0: not in use */
     char why_not[160];     /* not in use: the reason */
 };
@@ -277,6 +289,9 @@ struct prov_ops {
     /* The connection's mapping of the peer's memory, see mapped.h: its content changes, its address
      * does not as long as the connection exists. The entry may be NULL. */
     const struct prov_mapping *(*mapping)(struct prov_conn *conn);
+    /* Are writes of the connection placed in any order, as far as is known by up()? The entry may
+     * be NULL: never. */
+    bool (*any_order)(struct prov_conn *conn);
 
     /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
      * readable or the time that the last call asked for has passed. Returns milliseconds until it

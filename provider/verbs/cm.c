@@ -19,6 +19,7 @@
 #include "conn_types.h"
 #include "device.h"
 #include "ep_types.h"
+#include "order.h"
 #include "places.h"
 #include "probe.h"
 #include "qp.h"
@@ -43,7 +44,7 @@ enum {
 /* The accepting side's private data: its hello. */
 struct hello_rep {
     uint8_t magic[4];
-    uint8_t size;
+    uint8_t size; /* and VP_REQ_ANY_ORDER, of the accepting side */
     uint8_t hello[PROV_HELLO_MAX];
 };
 static const uint8_t rep_magic[4] = {'u', 'T', 'f', 'A'};
@@ -77,6 +78,8 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     conn->ctx = ctx;
     vp_address_of_tni(&address, peer_tni, ep->port, &conn->peer);
     conn->req.kind = (uint8_t)(VP_REQ_CONNECT | hello_size);
+    if (vp_has_any_order(ep->port->dev))
+        conn->req.kind |= VP_REQ_ANY_ORDER;
     conn->req.port = vp_ip_port(&ep->port->addr);
     conn->req.target_id = peer_id;
     conn->req.origin_id = ep->id;
@@ -359,6 +362,8 @@ static void step_response(struct vp_conn *conn, const struct event *event)
         return;
     }
     memcpy(&rep, event->data, sizeof(rep));
+    conn->there_any_order = rep.size & VP_REQ_ANY_ORDER;
+    rep.size &= (uint8_t)~VP_REQ_ANY_ORDER;
     if (memcmp(rep.magic, rep_magic, sizeof(rep_magic)) != 0 || rep.size > PROV_HELLO_MAX) {
         ut_info(VP_CAT, "an answer to a connection request is garbled");
         over(conn, PROV_REASON_REJECTED);
@@ -410,6 +415,8 @@ static void step_accept(struct vp_conn *conn)
     }
     if (timeout < ACCEPTED_LEAST_MS)
         timeout = ACCEPTED_LEAST_MS;
+    if (conn->here_any_order)
+        rep.size |= VP_REQ_ANY_ORDER;
     set_phase(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
     if (rdma_accept(conn->id.cm, &param)) {
@@ -594,6 +601,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     }
     if (conn) {
         conn->req = *req;
+        conn->there_any_order = req->kind & VP_REQ_ANY_ORDER;
         conn->id.cm = id;
         conn->rsp_resources = event->raw.param.conn.responder_resources;
         conn->init_depth = event->raw.param.conn.initiator_depth;
@@ -652,7 +660,7 @@ static void handle_request(struct vp_prov *prov, const struct event *event)
     unsigned int kind = req.kind & VP_REQ_KIND;
     if (kind == VP_REQ_PROBE) {
         refusal = VP_REFUSED_ALIVE;
-    } else if (kind != VP_REQ_CONNECT || (req.kind & VP_REQ_SIZE) > PROV_HELLO_MAX ||
+    } else if (!(kind & VP_REQ_CONNECT) || (req.kind & VP_REQ_SIZE) > PROV_HELLO_MAX ||
                memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
         prov->strangers++;
         ut_info(VP_CAT, "refused a connection request that is not for this process (%llu so far)",

@@ -50,6 +50,9 @@ void vp_conn_up(struct vp_conn *conn)
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
     conn->postable = true;
+    conn->any_order = conn->here_any_order || conn->there_any_order;
+    if (conn->any_order && conn->direct_max > conn->packet)
+        conn->direct_max = conn->packet;
     vp_place_open(conn);
     ep->made++;
     if (conn->active)
@@ -493,6 +496,11 @@ void vp_conn_close(struct prov_conn *base)
     /* inside ep_poll() a caller up the stack may still use it */
     if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
         vp_conn_tend(conn);
+}
+
+bool vp_any_order(struct prov_conn *conn)
+{
+    return vp_conn(conn)->any_order;
 }
 
 void vp_reject(struct prov_conn *conn)

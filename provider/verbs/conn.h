@@ -27,5 +27,6 @@ void vp_tend_all(struct vp_ep *ep);
 void vp_look_for_stalls(struct vp_ep *ep);
 void vp_conn_close(struct prov_conn *conn);
 void vp_reject(struct prov_conn *conn);
+bool vp_any_order(struct prov_conn *conn);
 
 #endif

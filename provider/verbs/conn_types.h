@@ -92,7 +92,13 @@ struct vp_hello_req {
     uint8_t hello[PROV_HELLO_MAX];
 };
 _Static_assert(sizeof(struct vp_hello_req) == 56, "more does not fit into a request");
-enum { VP_REQ_KIND = 0xc0, VP_REQ_CONNECT = 0x40, VP_REQ_PROBE = 0x80, VP_REQ_SIZE = 0x3f };
+enum {
+    VP_REQ_KIND = 0xc0,
+    VP_REQ_CONNECT = 0x40,
+    VP_REQ_PROBE = 0x80,
+    VP_REQ_ANY_ORDER = 0x80, /* with CONNECT: what arrives at the origin is placed in any order */
+    VP_REQ_SIZE = 0x3f,
+};
 
 struct vp_conn {
     /* posting and completing: under the endpoint's lock */
@@ -108,6 +114,7 @@ struct vp_conn {
                             !postable */
     uint32_t signal_due; /* the one before this is signalled at the latest */
     uint32_t direct_max; /* longest write or read without a work request; 0: !qpx */
+    uint32_t packet;     /* bytes that one packet carries */
     uint32_t unsignalled_from; /* from here on all are VP_TAG_UNSIGNALLED */
     uint32_t reports;          /* signalled ones that are outstanding */
     uint32_t unsolicited;      /* receives taken at the peer since the last solicited one */
@@ -118,6 +125,8 @@ struct vp_conn {
     bool in_table;    /* in ep->table */
     bool has_credit;  /* one completion-queue entry is kept for the last request */
     bool last_posted; /* that last request is posted */
+    bool any_order;   /* what is written is placed in any order: see order.h */
+    bool here_any_order, there_any_order; /* so says this side's queue pair; so said the peer */
 
     /* failing */
     bool has_error; /* a request failed: err_seq, err_wc */

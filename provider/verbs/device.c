@@ -8,6 +8,7 @@
 #include "address.h"
 #include "candidate.h"
 #include "conn_types.h"
+#include "order.h"
 #include "places.h"
 #include "providers.h"
 #include "util/env.h"
@@ -157,8 +158,8 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     return qp;
 }
 
-/* Found by making a queue pair: no query says how much data a device takes inline, or whether it
- * has ibv_wr_start(). */
+/* Found by making a queue pair: no query says how much data a device takes inline, whether it has
+ * ibv_wr_start(), or in which order it places data. */
 static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
 {
     struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
@@ -180,10 +181,12 @@ static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
             break;
     }
     int err = errno;
-    if (qp)
+    if (qp) {
+        dev->order = (uint8_t)vp_order_of(dev, qp);
         ibv_destroy_qp(qp);
-    else
+    } else {
         vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
+    }
     ibv_destroy_cq(cq);
     return qp ? 0 : -EIO;
 }
@@ -415,6 +418,14 @@ static int nothing_found(struct ibv_device **list)
     return -ENODEV;
 }
 
+static void log_tni(unsigned int tni, const struct vp_port *port)
+{
+    enum vp_order order = (enum vp_order)port->dev->order;
+
+    ut_info(VP_CAT, "TNI %u: %s; data in %s (%s)", tni, port->name,
+            vp_is_any_order(order) ? "any order" : "order", vp_order_why(order));
+}
+
 int vp_devices_open(struct vp_prov *prov)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -439,7 +450,7 @@ int vp_devices_open(struct vp_prov *prov)
     else
         check_wanted(prov, there);
     for (unsigned int tni = 0; !rc && tni < prov->config.num_tnis; tni++)
-        ut_info(VP_CAT, "TNI %u: %s", tni, prov->ports[tni % prov->num_ports].name);
+        log_tni(tni, &prov->ports[tni % prov->num_ports]);
 
 free_list:
     if (list)

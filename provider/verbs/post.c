@@ -243,39 +243,137 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
     return true;
 }
 
-/* A transfer that is longer than the device's messages: several requests behind one doorbell, of
- * which the last one is reported. */
-static int post_parts(struct vp_conn *conn, const struct ibv_send_wr *whole,
-                      const struct prov_xfer *xfer)
+/* A transfer as several requests behind one doorbell, of which the last one is reported. */
+struct parts {
+    const struct ibv_send_wr *whole;
+    const struct prov_xfer *xfer;
+    uint32_t flags, tag;          /* of the last one */
+    uint32_t head;                /* bytes of the first part, if that is cut off */
+    uint32_t tail;                /* and of the last one */
+    uint32_t num;                 /* requests for the data, */
+    uint32_t more;                /* and all but the last one, with those of post_flush() */
+    uint32_t done;                /* bytes that are posted */
+    bool first_waits, tail_waits; /* for everything before: see post_flush() */
+};
+
+static bool is_write(const struct parts *p)
+{
+    return p->whole->opcode != IBV_WR_RDMA_READ;
+}
+
+/*
+ * Where data is placed in any order, each packet is still placed by itself, from its first byte to
+ * its last. So a line must not be in two packets: those of a message are full but for the last one,
+ * and if the first ends with a line, so do the others. And the last line of a strong transfer is a
+ * request of its own, which waits. A write with immediate data stays in one piece: it takes no part
+ * in adaptive routing, and comes after all that is before it.
+ */
+static void cut_lines(const struct vp_conn *conn, struct parts *p)
+{
+    const struct prov_xfer *x = p->xfer;
+    uint64_t to = is_write(p) ? x->rmt : (uintptr_t)x->lcl;
+    uint32_t in_line = (uint32_t)(to % PROV_LINE), tail = (uint32_t)((to + x->length) % PROV_LINE);
+    bool strong = x->flags & PROV_STRONG;
+
+    if (p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        return;
+    if (!tail)
+        tail = PROV_LINE;
+    if (strong && tail < x->length) {
+        p->tail = tail;
+        p->tail_waits = true;
+    }
+    if (in_line && x->length - p->tail > conn->packet)
+        p->head = PROV_LINE - in_line;
+}
+
+/* How a transfer is cut up, and what in it waits. Negative: there is no room for so many. */
+static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
 {
     struct vp_ep *ep = conn->ep;
-    uint32_t most = ep->max_msg, parts = (xfer->length - 1) / most + 1, done = 0;
+    uint32_t most = ep->max_msg;
 
-    if (parts > VP_PARTS_MAX) {
-        ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", xfer->length,
+    if (conn->any_order)
+        cut_lines(conn, p);
+    uint32_t middle = p->xfer->length - p->head - p->tail;
+    p->num = (p->head != 0) + (middle ? (middle - 1) / most + 1 : 0) + (p->tail != 0);
+    p->first_waits = conn->any_order && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
+                     p->xfer->length && conn->tail != conn->head &&
+                     (p->num > 1 || p->whole->opcode == IBV_WR_RDMA_WRITE);
+    if (p->num > VP_PARTS_MAX) {
+        ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", p->xfer->length,
                  ep->port->name);
         return -EIO;
     }
-    int rc = check_room(conn, conn->sq_app - parts + 1, ep->room_app + parts - 1);
-    if (rc)
-        return rc;
-    vp_flush(ep);
-    for (uint32_t i = 0; i < parts; i++, done += most) {
-        bool last = i == parts - 1;
-        struct ibv_send_wr wr = *whole;
-        struct ibv_sge sge = *whole->sg_list;
-        sge.addr += done;
-        sge.length = last ? xfer->length - done : most;
-        wr.sg_list = &sge;
-        wr.wr.rdma.remote_addr += done;
-        if (!last && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-            wr.opcode = IBV_WR_RDMA_WRITE;
-        if (last)
-            post(conn, &wr, xfer->flags & ~(unsigned int)PROV_FENCE, xfer->cookie, 0);
-        else
-            post(conn, &wr, (i ? 0 : xfer->flags & PROV_FENCE) | PROV_MORE, 0, VP_TAG_PART);
+    p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p));
+    return p->more ? check_room(conn, conn->sq_app - p->more, ep->room_app + p->more) : 0;
+}
+
+/* A fenced write behind this starts when all writes before are placed: a read is answered after
+ * what is before it was executed, and the data that it fetches pushes them into memory. */
+static void post_flush(struct vp_conn *conn, const struct parts *p)
+{
+    const struct vp_ep *ep = conn->ep;
+    struct ibv_sge sge = {.addr = (uintptr_t)ep->bounce_slab + VP_BOUNCE_SLOTS * PROV_MSG_MAX,
+                          .length = 1,
+                          .lkey = ep->bounce_mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+
+    wr.wr.rdma.remote_addr = p->whole->wr.rdma.remote_addr;
+    wr.wr.rdma.rkey = p->whole->wr.rdma.rkey;
+    post(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
+}
+
+static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bool waits)
+{
+    unsigned int flags = p->flags & ~(unsigned int)PROV_FENCE;
+    bool last = p->done + length == p->xfer->length;
+    struct ibv_send_wr wr = *p->whole;
+    struct ibv_sge sge = *wr.sg_list;
+
+    if (waits && is_write(p))
+        post_flush(conn, p);
+    sge.addr += p->done;
+    sge.length = length;
+    wr.sg_list = &sge;
+    wr.wr.rdma.remote_addr += p->done;
+    if (!last && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        wr.opcode = IBV_WR_RDMA_WRITE;
+    if (!last)
+        flags = PROV_MORE;
+    if (waits || !p->done)
+        flags |= waits ? PROV_FENCE : p->flags & PROV_FENCE;
+    post(conn, &wr, flags, last ? p->xfer->cookie : 0, last ? p->tag : VP_TAG_PART);
+    p->done += length;
+}
+
+static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct parts *p)
+{
+    uint32_t body = p->xfer->length - p->tail, most = conn->ep->max_msg;
+
+    vp_flush(conn->ep);
+    if (p->head)
+        post_part(conn, p, p->head, p->first_waits);
+    while (p->done < body) {
+        uint32_t n = body - p->done < most ? body - p->done : most;
+        post_part(conn, p, n, p->first_waits && !p->done);
     }
-    return 0;
+    if (p->tail)
+        post_part(conn, p, p->tail, p->tail_waits);
+}
+
+static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct parts *p)
+{
+    if (__builtin_expect(p->more != 0, 0))
+        post_parts(conn, p);
+    else
+        post(conn, whole, p->flags, p->xfer->cookie, p->tag);
+}
+
+/* Must it be looked at whether the transfer goes in parts? */
+static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    return __builtin_expect(conn->any_order || xfer->length > conn->ep->max_msg, 0);
 }
 
 /* With a struct ibv_send_wr: in a batch, in parts, without data, or without ibv_wr_start(). */
@@ -283,8 +381,6 @@ static int __attribute__((noinline))
 write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
-    unsigned int flags = xfer->flags;
-    uint32_t tag = flags & VP_TAG_UNSIGNALLED;
     int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
 
     if (__builtin_expect(rc, 0))
@@ -292,28 +388,31 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
     struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
+    struct parts p = {
+        .whole = &wr, .xfer = xfer, .flags = xfer->flags, .tag = xfer->flags & VP_TAG_UNSIGNALLED};
 
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
+    if (xfer->flags & PROV_NOTIFY) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htobe32(xfer->imm);
+    }
+    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+        return rc;
     if (xfer->length <= ep->max_inline) {
         wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
         posted = PROV_SRC_FREE;
-        flags &= ~(unsigned int)PROV_SIGNAL_SRC;
-    } else if (flags & PROV_COPY) {
+        p.flags &= ~(uint32_t)PROV_SIGNAL_SRC;
+    } else if (xfer->flags & PROV_COPY) {
         if (xfer->length > PROV_COPY_MAX)
             return -EPERM;
-        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &tag))
+        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &p.tag))
             return -EAGAIN;
         posted = PROV_SRC_FREE;
     }
-    if (flags & PROV_NOTIFY) {
-        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr.imm_data = htobe32(xfer->imm);
-        wr.send_flags |= solicit(conn, flags);
-    }
-    if (xfer->length > ep->max_msg)
-        return post_parts(conn, &wr, xfer);
-    post(conn, &wr, flags, xfer->cookie, tag);
+    if (xfer->flags & PROV_NOTIFY)
+        wr.send_flags |= solicit(conn, xfer->flags);
+    post_all(conn, &wr, &p);
     return posted;
 }
 
@@ -329,17 +428,18 @@ read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
         .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_READ};
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
-    if (__builtin_expect(xfer->length > conn->ep->max_msg, 0))
-        return post_parts(conn, &wr, xfer);
-    post(conn, &wr, xfer->flags, xfer->cookie, 0);
+    struct parts p = {.whole = &wr, .xfer = xfer, .flags = xfer->flags};
+    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+        return rc;
+    post_all(conn, &wr, &p);
     return 0;
 }
 
 /*
  * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue. There
- * is plenty of room; it is neither empty nor longer than a message, not fenced, and in no batch;
- * and the device has ibv_wr_start(). Few values are kept in registers over the calls into the
- * device's library: they are loaded again.
+ * is plenty of room; it is neither empty nor longer than a message (a packet, where these may pass
+ * each other), neither fenced nor strong, and in no batch; and the device has ibv_wr_start(). Few
+ * values are kept in registers over the calls into the device's library: they are loaded again.
  */
 ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
                                  const struct prov_xfer *xfer)
@@ -347,8 +447,9 @@ ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep 
     return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
            __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
-           __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & (PROV_MORE | PROV_FENCE))) == 0,
-                            1);
+           __builtin_expect(
+               ((uintptr_t)ep->batch | (xfer->flags & (PROV_MORE | PROV_FENCE | PROV_STRONG))) == 0,
+               1);
 }
 
 /* Up to the call that gives the operation and its remote address. */

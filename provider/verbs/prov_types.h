@@ -50,6 +50,16 @@ struct vp_places {
     uint64_t short_until;   /* ms: `limit` is less till then */
 };
 
+/* In which order a device places what arrives, and how that is known: see order.h. */
+enum vp_order {
+    VP_ORDER_UNKNOWN, /* the device promises nothing: any */
+    VP_ORDER_UNASKED, /* libibverbs cannot ask: any */
+    VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe: any */
+    VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: as it was sent */
+    VP_ORDER_PROMISED,
+    VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
+};
+
 struct vp_device {
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -58,6 +68,7 @@ struct vp_device {
     unsigned int index;
     unsigned int max_inline; /* what a queue pair really takes */
     bool has_wr_api;         /* ibv_wr_start() and friends */
+    uint8_t order;           /* enum vp_order */
     bool gone;               /* removed or fatally broken */
     struct vp_places places;
 };

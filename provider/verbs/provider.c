@@ -267,6 +267,7 @@ const struct prov_ops verbs_provider = {
     .read = vp_read,
     .send = vp_send,
     .atomic = vp_atomic,
+    .any_order = vp_any_order,
     .fd = vp_fd,
     .progress = vp_progress,
     .survey = vp_survey,

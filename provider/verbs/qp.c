@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "order.h"
 #include "places.h"
 #include "util/log.h"
 
@@ -96,6 +97,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
     const struct vp_tuning *tuning = &conn->ep->prov->tuning;
 
+    conn->packet = PROV_LINE;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         struct ibv_qp_attr attr = {.qp_state = states[i]};
         int mask = 0;
@@ -119,7 +121,10 @@ int vp_conn_ready_qp(struct vp_conn *conn)
                      strerror(rc));
             return -rc;
         }
+        if (mask & IBV_QP_PATH_MTU)
+            conn->packet = 128u << attr.path_mtu;
     }
+    conn->here_any_order = vp_qp_has_any_order(conn->ep->port->dev, conn->qp);
     return 0;
 }
 

@@ -43,7 +43,8 @@ static int buffers_new(struct vp_ep *ep)
     int rc = slab_new(ep, (size_t)ep->srq_depth * PROV_MSG_MAX, &ep->recv_slab, &ep->recv_mr);
 
     if (!rc)
-        rc = slab_new(ep, (size_t)VP_BOUNCE_SLOTS * PROV_MSG_MAX, &ep->bounce_slab, &ep->bounce_mr);
+        rc = slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
+                      &ep->bounce_mr);
     if (rc)
         return rc;
     ep->bounce_free = calloc(VP_BOUNCE_SLOTS, sizeof(*ep->bounce_free));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "order.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
 
@@ -59,6 +60,9 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
             out->tnis |= 1u << tni;
         out->max_inline = p->dev->max_inline;
         out->max_conns = p->dev->places.most;
+        out->any_order = vp_has_any_order(p->dev);
+        snprintf(out->order_why, sizeof(out->order_why), "%s",
+                 vp_order_why((enum vp_order)p->dev->order));
         vp_addr_text(&p->addr, out->address, sizeof(out->address));
         return p;
     }

@@ -181,7 +181,8 @@ static void rewind_link(struct ut_link *link)
             resume = n;
     }
     link->to_post = resume;
-    link->armw_out = link->reads_out = 0;
+    link->armw_out = 0;
+    link->reads_out = 0;
     link->empty_write_posted = false;
     ut_engine_retire(link);
 }
@@ -277,7 +278,8 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
         slot->state = UT_SLOT_DONE;
     }
     link->to_post = UT_NO_SLOT;
-    link->armw_out = link->reads_out = 0;
+    link->armw_out = 0;
+    link->reads_out = 0;
     ut_engine_retire(link);
 }
 

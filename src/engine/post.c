@@ -210,7 +210,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     x->lcl = local;
     x->length = ut_desc_length(d);
     x->cookie = ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot));
-    x->flags = post_flags(link->vcq, slot) | ut_post_fence(link, slot);
+    x->flags = post_flags(link->vcq, slot) | ut_post_fence(link, slot) | ut_post_strong(link, slot);
     int rc =
         ut_link_resolve(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt, &x->rkey);
     if (__builtin_expect(rc != 0, 0)) {

@@ -28,6 +28,14 @@ static inline bool ut_post_must_wait(const struct ut_link *link, const struct ut
     return __builtin_expect(link->armw_out != 0, 0) && ut_post_waits_for_armw(link, slot);
 }
 
+/* Where puts and gets may pass each other, those of STRONG_ORDER say so. */
+static inline uint32_t ut_post_strong(const struct ut_link *link, const struct ut_slot *slot)
+{
+    bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;
+
+    return strong && link->any_order ? PROV_STRONG : 0;
+}
+
 static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut_slot *slot)
 {
     bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;

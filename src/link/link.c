@@ -534,11 +534,17 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     return true;
 }
 
+static void ask_order(struct ut_link *link)
+{
+    link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
+}
+
 static void connection_up(struct ut_link *link, const void *hello, size_t size)
 {
     UT_ASSERT(link->reading == UT_STAG_NONE);
     link->state = UT_LINK_UP;
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
+    ask_order(link);
     if (link == link->vcq->last_link)
         remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
@@ -561,8 +567,9 @@ static void connection_up(struct ut_link *link, const void *hello, size_t size)
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
 {
     if (link->state == UT_LINK_UP)
-        return; /* this side accepted: it has been up since then */
-    connection_up(link, hello, size);
+        ask_order(link); /* this side accepted, before that was known: it has been up since then */
+    else
+        connection_up(link, hello, size);
 }
 
 static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct prov_conn *conn,

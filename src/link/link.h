@@ -83,10 +83,11 @@ struct ut_link {
     uint32_t *append; /* where the next one's number goes: &first, or the last one's next */
     union {
         struct {
-            uint32_t armw_out;  /* ARMWs that are not complete */
-            uint32_t reads_out; /* reads and device atomics that are posted */
+            uint32_t armw_out : 24; /* ARMWs that are not complete */
+            uint32_t any_order : 8; /* puts may pass each other: STRONG_ORDER takes the slow path */
+            uint32_t reads_out;     /* reads and device atomics that are posted */
         };
-        uint64_t any_out;
+        uint64_t any_out; /* or any_order */
     };
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */

@@ -37,6 +37,7 @@ enum ut_env_id {
 enum { UT_PROVIDER_AUTO, UT_PROVIDER_FIRST };
 enum { UT_STATS_OFF, UT_STATS_OWN, UT_STATS_JOB, UT_STATS_JOB_JSON };
 enum { UT_ARMW_CPU, UT_ARMW_NIC, UT_ARMW_AUTO };
+enum { UT_VERBS_ORDER_AUTO, UT_VERBS_ORDER_TRUST, UT_VERBS_ORDER_SAFE };
 
 struct ut_env_entry {
     const char *name;

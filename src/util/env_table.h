@@ -99,6 +99,9 @@ X(VERBS_MAX_QPS, "UTOFU_VERBS_MAX_QPS", UINT, 0, 0, 16777215, NULL,
   "connections (queue pairs) that a process keeps on an adapter, at least 2, as far as the device "
   "has so many: for a new one the least recently used is closed, and opened again when it is used; "
   "0: what the device has, shared by the processes of the host")
+X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 2, "auto|trust|safe",
+  "does the network place data in the order in which it was sent? auto asks the adapters at both "
+  "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",

@@ -669,6 +669,14 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+    struct ad_device about;
+
+    (void)qp, (void)op;
+    return !flags && query(&about) == 0 && about.data_in_order;
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *base)
 {
     struct cl_qp *qp = (struct cl_qp *)base;

@@ -49,6 +49,7 @@ static void be_rxe(void)
     profile = (struct profile){.device = {.name = "rxe0", .max_inline = 912}};
     profile.device.has_wr_api = profile.device.has_resize = true;
     profile.device.attr = (struct ibv_device_attr){
+        .vendor_id = 0xffffff,
         .max_mr_size = UINT64_MAX,
         .page_size_cap = 0xfffff000,
         .max_qp = 1 << 20,
@@ -89,6 +90,8 @@ static void be_rxe(void)
 static void be_mlx5(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
+    profile.device.attr.vendor_id = 0x15b3;
+    profile.device.data_in_order = true;
     profile.device.attr.max_qp = 1 << 18;
     profile.device.attr.max_qp_wr = 1 << 15;
     profile.device.attr.max_cqe = (1 << 22) - 1;
@@ -102,6 +105,7 @@ static void be_mlx5(void)
 static void be_irdma(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "irdma0");
+    profile.device.attr.vendor_id = 0x8086;
     profile.device.attr.max_srq = profile.device.attr.max_srq_wr = profile.device.attr.max_srq_sge =
         0;
     profile.device.attr.max_qp_rd_atom = profile.device.attr.max_qp_init_rd_atom = 127;
@@ -114,6 +118,7 @@ static void be_irdma(void)
 static void be_bnxt(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "bnxt_re0");
+    profile.device.attr.vendor_id = 0x14e4;
     profile.device.has_wr_api = profile.device.has_resize = false;
     profile.device.max_inline = 0;
     profile.device.attr.max_cqe = 4095;
@@ -125,6 +130,7 @@ static void be_reordering(void)
 {
     be_mlx5();
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_ar0");
+    profile.device.data_in_order = false;
     profile.reorders = true;
 }
 

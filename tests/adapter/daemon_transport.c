@@ -252,6 +252,24 @@ static void copy(const struct vec *from, const struct vec *to, uint64_t size)
     }
 }
 
+static uint32_t packet_of(const struct qp *qp)
+{
+    return 128u << qp->attr.path_mtu;
+}
+
+/* The last packet first, and the first one last. */
+static void copy_backwards(const struct vec *from, const struct vec *to, uint64_t size,
+                           uint32_t packet)
+{
+    static uint8_t buffer[4096];
+
+    for (uint64_t left = size, n; left; left -= n) {
+        n = left % packet ? left % packet : packet;
+        gather(from, left - n, n, buffer);
+        scatter(to, left - n, n, buffer);
+    }
+}
+
 /* May an owner of this domain use the range in this way? */
 static bool may_use(const struct mr *mr, const struct object *pd, uint64_t addr, uint64_t size,
                     uint32_t access)
@@ -373,7 +391,7 @@ static void place_due(struct timer *timer)
 static void cut_up(struct qp *qp, const struct qp *peer, const struct ad_wqe *w,
                    const struct vec *from, const struct vec *to)
 {
-    uint32_t mtu = 128u << qp->attr.path_mtu;
+    uint32_t mtu = packet_of(qp);
 
     for (uint64_t done = 0; done < from->size; done += mtu) {
         uint32_t n = from->size - done < mtu ? (uint32_t)(from->size - done) : mtu;
@@ -537,7 +555,10 @@ static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wq
         return invalid(peer, status);
     if (!remote_vec(peer, w, to->size, IBV_ACCESS_REMOTE_READ, &from))
         return no_access(peer, status);
-    copy(&from, to, to->size);
+    if (profile.reorders && random_below(2))
+        copy_backwards(&from, to, to->size, packet_of(qp));
+    else
+        copy(&from, to, to->size);
     return DONE;
 }
 

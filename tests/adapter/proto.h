@@ -92,6 +92,7 @@ struct ad_device {
     uint32_t max_inline;
     bool has_wr_api, has_resize;
     bool drops_on_destroy; /* unpolled completions of a QP go with it */
+    bool data_in_order;    /* so says ibv_query_qp_data_in_order() */
 };
 
 /* What can be made to go wrong: see --help. */

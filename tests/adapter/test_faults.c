@@ -175,7 +175,7 @@ static void completions_go_with_their_queue_pair(void)
 {
     struct wishes w = {.rnr_retry = 7, .srq = true};
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    bool goes = is_profile("mlx5");
+    bool goes = is_profile("mlx5_");
     struct end a, b;
 
     if (is_profile("irdma"))
@@ -239,6 +239,8 @@ static void writes_pass_each_other_where_they_may(void)
     int seen = overtakings(&a, &b);
     printf("     %d of 50 writes showed their last byte first\n", seen);
     CHECK((seen > 0) == is_profile("mlx5_ar"));
+    bool promised = ibv_query_qp_data_in_order(a.qp, IBV_WR_RDMA_WRITE, 0);
+    CHECK(promised == is_profile("mlx5_0") && !(promised && seen));
     a_send_pushes(&a, &b);
     end_close(&a);
     end_close(&b);

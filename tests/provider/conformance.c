@@ -227,6 +227,12 @@ static void reads_of_all_sizes_bring_the_data(void)
     CHECK(rank == 0 || is_filled(m.bytes, m.size, 12345));
 }
 
+static void await(const uint64_t *word, uint64_t value)
+{
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+        pump();
+}
+
 /* The target looks at its memory alone: when the last word is there, everything is. */
 static void last_word_lands_last(void)
 {
@@ -243,16 +249,139 @@ static void last_word_lands_last(void)
         if (rank == 0) {
             for (uint32_t w = 0; w < n / 8; w++)
                 words[w] = i;
-            CHECK(post_write(link, &m, 0, r.addr + MAX - n, r.rkey, n, 0, 0) >= 0);
+            CHECK(post_write(link, &m, 0, r.addr + MAX - n, r.rkey, n, PROV_STRONG, 0) >= 0);
             settle(link);
             pump_until(cell(0) == i);
         } else {
-            while (__atomic_load_n(&words[MAX / 8 - 1], __ATOMIC_ACQUIRE) != i)
-                pump();
+            await(&words[MAX / 8 - 1], i);
             for (uint32_t w = (MAX - n) / 8; w < MAX / 8; w++)
                 CHECK(__atomic_load_n(&words[w], __ATOMIC_RELAXED) == i, "size %u, word %u", n, w);
             set_cell(0, i);
         }
+    }
+    barrier();
+}
+
+static void set_words(const struct memory *m, size_t num, uint64_t value)
+{
+    for (size_t w = 0; w < num; w++)
+        ((uint64_t *)m->bytes)[w] = value;
+}
+
+/* Where `round` ends in a line varies, and so does whether the strong write has one or two. */
+enum { STRONG_MAX = 8192, STRONG_BEFORE = 3 };
+
+static void write_then_strong(struct link *link, struct memory *m, struct remote r, uint64_t round,
+                              uint32_t n, size_t flag)
+{
+    static const uint32_t kinds[] = {0, PROV_NOTIFY, PROV_STRONG, PROV_UNSIGNALLED};
+    uint32_t bytes = round % 2 ? 8 : 600;
+
+    set_words(m, STRONG_MAX / 8, round);
+    for (uint32_t k = 0; k < STRONG_BEFORE; k++)
+        CHECK(post_write(link, m, 0, r.addr + k * STRONG_MAX, r.rkey, n, kinds[(round + k) % 4],
+                         0) >= 0);
+    CHECK(post_write(link, m, 0, r.addr + 8 * (flag + 1) - bytes, r.rkey, bytes, PROV_STRONG, 0) >=
+          0);
+    settle(link);
+    pump_until(cell(0) == round);
+}
+
+/* A strong write comes behind all of the earlier ones, be they strong, notified or neither. */
+static void strong_write_lands_behind_the_others(void)
+{
+    enum { WORDS = STRONG_MAX / 8 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new((STRONG_BEFORE + 1) * STRONG_MAX, RW);
+    const uint64_t *words = (const uint64_t *)m.bytes;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 1; i <= 600; i++) {
+        uint32_t n = 8 + 8 * (uint32_t)(i * 131 % (WORDS - 1));
+        size_t flag = (STRONG_BEFORE + 1) * WORDS - 1 - i % 33;
+        if (rank == 0) {
+            write_then_strong(link, &m, r, i, n, flag);
+            continue;
+        }
+        await(&words[flag], i);
+        for (uint32_t w = 0; w < STRONG_BEFORE * WORDS; w++)
+            CHECK(w % WORDS >= n / 8 || __atomic_load_n(&words[w], __ATOMIC_RELAXED) == i,
+                  "round %lu, word %u of %u", (unsigned long)i, w, n / 8);
+        set_cell(0, i);
+    }
+    barrier();
+}
+
+/* Looks at the lines whose last word is there; returns how many are not. */
+static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t lines, uint64_t value)
+{
+    enum { LINE = PROV_LINE / 8 };
+    uint32_t missing = 0;
+
+    for (uint32_t l = first / LINE; l < lines; l++) {
+        if (__atomic_load_n(&words[l * LINE + LINE - 1], __ATOMIC_ACQUIRE) != value) {
+            missing++;
+            continue;
+        }
+        for (uint32_t w = l * LINE; w < (l + 1) * LINE; w++)
+            CHECK(w < first || __atomic_load_n(&words[w], __ATOMIC_RELAXED) == value,
+                  "round %lu, line %u, word %u", (unsigned long)value, l, w % LINE);
+    }
+    return missing;
+}
+
+/* Without PROV_STRONG that holds within a line, wherever the write begins. */
+static void last_word_of_a_line_is_its_last(void)
+{
+    enum { MAX = 16384, LINE = PROV_LINE / 8 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(2 * MAX, RW);
+    const uint64_t *words = (const uint64_t *)m.bytes;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(!rank, 0);
+    for (uint64_t i = 1; i <= 600; i++) {
+        uint32_t first = (uint32_t)(i * 7 % (2 * LINE)), lines = 3 + (uint32_t)(i % 50);
+        if (rank == 0) {
+            set_words(&m, MAX / 8, i);
+            CHECK(post_write(link, &m, 0, r.addr + 8 * first, r.rkey, PROV_LINE * lines - 8 * first,
+                             0, 0) >= 0);
+            settle(link);
+            pump_until(cell(0) == i);
+            continue;
+        }
+        for (unsigned int look = 1; check_lines(words, first, lines, i); look++)
+            if (look % 256 == 0)
+                pump();
+        set_cell(0, i);
+    }
+    barrier();
+}
+
+/* What a strong read brings, seen by the memory alone. */
+static void last_word_of_a_strong_read_lands_last(void)
+{
+    enum { MAX = 1 << 18 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(MAX, RW);
+    const uint64_t *words = (const uint64_t *)m.bytes;
+
+    set_words(&m, MAX / 8, (uint64_t)rank);
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(!rank, 0);
+    for (uint32_t i = 0; i < 200 && rank == 0; i++) {
+        uint32_t n = 8 * (1 + i * 997 % (MAX / 8));
+        set_words(&m, MAX / 8, 0);
+        CHECK(post_read(link, &m, MAX - n, r.addr, r.rkey, n, PROV_STRONG) >= 0);
+        while (__atomic_load_n(&words[MAX / 8 - 1], __ATOMIC_ACQUIRE) != 1)
+            pump();
+        for (uint32_t w = (MAX - n) / 8; w < MAX / 8; w++)
+            CHECK(__atomic_load_n(&words[w], __ATOMIC_RELAXED) == 1, "size %u, word %u", n, w);
+        settle(link);
     }
     barrier();
 }
@@ -382,7 +511,7 @@ static void unsignalled_floods_lose_nothing(void)
         else
             CHECK(post_send(link, &i, 8, PROV_MORE) >= 0);
         if (i % 64 == 0)
-            ops->ep_flush(end->ep);
+            pump();
     }
     settle(link);
     pump_until(link->num_messages == COUNT / 3);
@@ -1010,6 +1139,9 @@ static const struct test tests[] = {
     TEST(copied_writes_need_no_registration, 2, 0),
     TEST(reads_of_all_sizes_bring_the_data, 2, 0),
     TEST(last_word_lands_last, 2, 0),
+    TEST(strong_write_lands_behind_the_others, 2, 0),
+    TEST(last_word_of_a_line_is_its_last, 2, 0),
+    TEST(last_word_of_a_strong_read_lands_last, 2, 0),
     TEST(notices_come_in_order_behind_their_data, 2, 0),
     TEST(messages_of_all_sizes_come_in_order_behind_data, 2, 0),
     TEST(fenced_write_waits_for_the_read, 2, 0),

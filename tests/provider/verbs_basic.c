@@ -205,6 +205,39 @@ static struct vt_conn *last_accepted(void)
     return ep.accepted[ep.num_accepted - 1];
 }
 
+/* Order is what both ends have: each tells the other, and both go by the worse. */
+static void an_end_without_order_is_known_at_both(void)
+{
+    for (unsigned int safe = 0; safe < 4; safe++) {
+        struct vt_shared *s = vt_share();
+        pid_t child = fork();
+        unsigned int me = child == 0;
+        setenv("UTOFU_VERBS_ORDER", safe >> me & 1 ? "safe" : "trust", 1);
+        if (child == 0) {
+            serve(s, 2, 4000);
+            WAIT_FOR(&ep, ep.num_accepted >= 1 && last_accepted()->up);
+            CHECK(node.prov->ops->any_order(last_accepted()->conn) == (safe != 0));
+            vt_stage(s, 1, 2, &ep);
+            tear_down();
+            exit(0);
+        }
+        pid_t origin = fork();
+        if (origin == 0) {
+            struct vt_conn *c = calloc(1, sizeof(*c));
+            set_up(1, 4000);
+            vt_stage(s, 0, 1, NULL);
+            vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
+            WAIT_FOR(&ep, c->up);
+            CHECK(node.prov->ops->any_order(c->conn) == (safe != 0));
+            vt_stage(s, 0, 2, &ep);
+            vt_conn_close(c);
+            tear_down();
+            exit(0);
+        }
+        CHECK(vt_reap(origin) == 0 && vt_reap(child) == 0);
+    }
+}
+
 /* The failed request is distinguished from those before and behind it; both sides are notified; a
  * new connection works. */
 static void a_bad_key_breaks_one_connection_only(void)
@@ -511,6 +544,7 @@ int main(void)
     run("an_endpoint_talks_to_itself", an_endpoint_talks_to_itself);
     run("nobody_there_is_told_apart", nobody_there_is_told_apart);
     run("two_processes_talk", two_processes_talk);
+    run("an_end_without_order_is_known_at_both", an_end_without_order_is_known_at_both);
     run("a_bad_key_breaks_one_connection_only", a_bad_key_breaks_one_connection_only);
     run("what_arrived_before_a_break_is_handed_over", what_arrived_before_a_break_is_handed_over);
     run("a_killed_peer_is_dead (idle)", killed_idle);

@@ -254,6 +254,9 @@ group_guest() {
     json places 0 'd["ports"][0]["max_connections"] == 8' env UTOFU_VERBS_MAX_QPS=8 "$INFO" --json
     check places_in_text 0 'at most 8 connections of this process' 1 \
         env UTOFU_VERBS_MAX_QPS=8 "$INFO"
+    check order 0 'data in order: Soft-RoCE keeps it' 1 "$INFO"
+    json order_is_set 0 'd["ports"][0]["data_in_order"] is False and
+        d["ports"][0]["data_in_order_why"] == "UTOFU_VERBS_ORDER=safe"' env UTOFU_VERBS_ORDER=safe "$INFO" --json
     json places_shared 0 'd["ports"][0]["max_connections"] > 8' "$INFO" --json
     json gid_index 0 'd["ports"][0]["gid"].startswith("fe80")' \
         env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json

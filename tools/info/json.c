@@ -89,8 +89,12 @@ static json_t *port_value(const struct prov_port *port)
         "mtu", (int)port->mtu, "max_mtu", (int)port->max_mtu, "atomics", port->atomics,
         "max_inline", (int)port->max_inline, "max_connections", (json_int_t)port->max_conns,
         "in_use", port->tnis != 0, "tnis", tnis);
-    if (!port->tnis)
+    if (port->tnis) {
+        json_object_set_new(value, "data_in_order", json_boolean(!port->any_order));
+        json_object_set_new(value, "data_in_order_why", text_value(port->order_why));
+    } else {
         json_object_set_new(value, "why_not", text_value(port->why_not));
+    }
     return value;
 }
 

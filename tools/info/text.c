@@ -133,6 +133,8 @@ static void print_ports(const struct info *info)
         }
         printf("listens at %s, atomics %s, inline to %u bytes\n", p->address, p->atomics,
                p->max_inline);
+        label("");
+        printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
         if (p->max_conns) {
             label("");
             printf("at most %u connections of this process\n", p->max_conns);
