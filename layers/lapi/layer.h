@@ -364,6 +364,7 @@ int la_fence(void);
  * watch.c: tasks that are gone.
  */
 void la_watch_setup(void);
+void la_watch_close(void);
 void la_watch_poll(void);
 void la_watch_lost(uint32_t rank, const char *why);
 void la_watch_report(void);               /* to the error handler, outside of everything else */

@@ -24,6 +24,7 @@ static void close_all(void)
     la_control_close();
     la_peers_close();
     la_net_close();
+    la_watch_close();
 }
 
 static bool open_all(void)

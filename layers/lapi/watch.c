@@ -6,7 +6,9 @@
  */
 #include "layer.h"
 
-enum { PERIOD_MS = 250, CALLS = 64, REPORTS = 64 };
+#include <stdlib.h>
+
+enum { PERIOD_MS = 250, CALLS = 64, FIRST_REPORTS = 64 };
 
 static uint64_t next_probe;
 static uint32_t calls, probes;
@@ -15,8 +17,8 @@ static uint64_t gone_seen[64];
 static struct report {
     int code;
     uint32_t rank;
-} reports[REPORTS];
-static uint32_t num_reports;
+} * reports;
+static uint32_t num_reports, most_reports;
 
 void la_watch_setup(void)
 {
@@ -27,9 +29,32 @@ void la_watch_setup(void)
         gone_seen[i] = 0;
 }
 
+void la_watch_close(void)
+{
+    free(reports);
+    reports = NULL;
+    most_reports = num_reports = 0;
+}
+
+static bool more_reports(void)
+{
+    uint32_t most = most_reports == 0 ? FIRST_REPORTS : 2 * most_reports;
+    struct report *more = realloc(reports, most * sizeof(*more));
+
+    if (more == NULL)
+        return false;
+    reports = more;
+    most_reports = most;
+    return true;
+}
+
+/* They wait until no handler runs, in which many may come. */
 void la_error(int code, uint32_t rank)
 {
-    if (num_reports < REPORTS)
+    if (num_reports == most_reports && !more_reports())
+        la_log("error %d of a message of task %u, of which no error handler is told: no memory",
+               code, rank);
+    else
         reports[num_reports++] = (struct report){.code = code, .rank = rank};
 }
 

@@ -4,7 +4,9 @@
 
 #include <limits.h>
 
-static int heard_code, heard_src;
+enum { MANY = 1200 /* more than there are requests, and more errors than in most programs */ };
+
+static int heard_code, heard_src, heard;
 static lapi_cntr_t cntr;
 static int number;
 static long long wide;
@@ -15,6 +17,7 @@ static void hear(lapi_handle_t *h, int *code, lapi_err_t *type, int *task, int *
     CHECK(*h == hndl && *task == me && (*type == INT_ERR || *type == EXT_ERR));
     heard_code = *code;
     heard_src = *src;
+    __atomic_fetch_add(&heard, 1, __ATOMIC_RELAXED); /* perhaps in the thread for interrupts */
 }
 
 static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
@@ -229,6 +232,36 @@ static void found_at_the_target(void)
     OK(LAPI_Setcntr(hndl, &cntr, 0));
 }
 
+static void *send_many(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
+                       compl_hndlr_t **handler, void **info)
+{
+    (void)uhdr;
+    (void)uhdr_len;
+    (void)msg_len;
+    (void)handler;
+    (void)info;
+    for (int i = 0; i < MANY; i++)
+        OK(LAPI_Amsend(*h, 1, (void *)5, NULL, 0, NULL, 0, NULL, NULL, &cntr));
+    CHECK(__atomic_load_n(&heard, __ATOMIC_RELAXED) == 0);
+    return NULL;
+}
+
+/* Errors that come while a handler runs are told after it, however many they are. */
+static void found_in_a_handler(void)
+{
+    OK(LAPI_Gfence(hndl));
+    __atomic_store_n(&heard, 0, __ATOMIC_RELAXED);
+    OK(LAPI_Gfence(hndl));
+    if (me == 0)
+        OK(LAPI_Amsend(hndl, 0, address_of(send_many), NULL, 0, NULL, 0, NULL, NULL, NULL));
+    while (me < 2 && __atomic_load_n(&heard, __ATOMIC_RELAXED) < MANY)
+        OK(LAPI_Probe(hndl));
+    if (me == 0)
+        CHECK(LAPI_Waitcntr(hndl, &cntr, 1, NULL) == LAPI_ERR_HDR_HNDLR_NULL);
+    OK(LAPI_Gfence(hndl));
+    CHECK(__atomic_load_n(&heard, __ATOMIC_RELAXED) == (me < 2 ? MANY : 0));
+}
+
 int main(void)
 {
     lapi_handle_t old;
@@ -247,6 +280,8 @@ int main(void)
         transfers();
         purged();
         found_at_the_target();
+        if (n > 1)
+            found_in_a_handler();
         OK(LAPI_Gfence(hndl));
         old = hndl;
         OK(LAPI_Term(hndl));
