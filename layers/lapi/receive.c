@@ -116,18 +116,21 @@ bool la_receive_look(void)
     return any;
 }
 
+/* Both sizes of a lane are powers of two: a division by one that is not known costs more than all
+ * else here. */
 static void free_slot(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);
-    uint32_t slots = lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
+    uint32_t last = (lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS) - 1u;
     uint64_t freed = la_control->freed[lane];
-    uint64_t bit = 1ull << ((slot - lane * LA_LANE_SLOTS) % slots);
+    uint64_t bits = done[lane] | 1ull << ((slot - lane * LA_LANE_SLOTS) & last);
 
-    done[lane] |= bit;
-    while ((done[lane] & 1ull << freed % slots) != 0) {
-        done[lane] &= ~(1ull << freed % slots);
-        freed++;
-    }
+    _Static_assert((LA_LANE_SLOTS & (LA_LANE_SLOTS - 1)) == 0 &&
+                       (LA_SHARED_SLOTS & (LA_SHARED_SLOTS - 1)) == 0,
+                   "powers of two");
+    while ((bits & 1ull << (freed & last)) != 0)
+        bits &= ~(1ull << (freed++ & last));
+    done[lane] = bits;
     __atomic_store_n(&la_control->freed[lane], freed, __ATOMIC_RELEASE);
 }
 
