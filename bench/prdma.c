@@ -4,7 +4,9 @@
  * MRC, what auto chooses and MPI's own request in one run, for messages of 0 to 64 KiB.
  *
  *     mpiexec.mpich -n 2 env LD_PRELOAD=libprdma-mpich.so prdma.mpich [--step BYTES] [--most BYTES]
- *         [--svg FILE]
+ *         [--offset BYTES] [--svg FILE]
+ *
+ * With --offset the blocks begin so many bytes behind the beginning of a page.
  *
  * A time is that of MPI_Start and MPI_Wait; the first decile of its blocks, which they take in
  * turn, so that other load on the machine counts little. MPI's own is reached through PMPI. The
@@ -29,7 +31,7 @@ enum kind { FAST, MRC, AUTO, OWN, KINDS };
 static const char *const names[] = {"FAST", "MRC", "auto", "MPI"};
 static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a8f4c", "#555"};
 
-static int rank;
+static int rank, offset;
 static MPI_Comm ring;
 static char *out, *in;
 static double table[SIZES][KINDS];
@@ -45,7 +47,7 @@ static MPI_Request make(enum kind kind, int bytes)
 
     for (int i = 0; i < 2; i++) {
         counts[i] = bytes;
-        displs[i] = (MPI_Aint)i * (MOST + PAGE);
+        displs[i] = (MPI_Aint)i * (MOST + PAGE) + offset;
         types[i] = MPI_BYTE;
     }
     if (kind == OWN) {
@@ -194,6 +196,8 @@ int main(int argc, char **argv)
             step = atoi(argv[i + 1]) < 1 ? 1 : atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--most") == 0)
             most = atoi(argv[i + 1]) < MOST ? atoi(argv[i + 1]) : MOST;
+        else if (strcmp(argv[i], "--offset") == 0)
+            offset = atoi(argv[i + 1]) & (PAGE - 1);
         else if (strcmp(argv[i], "--svg") == 0)
             svg = argv[i + 1];
     }
@@ -201,9 +205,9 @@ int main(int argc, char **argv)
     MPI_Cart_create(MPI_COMM_WORLD, 1, &procs, (int[]){1}, 0, &ring);
     MPI_Comm_rank(ring, &rank);
     for (int i = 0; i < 2; i++) {
-        if (posix_memalign(&memory[i], PAGE, 2 * (MOST + PAGE)) != 0)
+        if (posix_memalign(&memory[i], PAGE, 2 * (MOST + PAGE) + PAGE) != 0)
             return 1;
-        memset(memory[i], 1, 2 * (MOST + PAGE));
+        memset(memory[i], 1, 2 * (MOST + PAGE) + PAGE);
     }
     out = memory[0];
     in = memory[1];

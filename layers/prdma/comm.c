@@ -18,6 +18,7 @@ void pr_comm_release(struct pr_comm *c)
         PMPI_Comm_free(&c->private);
     free(c->in);
     free(c->out);
+    free(c->near);
     free(c);
 }
 
@@ -98,6 +99,23 @@ static bool neighbours(struct pr_comm *c)
     }
 }
 
+/* Which of the processes that send to this one are on its node. Without memory, none is known. */
+static void find_near(struct pr_comm *c)
+{
+    MPI_Comm node;
+    MPI_Group here, all;
+
+    c->near = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    PMPI_Comm_split_type(c->private, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &node);
+    PMPI_Comm_group(node, &here);
+    PMPI_Comm_group(c->private, &all);
+    if (c->near != NULL)
+        PMPI_Group_translate_ranks(all, c->num_in, c->in, here, c->near);
+    PMPI_Group_free(&all);
+    PMPI_Group_free(&here);
+    PMPI_Comm_free(&node);
+}
+
 /* Errors of requests go to the handler of the communicator even when that is freed. */
 static void take_handler(struct pr_comm *c)
 {
@@ -134,6 +152,7 @@ struct pr_comm *pr_comm_get(MPI_Comm comm)
         if (!pr_presence_all(c))
             return NULL;
         PMPI_Comm_split(comm, 0, c->rank, &c->private);
+        find_near(c);
     }
     take_handler(c);
     return c;

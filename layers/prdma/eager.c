@@ -81,8 +81,10 @@ bool pr_eager_poll(struct pr_xfer *x)
             break;
         relax();
     }
+    if (!all_sent(x))
+        pr_engine_poll_sent();
     /* an empty poll also gives the core away where others need it */
-    if (!all_arrived(x) || !all_sent(x))
+    if (!all_arrived(x))
         pr_engine_poll();
     return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));
 }

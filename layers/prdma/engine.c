@@ -57,6 +57,7 @@ static bool take_from_pool(struct pr_vcq *vcq, bool session)
         if (pool[i].session != session)
             continue;
         *vcq = pool[i];
+        vcq->arrivals = 0;
         pool[i] = pool[--pool_size];
         return true;
     }
@@ -114,27 +115,36 @@ bool pr_engine_open(void)
     if (e->tried)
         return e->open;
     e->tried = true;
-    if (!read_caps() || posix_memalign(&scratch, 4096, 4096) != 0)
+    if (!read_caps() || posix_memalign(&scratch, PR_SCRATCH, PR_SCRATCH) != 0)
         return false;
-    memset(scratch, 0, 4096);
+    memset(scratch, 0, PR_SCRATCH);
     e->scratch = scratch;
     e->open = pr_vcq_open(&e->free, false);
     return e->open;
 }
 
-/* The puts of lanes that are complete. Those of RTRs have no entries but for errors. */
+/* The puts of RTRs and probes have no entries but for errors. */
+static void take_sent(int rc, const void *cbdata)
+{
+    struct pr_engine *e = &pr_engine;
+
+    e->eager_done += cbdata == e; /* in the order of the puts */
+    for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
+        if (x->lanes != NULL)
+            pr_xfer_failed(x, rc);
+}
+
+/* The puts of lanes that are complete. */
 void pr_engine_poll_sent(void)
 {
     struct pr_engine *e = &pr_engine;
     void *cbdata;
     int rc;
 
-    while ((rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
-        e->eager_done += cbdata == e; /* in the order of the puts */
-        for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
-            if (x->lanes != NULL)
-                pr_xfer_failed(x, rc);
-    }
+    /* an empty poll may give the core away, which only somebody who waits should do */
+    while (e->eager_done != e->eager_posted &&
+           (rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
+        take_sent(rc, cbdata);
 }
 
 /* What is left to do for puts that nobody waits for; and the errors of RTRs and probes. */
@@ -142,9 +152,11 @@ void pr_engine_poll(void)
 {
     struct pr_engine *e = &pr_engine;
     struct utofu_mrq_notice notice;
+    void *cbdata;
     int rc;
 
-    pr_engine_poll_sent();
+    while ((rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
+        take_sent(rc, cbdata);
     while ((rc = utofu_poll_mrq(e->free.hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc == UTOFU_SUCCESS)
             continue;
@@ -224,7 +236,7 @@ static bool prepare_piece(struct pieces *p, unsigned long int flags)
     size_t rest = put->bytes - p->done;
     size_t bytes = rest < pr_engine.max_put ? rest : pr_engine.max_put;
 
-    if (bytes == rest) /* the notice comes when all of the put is there */
+    if (bytes == rest && put->last) /* the notice comes when all of the block is there */
         flags |= UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     if (!prepare(&x->groups[p->group], t->rx, put->lcl + p->done, put->rmt + p->done, bytes, flags))
         return false;
@@ -345,6 +357,12 @@ void pr_xfer_start(struct pr_xfer *x)
         return;
     }
     x->missing = x->arrivals + x->num_groups;
+    x->rx.missing = x->rx.arrivals;
+    x->rx.ended = true;
+    for (unsigned int i = 0; i < x->num_groups; i++) {
+        x->groups[i].vcq.missing = x->groups[i].vcq.arrivals;
+        x->groups[i].vcq.ended = false;
+    }
     for (unsigned int i = 0; i < x->num_sources; i++) {
         unsigned int sps = x->sources[i].sps;
 
@@ -361,26 +379,34 @@ void pr_xfer_start(struct pr_xfer *x)
         if (rc != UTOFU_SUCCESS)
             pr_xfer_failed(x, rc);
     }
-    pr_engine_poll_sent(); /* makes room for RTRs */
 }
 
-static void poll_vcq(struct pr_xfer *x, utofu_vcq_hdl_t vcq)
+/*
+ * Only for what has not come yet, as an empty poll may give the core away. Where nothing comes, the
+ * MRQ may say that a put has failed.
+ */
+static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
 {
     struct utofu_mrq_notice notice;
     void *cbdata;
     int rc;
 
-    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
-        if (rc != UTOFU_SUCCESS)
+    while ((vcq->missing != 0 || x->arrivals == 0) &&
+           (rc = utofu_poll_mrq(vcq->hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS) {
             pr_xfer_failed(x, rc);
-        else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
+        } else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT) {
+            vcq->missing--;
             x->missing--;
+        }
     }
-    while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
-        if (rc != UTOFU_SUCCESS)
+    while (!vcq->ended && (rc = utofu_poll_tcq(vcq->hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS) {
             pr_xfer_failed(x, rc);
-        else
+        } else {
+            vcq->ended = true;
             x->missing--;
+        }
     }
 }
 
@@ -391,9 +417,9 @@ bool pr_xfer_poll(struct pr_xfer *x)
         return pr_eager_poll(x);
     if (x->missing != 0 && x->error == UTOFU_SUCCESS) {
         for (unsigned int i = 0; i < x->num_groups; i++)
-            poll_vcq(x, x->groups[i].vcq.hdl);
+            poll_vcq(x, &x->groups[i].vcq);
         if (x->has_rx)
-            poll_vcq(x, x->rx.hdl);
+            poll_vcq(x, &x->rx);
     }
     return x->missing == 0 || x->error != UTOFU_SUCCESS;
 }

@@ -49,7 +49,8 @@ const char *pr_utofu_error(void);
 enum {
     PR_SPS_MAX = 15,
     PR_BLOCK_MAX = 1800, /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
-    PR_SCRATCH = 64      /* bytes of the memory that RTRs and probes write */
+    PR_SCRATCH = 4096,   /* bytes of what RTRs and probes write: a page, which peers can map */
+    PR_CUTS = 2          /* puts that an edge may take beside one (cut.c) */
 };
 
 struct pr_vcq {
@@ -57,14 +58,19 @@ struct pr_vcq {
     utofu_vcq_id_t id;
     utofu_stadd_t scratch; /* of pr_engine.scratch */
     bool session;
+    unsigned int arrivals; /* notices in a round */
+    /* of the current round */
+    unsigned int missing; /* notices */
+    bool ended;           /* the block of descriptors; where there is one */
 };
 
-/* One edge of the graph, at either end. */
+/* What goes along one edge of the graph, or a part of it. */
 struct pr_put {
     int edge; /* of the program's */
     size_t bytes;
     utofu_stadd_t lcl;
     utofu_stadd_t rmt;
+    bool last; /* of its edge: the notice comes with it */
 };
 
 /* A process that this one sends to, and its puts. */

@@ -33,7 +33,8 @@ struct pr_comm {
     int refs;
     int rank;
     int num_in, num_out;
-    int *in, *out;                              /* ranks */
+    int *in, *out; /* ranks */
+    int *near;     /* for each of in: not on this node: MPI_UNDEFINED */
     enum { PR_UNKNOWN, PR_ALL, PR_SOME } shims; /* who has this layer */
 };
 
@@ -50,8 +51,10 @@ struct pr_edge {
     size_t bytes;
     size_t stage; /* offset in the staging memory; where packed or copied */
     bool staged;
+    size_t head, tail; /* bytes at its ends that come to the staging memory, if it is not staged */
     bool registered;
     utofu_stadd_t stadd;
+    utofu_stadd_t ends; /* of its place in the staging memory */
     struct pr_vcq *vcq; /* where it is registered */
 };
 
@@ -108,6 +111,19 @@ bool pr_side_edge(const struct pr_side *side, int k, struct pr_edge *edge);
 void pr_edge_release(struct pr_edge *edge);
 int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
 int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
+
+/* cut.c */
+enum { PR_WHOLE = 16384 }; /* longest block that is copied as it has no page of its own */
+
+/* Where a block goes at its receiver. */
+struct pr_place {
+    utofu_stadd_t whole, ends;
+    uint64_t head, tail; /* bytes of the ends */
+};
+
+void pr_cut(struct pr_edge *edge, size_t *size);
+void pr_cut_paste(const struct pr_edge *edge, const char *stage);
+bool pr_cut_puts(struct pr_target *t, const struct pr_place *places);
 
 /* lanes.c */
 bool pr_lanes_suit(const struct pr_request *r);

@@ -214,6 +214,8 @@ bool pr_test(struct pr_request *r)
         if (r->in[i].staged && r->in[i].rank != r->comm->rank)
             pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
                       r->comm->private);
+        else if (r->in[i].head + r->in[i].tail > 0)
+            pr_cut_paste(&r->in[i], r->stage);
     }
     return true;
 }

@@ -33,7 +33,7 @@ struct from_sender {
 struct from_receiver {
     utofu_vcq_id_t free, rx;
     utofu_stadd_t free_scratch;
-    utofu_stadd_t stadds[];
+    struct pr_place places[];
 };
 
 static void refuse(struct pr_request *r, const char *why)
@@ -172,7 +172,7 @@ static bool collect_targets(struct pr_request *r)
                 return false;
         }
         t->puts[t->num_puts++] = (struct pr_put){.edge = i, .bytes = edge->bytes};
-        t->descs += pr_engine.open ? pr_put_descs(edge->bytes) : 1;
+        t->descs += pr_engine.open ? pr_put_descs(edge->bytes) + PR_CUTS : 1; /* at most */
         if (t->descs > PR_BLOCK_MAX)
             t->descs = PR_BLOCK_MAX + 1;
         r->bytes += edge->bytes;
@@ -269,7 +269,6 @@ static void form_groups(struct pr_request *r, enum pr_method method)
 
         x->targets[i].group = i % x->num_groups;
         g->num_targets++;
-        g->num_descs += x->targets[i].descs;
     }
 }
 
@@ -337,27 +336,34 @@ bool pr_stage_alloc(struct pr_request *r, size_t size)
 }
 
 /* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
+static void stage_edge(struct pr_edge *edge, bool near, size_t *size)
+{
+    edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
+    if (!edge->staged && near)
+        pr_cut(edge, size);
+    if (!edge->staged)
+        return;
+    edge->stage = (*size + LINE - 1) / LINE * LINE;
+    *size = edge->stage + edge->bytes;
+}
+
+static bool is_near(const struct pr_comm *c, int i)
+{
+    return c->near != NULL && c->near[i] != MPI_UNDEFINED;
+}
+
 static bool make_stage(struct pr_request *r)
 {
+    const struct pr_comm *c = r->comm;
     size_t size = 0;
 
-    for (int side = 0; side < 2; side++) {
-        struct pr_edge *edges = side == 0 ? r->out : r->in;
-        int count = side == 0 ? r->num_out : r->num_in;
-
-        for (int i = 0; i < count; i++) {
-            struct pr_edge *edge = &edges[i];
-
-            if (!pr_has_data(edge) || edge->rank == r->comm->rank)
-                continue;
-            edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
-            if (!edge->staged)
-                continue;
-            edge->stage = size;
-            size += (edge->bytes + LINE - 1) / LINE * LINE;
-        }
-    }
-    return pr_stage_alloc(r, pr_stage_self(r, size));
+    for (int i = 0; i < r->num_out; i++)
+        if (pr_has_data(&r->out[i]) && r->out[i].rank != c->rank)
+            stage_edge(&r->out[i], false, &size);
+    for (int i = 0; i < r->num_in; i++)
+        if (pr_has_data(&r->in[i]) && r->in[i].rank != c->rank)
+            stage_edge(&r->in[i], is_near(c, i), &size);
+    return pr_stage_alloc(r, pr_stage_self(r, (size + LINE - 1) / LINE * LINE));
 }
 
 static struct pr_vcq *vcq_number(struct pr_xfer *x, unsigned int i)
@@ -390,14 +396,16 @@ static bool register_edge(struct pr_request *r, struct pr_edge *edge, struct pr_
     struct pr_xfer *x = &r->xfer;
 
     edge->vcq = vcq;
+    for (unsigned int i = 0; i < r->num_stage_stadds; i++)
+        if (vcq_number(x, i) == vcq)
+            edge->ends = r->stage_stadds[i] + edge->stage;
     if (edge->staged) {
-        for (unsigned int i = 0; i < r->num_stage_stadds; i++)
-            if (vcq_number(x, i) == vcq)
-                edge->stadd = r->stage_stadds[i] + edge->stage;
+        edge->stadd = edge->ends;
         return true;
     }
     edge->registered =
-        utofu_reg_mem(vcq->hdl, edge->data, edge->bytes, flags, &edge->stadd) == UTOFU_SUCCESS;
+        utofu_reg_mem(vcq->hdl, edge->data + edge->head, edge->bytes - edge->head - edge->tail,
+                      flags, &edge->stadd) == UTOFU_SUCCESS;
     return edge->registered;
 }
 
@@ -427,6 +435,7 @@ static bool register_all(struct pr_request *r)
         const struct pr_target *t = find_target(x, s->rank);
 
         s->rx = x->has_rx ? &x->rx : &x->groups[t != NULL ? t->group : 0].vcq;
+        s->rx->arrivals += s->num_edges;
         for (unsigned int k = 0; k < s->num_edges; k++)
             if (!register_edge(r, &r->in[s->edges[k]], s->rx, 0))
                 return false;
@@ -451,7 +460,7 @@ struct exchange {
 
 static size_t answer_size(unsigned int edges)
 {
-    return sizeof(struct from_receiver) + edges * sizeof(utofu_stadd_t);
+    return sizeof(struct from_receiver) + edges * sizeof(struct pr_place);
 }
 
 static bool make_exchange(struct pr_request *r, struct exchange *e)
@@ -483,39 +492,22 @@ static void free_exchange(struct exchange *e)
     free(e->requests);
 }
 
-/* To targets: where their RTRs go. */
-static int talk_to_targets(struct pr_request *r, struct exchange *e, int n)
+/* Receivers say where the puts go. The answers stand one behind the other in the order of targets.
+ */
+static void tell_places(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
-    char *answer = e->from_targets;
+    char *place = e->from_targets;
+    int n = 0;
 
     for (unsigned int i = 0; i < x->num_targets; i++) {
-        const struct pr_target *t = &x->targets[i];
-        const struct pr_vcq *vcq = &x->groups[t->group].vcq;
-        size_t size = answer_size(t->num_puts);
+        size_t size = answer_size(x->targets[i].num_puts);
 
-        e->to_targets[i] = (struct from_sender){
-            .free = pr_engine.free.id,
-            .free_scratch = pr_engine.free.scratch,
-            .session = vcq->id,
-            .session_scratch = vcq->scratch,
-            .sps = pr_target_sps(x, t),
-        };
-        PMPI_Irecv(answer, (int)size, MPI_BYTE, t->rank, TAG_RECEIVER, r->comm->private,
+        PMPI_Irecv(place, (int)size, MPI_BYTE, x->targets[i].rank, TAG_RECEIVER, r->comm->private,
                    &e->requests[n++]);
-        PMPI_Isend(&e->to_targets[i], (int)sizeof(*e->to_targets), MPI_BYTE, t->rank, TAG_SENDER,
-                   r->comm->private, &e->requests[n++]);
-        answer += size;
+        place += size;
     }
-    return n;
-}
-
-/* To sources: where their puts go. */
-static int talk_to_sources(struct pr_request *r, struct exchange *e, int n)
-{
-    struct pr_xfer *x = &r->xfer;
-    char *place = e->to_sources;
-
+    place = e->to_sources;
     for (unsigned int i = 0; i < x->num_sources; i++) {
         const struct pr_source *s = &x->sources[i];
         struct from_receiver *answer = (struct from_receiver *)place;
@@ -524,34 +516,62 @@ static int talk_to_sources(struct pr_request *r, struct exchange *e, int n)
         answer->free = pr_engine.free.id;
         answer->free_scratch = pr_engine.free.scratch;
         answer->rx = s->rx != NULL ? s->rx->id : 0;
-        for (unsigned int k = 0; k < s->num_edges; k++)
-            answer->stadds[k] = r->in[s->edges[k]].stadd;
-        PMPI_Irecv(&e->from_sources[i], (int)sizeof(*e->from_sources), MPI_BYTE, s->rank,
-                   TAG_SENDER, r->comm->private, &e->requests[n++]);
+        for (unsigned int k = 0; k < s->num_edges; k++) {
+            const struct pr_edge *edge = &r->in[s->edges[k]];
+
+            answer->places[k] = (struct pr_place){edge->stadd, edge->ends, edge->head, edge->tail};
+        }
         PMPI_Isend(answer, (int)size, MPI_BYTE, s->rank, TAG_RECEIVER, r->comm->private,
                    &e->requests[n++]);
         place += size;
     }
-    return n;
+    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
 }
 
-static void tell_each_other(struct pr_request *r, struct exchange *e)
+/* Now the puts are known. */
+static bool take_places(struct pr_request *r, const struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
-    int n = talk_to_sources(r, e, talk_to_targets(r, e, 0));
-    char *place = e->from_targets;
+    const char *place = e->from_targets;
+    bool ok = true;
 
-    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
     for (unsigned int i = 0; i < x->num_targets; i++) {
         struct pr_target *t = &x->targets[i];
         const struct from_receiver *answer = (const struct from_receiver *)place;
 
-        t->rx = answer->rx;
-        for (unsigned int k = 0; k < t->num_puts; k++)
-            t->puts[k].rmt = answer->stadds[k];
-        pr_add_peer(x, t->rank, answer->free, answer->free_scratch);
         place += answer_size(t->num_puts);
+        t->rx = answer->rx;
+        ok = pr_cut_puts(t, answer->places) && ok;
+        x->groups[t->group].num_descs += t->descs;
+        pr_add_peer(x, t->rank, answer->free, answer->free_scratch);
     }
+    return ok;
+}
+
+/* Senders say where the RTRs go, and what they free. */
+static void tell_senders(struct pr_request *r, struct exchange *e)
+{
+    struct pr_xfer *x = &r->xfer;
+    int n = 0;
+
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        PMPI_Irecv(&e->from_sources[i], (int)sizeof(*e->from_sources), MPI_BYTE, x->sources[i].rank,
+                   TAG_SENDER, r->comm->private, &e->requests[n++]);
+    for (unsigned int i = 0; i < x->num_targets; i++) {
+        const struct pr_target *t = &x->targets[i];
+        const struct pr_vcq *vcq = &x->groups[t->group].vcq;
+
+        e->to_targets[i] = (struct from_sender){
+            .free = pr_engine.free.id,
+            .free_scratch = pr_engine.free.scratch,
+            .session = vcq->id,
+            .session_scratch = vcq->scratch,
+            .sps = pr_target_sps(x, t),
+        };
+        PMPI_Isend(&e->to_targets[i], (int)sizeof(*e->to_targets), MPI_BYTE, t->rank, TAG_SENDER,
+                   r->comm->private, &e->requests[n++]);
+    }
+    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
     for (unsigned int i = 0; i < x->num_sources; i++) {
         struct pr_source *s = &x->sources[i];
 
@@ -603,7 +623,9 @@ static bool build(struct pr_request *r, struct exchange *e)
     bool ok = register_all(r);
     if (!ok)
         refuse(r, "memory could not be registered");
-    tell_each_other(r, e);
+    tell_places(r, e);
+    ok = take_places(r, e) && ok;
+    tell_senders(r, e);
     if (ok && !pr_xfer_prepare(&r->xfer)) {
         ok = false;
         refuse(r, "descriptors could not be prepared");

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks that begin or end within a page. Processes of one node can map each other's memory in
+ * whole pages only, and the kernel copies what is in the others, at a price for each call. So such
+ * a block comes in up to three puts: the whole pages to where they belong, what is before and
+ * behind them to memory of the layer, from where the receiver copies it. Where the block begins at
+ * the sender does not matter: its own process reads it.
+ */
+#include "mpilayer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static size_t page_size(void)
+{
+    static size_t page;
+
+    if (page == 0)
+        page = (size_t)sysconf(_SC_PAGESIZE);
+    return page;
+}
+
+/*
+ * Of a block that comes from a process of this node; `size` is that of the staging memory so far,
+ * which becomes larger. A block without whole pages comes there as a whole, if it is short.
+ */
+void pr_cut(struct pr_edge *edge, size_t *size)
+{
+    size_t page = page_size(), head = -(uintptr_t)edge->data & (page - 1);
+    size_t tail = ((uintptr_t)edge->data + edge->bytes) & (page - 1);
+
+    if (head + tail == 0)
+        return;
+    if (edge->bytes < head + tail + page) {
+        edge->staged = edge->bytes <= PR_WHOLE;
+        return;
+    }
+    edge->head = head;
+    edge->tail = tail;
+    /* the boundaries between lines are those of the block, and its ends stand side by side */
+    edge->stage = (*size + page - 1) / page * page + page - head;
+    *size = edge->stage + head + tail;
+}
+
+/* Copies the ends to where they belong. */
+void pr_cut_paste(const struct pr_edge *edge, const char *stage)
+{
+    const char *from = stage + edge->stage;
+
+    memcpy(edge->data, from, edge->head);
+    memcpy(edge->data + edge->bytes - edge->tail, from + edge->head, edge->tail);
+}
+
+static void add_put(struct pr_target *t, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    t->puts[t->num_puts++] = (struct pr_put){.bytes = bytes, .lcl = lcl, .rmt = rmt};
+    t->descs += pr_put_descs(bytes);
+}
+
+/* The puts of a target: those of each block, to the places that the target has named. */
+bool pr_cut_puts(struct pr_target *t, const struct pr_place *places)
+{
+    struct pr_put *blocks = t->puts;
+    unsigned int num_blocks = t->num_puts;
+
+    t->puts = calloc((size_t)num_blocks * 3, sizeof(*t->puts));
+    if (t->puts == NULL) {
+        t->puts = blocks;
+        return false;
+    }
+    t->num_puts = t->descs = 0;
+    for (unsigned int i = 0; i < num_blocks; i++) {
+        const struct pr_put *b = &blocks[i];
+        const struct pr_place *p = &places[i];
+        size_t whole = b->bytes - p->head - p->tail;
+
+        add_put(t, b->lcl, p->ends, p->head);
+        add_put(t, b->lcl + p->head, p->whole, whole);
+        add_put(t, b->lcl + p->head + whole, p->ends + p->head, p->tail);
+        t->puts[t->num_puts - 1].last = true;
+    }
+    free(blocks);
+    return true;
+}
