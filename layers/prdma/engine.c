@@ -119,6 +119,7 @@ bool pr_engine_open(void)
         return false;
     memset(scratch, 0, PR_SCRATCH);
     e->scratch = scratch;
+    e->eager_posted = e->eager_done = PR_COUNT_FROM;
     e->open = pr_vcq_open(&e->free, false);
     return e->open;
 }

@@ -109,6 +109,7 @@ bool pr_lanes_make(struct pr_request *r)
     r->stage_stadds = calloc(1, sizeof(*r->stage_stadds));
     if (x->lanes == NULL || r->stage_stadds == NULL)
         return false;
+    x->round = PR_COUNT_FROM;
     add_lanes(r);
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         size += lane_size(x->lanes[i].out_bytes);
