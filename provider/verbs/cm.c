@@ -340,7 +340,7 @@ static void step_request(struct vp_conn *conn)
         .initiator_depth = rd_limit(conn, attr->max_qp_init_rd_atom),
         .retry_count = conn->ep->prov->tuning.retry_count,
         .rnr_retry_count = 7,
-        .srq = 1,
+        .srq = conn->recvs == NULL,
         .qp_num = conn->qp->qp_num,
     };
 
@@ -401,7 +401,7 @@ static void step_accept(struct vp_conn *conn)
         .responder_resources = responder < conn->rsp_resources ? responder : conn->rsp_resources,
         .initiator_depth = initiator < conn->init_depth ? initiator : conn->init_depth,
         .rnr_retry_count = 7,
-        .srq = 1,
+        .srq = conn->recvs == NULL,
     };
     int rc = vp_conn_create_qp(conn);
     if (rc && waits_for_qp(conn, rc))

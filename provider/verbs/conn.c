@@ -23,7 +23,11 @@
 #include "util/log.h"
 #include "wake.h"
 
-enum { LEAVE_MS = 1000 }; /* after the peer's goodbye, for what is outstanding */
+enum {
+    LEAVE_MS = 1000,          /* after the peer's goodbye, for what is outstanding */
+    LAST_RECV_MS = 1000,      /* for the last receives of a queue pair that is in error; */
+    LAST_RECV_FIRST_MS = 100, /* where it is not known whether the device says so */
+};
 
 /* Connected: requests may be posted. */
 void vp_conn_up(struct vp_conn *conn)
@@ -129,7 +133,7 @@ static void suspect(struct vp_conn *conn)
 
 void vp_conn_break(struct vp_conn *conn, int reason)
 {
-    if (conn->life == VP_YOUNG || conn->life == VP_DOWN)
+    if (conn->life == VP_YOUNG || conn->life >= VP_DOWN)
         return;
     if (reason != VP_REASON_ASK && (!conn->reason_known || reason == PROV_REASON_LOCAL))
         vp_conn_know_reason(conn, (enum prov_reason)reason);
@@ -374,6 +378,92 @@ static void hand_over(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
+/*
+ * The end of a queue pair. Receives that it has taken off the shared queue, and completions that
+ * nobody has polled, may go with it: each would be missing for ever. So it is put into the error
+ * state first; then the device reports what it had taken, and says LAST_WQE_REACHED; what is in the
+ * completion queue by then is polled; and only then it is destroyed. A device that never says so is
+ * waited for once. A receive queue of its own is empty when all that was posted has completed, and
+ * its entries of the completion queue are free for others.
+ */
+enum end { END_BEGUN, END_LATER, END_NOT_NEEDED };
+
+static enum end begin_end(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_device *dev = ep->port->dev;
+    unsigned int wait = LAST_RECV_MS;
+
+    if (ep->closing || dev->gone) /* the queues go too */
+        return END_NOT_NEEDED;
+    pthread_mutex_lock(&ep->prov->lock);
+    bool busy = conn->busy;
+    bool needed = !busy && conn->takes_data && (!conn->active || conn->phase == VP_UP);
+    if (needed) {
+        vp_list_remove(&conn->hs_link);
+        vp_place_ends_locked(conn);
+        if (!conn->recvs && dev->last_wqe == VP_LAST_WQE_UNKNOWN)
+            wait = LAST_RECV_FIRST_MS;
+        if (!conn->recvs && dev->last_wqe == VP_LAST_WQE_NEVER)
+            wait = 0;
+    }
+    pthread_mutex_unlock(&ep->prov->lock);
+    if (!needed)
+        return busy ? END_LATER : END_NOT_NEEDED;
+    if (conn->recvs && !conn->in_table && vp_table_add(ep, conn))
+        return END_NOT_NEEDED;
+    conn->life = VP_ENDING;
+    vp_conn_qp_to_error(conn);
+    conn->life_deadline = ut_clock_ms() + wait;
+    vp_ep_wake_later(ep, conn->life_deadline);
+    return END_BEGUN;
+}
+
+/* The device has not said that it is done: what has come by now is polled, and that is all. */
+static void end_wait(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_device *dev = ep->port->dev;
+
+    conn->life_deadline = UINT64_MAX;
+    pthread_mutex_lock(&ep->prov->lock);
+    if (dev->last_wqe == VP_LAST_WQE_UNKNOWN)
+        dev->last_wqe = VP_LAST_WQE_NEVER;
+    bool given_up = dev->last_wqe == VP_LAST_WQE_RAISED;
+    vp_post_event_locked(conn, VP_EV_LAST_RECV);
+    pthread_mutex_unlock(&ep->prov->lock);
+    if (!given_up)
+        return;
+    ep->given_up++;
+    ut_warn(VP_CAT, "queue pair %u did not report its last receive (%u so far on this endpoint)",
+            conn->qp->qp_num, ep->given_up);
+}
+
+static bool has_ended(struct vp_conn *conn, bool late)
+{
+    if (conn->ep->closing || conn->ep->port->dev->gone)
+        return true;
+    if (conn->recvs) {
+        conn->drained = conn->recvs->completed == conn->recvs->posted;
+        return conn->drained || late;
+    }
+    conn->drained = conn->last_recv;
+    if (!conn->drained && late)
+        end_wait(conn);
+    return conn->drained;
+}
+
+/* Of a closed connection that is down, or never was up: it may be handed over. */
+static bool ends(struct vp_conn *conn, uint64_t now)
+{
+    if (conn->life != VP_ENDING) {
+        enum end end = begin_end(conn);
+        if (end != END_BEGUN)
+            return end == END_NOT_NEEDED;
+    }
+    return has_ended(conn, now >= conn->life_deadline);
+}
+
 static void end_stall(struct vp_conn *conn)
 {
     uint32_t head = conn->head;
@@ -418,7 +508,7 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     default:
         break;
     }
-    if (!conn->closed || (conn->life != VP_DOWN && conn->life != VP_YOUNG))
+    if (!conn->closed || (conn->life < VP_DOWN && conn->life != VP_YOUNG) || !ends(conn, now))
         return true;
     hand_over(conn);
     return false;
@@ -546,6 +636,8 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
         else
             vp_conn_break(conn, VP_REASON_ASK);
     }
+    if (events & VP_EV_LAST_RECV)
+        conn->last_recv = true;
     if (events & VP_EV_PLACE)
         ask_to_rest(conn);
     if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !conn->reason_known)

@@ -57,6 +57,7 @@ enum vp_life {
     VP_LEAVING, /* the peer said goodbye: waits for what is outstanding */
     VP_FAILING, /* drains; then down() */
     VP_DOWN,    /* down() was called */
+    VP_ENDING,  /* closed: its receives are collected, then it is handed over */
 };
 
 /* Pending events: bits of vp_conn.events. */
@@ -69,6 +70,7 @@ enum {
     VP_EV_LOCAL = 32,       /* the port or device is gone */
     VP_EV_VERDICT = 64,     /* the probe knows whether the peer lives: verdict */
     VP_EV_PLACE = 128,      /* another connection wants its place */
+    VP_EV_LAST_RECV = 256,  /* no more receives come from its queue pair */
 };
 
 /* What a connection has of a place: see places.c. Under prov->lock. */
@@ -105,8 +107,9 @@ struct vp_conn {
     struct vp_ep *ep;
     void *ctx;
     struct ibv_qp *qp;
-    struct ibv_qp_ex *qpx; /* NULL: post with ibv_post_send() */
-    struct vp_op *ops;     /* ring of posted requests, sq_mask + 1 */
+    struct ibv_qp_ex *qpx;  /* NULL: post with ibv_post_send() */
+    struct vp_recvs *recvs; /* of its own; NULL: the endpoint's, which all share */
+    struct vp_op *ops;      /* ring of posted requests, sq_mask + 1 */
     uint32_t sq_mask;
     uint32_t head, tail; /* next to post, first not reported */
     uint32_t sq_app;     /* most requests for writes, reads and atomics; 0: !postable */
@@ -144,6 +147,8 @@ struct vp_conn {
     uint32_t posted_to;            /* requests from here on never reached the device */
     uint32_t completed_to;         /* the device has reported everything before this */
     uint32_t tail_seen, head_seen; /* at the last look for stalls */
+    bool last_recv;                /* nothing arrives any more, and all that had has been polled */
+    bool drained;                  /* each of its receives has completed */
     uint64_t life_deadline;
     struct vp_list tend_link; /* in ep->tending */
 
@@ -159,11 +164,12 @@ struct vp_conn {
     struct vp_id id;
     enum vp_phase phase;
     bool active;
-    bool busy;      /* a step runs without the lock */
-    bool abandoned; /* to be destroyed when not busy */
-    bool answered;  /* (passive) accept() was called */
-    bool counted;   /* among prov->connecting */
-    uint8_t events;
+    bool busy;       /* a step runs without the lock */
+    bool abandoned;  /* to be destroyed when not busy */
+    bool answered;   /* (passive) accept() was called */
+    bool counted;    /* among prov->connecting */
+    bool takes_data; /* its queue pair is ready to receive */
+    uint16_t events;
     uint8_t hs_reason;
     uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */

@@ -13,6 +13,7 @@
 enum {
     VP_POLL_BATCH = 16, /* completions taken at once */
     VP_INLINE_MAX = 1024,
+    VP_SOLICIT_EVERY = 64, /* of a connection's arrivals at least one wakes who sleeps */
 };
 
 struct vp_conn;
@@ -29,11 +30,24 @@ struct vp_chained {
     uint8_t data[VP_INLINE_MAX];
 };
 
+/* Receives of a shared receive queue, or of one queue pair. */
+struct vp_recvs {
+    struct ibv_qp *qp; /* NULL: they are the endpoint's */
+    uint32_t depth, refill_at;
+    uint32_t to_post;        /* buffers taken out and not given back */
+    struct ibv_recv_wr *wrs; /* one per buffer, with its sge */
+    struct ibv_sge *sges;
+    struct ibv_recv_wr *first, *last; /* of those to post */
+    uint8_t *slab;
+    struct ibv_mr *mr;
+    uint64_t posted, completed; /* ever; the latter of a shared one only where it is asserted */
+};
+
 struct vp_ep {
     /* fast path: under the endpoint's lock */
     struct vp_prov *prov;
     struct ibv_cq *send_cq, *recv_cq;
-    struct ibv_srq *srq;
+    struct ibv_srq *srq; /* NULL: each connection has receives of its own */
     struct prov_callbacks cb;
     uint32_t room;        /* completion-queue entries not promised to a posted request */
     uint32_t room_app;    /* writes, reads, atomics leave this much to messages */
@@ -54,16 +68,13 @@ struct vp_ep {
     struct vp_chained *chain;
     struct vp_slot *table; /* qp_num to connection; open addressing */
     uint32_t table_mask, table_used;
-    struct vp_slot last; /* the one found last */
-    uint8_t *recv_slab, *bounce_slab;
-    struct ibv_mr *recv_mr, *bounce_mr;
+    struct vp_slot last;   /* the one found last */
+    struct vp_recvs recvs; /* of the shared receive queue */
+    uint8_t *bounce_slab;
+    struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
-    uint32_t srq_depth;
-    uint32_t to_post;             /* receive buffers taken out and not given back */
-    struct ibv_recv_wr *recv_wrs; /* one per buffer, with its sge */
-    struct ibv_sge *recv_sges;
-    struct ibv_recv_wr *refill_first, *refill_last;
+    uint32_t given_up; /* queue pairs that may have kept a receive: see vp_conn_end() */
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
     int stash_recv, stash_send;         /* how many; send ones first */
     bool polling;
@@ -81,9 +92,14 @@ struct vp_ep {
     struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
     struct vp_list events;       /* vp_conn.ev_link */
     bool closing;
-    uint64_t wake_at; /* wake the owner then, ms; 0: no */
+    uint64_t wake_at;   /* wake the owner then, ms; 0: no */
+    uint32_t recv_room; /* without a shared receive queue: entries of recv_cq that are left */
+
+    /* only progress() changes it */
+    uint32_t recv_cq_size;
 
     /* constant */
+    uint32_t rq_depth; /* receives of a connection's own queue; 0: they are shared */
     struct vp_port *port;
     unsigned int tni;
     uint64_t id;

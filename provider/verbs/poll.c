@@ -13,11 +13,12 @@
 #include "conn_types.h"
 #include "post.h"
 #include "queues.h"
+#include "recvs.h"
 #include "table.h"
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { RECV_ROUNDS = 8, REFILL_AT = 32, REFILL_PART = 4, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
+enum { RECV_ROUNDS = 8, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
 /* As vp_retire(), for the usual request: the oldest of the connection, and posted by the core. */
 static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
@@ -64,39 +65,66 @@ static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
     } while (n == VP_POLL_BATCH);
 }
 
-static void __attribute__((noinline)) refill(struct vp_ep *ep)
+static void __attribute__((noinline)) refill(struct vp_ep *ep, struct vp_recvs *recvs)
 {
-    struct ibv_recv_wr *bad;
-
-    if (!ep->to_post)
-        return;
-    ep->refill_last->next = NULL;
-    int rc = ibv_post_srq_recv(ep->srq, ep->refill_first, &bad);
-    if (__builtin_expect(rc, 0))
-        ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
-    ep->to_post = 0;
+    vp_recvs_refill(ep, recvs);
 }
 
-/* Posting several receives costs little more than posting one: buffers are collected, up to a part
- * of the queue's depth. */
-static inline void refill_in_time(struct vp_ep *ep)
+static inline void give_to(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t index)
 {
-    if (ep->to_post >= REFILL_AT || ep->to_post * REFILL_PART >= ep->srq_depth)
-        refill(ep);
-}
+    struct ibv_recv_wr *wr = &recvs->wrs[index];
 
-static inline void give_back(struct vp_ep *ep, uint64_t index)
-{
-    struct ibv_recv_wr *wr = &ep->recv_wrs[index];
-
-    UT_ASSERT(index < ep->srq_depth && ep->to_post < ep->srq_depth);
-    if (ep->to_post)
-        ep->refill_last->next = wr;
+    UT_ASSERT(index < recvs->depth && recvs->to_post < recvs->depth);
+    if (recvs->to_post)
+        recvs->last->next = wr;
     else
-        ep->refill_first = wr;
-    ep->refill_last = wr;
-    ep->to_post++;
-    refill_in_time(ep);
+        recvs->first = wr;
+    recvs->last = wr;
+    if (++recvs->to_post >= recvs->refill_at)
+        refill(ep, recvs);
+}
+
+/* The connection of a queue pair, which is not in the table: not up, or closed before it was. */
+static struct vp_conn *find_outside(struct vp_ep *ep, uint32_t qp_num)
+{
+    struct vp_conn *found = NULL;
+
+    pthread_mutex_lock(&ep->prov->lock);
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns && !found; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
+        if (conn->takes_data && conn->qp && conn->qp->qp_num == qp_num)
+            found = conn;
+    }
+    pthread_mutex_unlock(&ep->prov->lock);
+    return found;
+}
+
+/* A queue pair that fails takes no more receives: it would give each of them back at once. */
+static void __attribute__((noinline))
+give_back_own(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
+{
+    if (!conn)
+        conn = find_outside(ep, wc->qp_num);
+    if (!conn) /* it is gone, and so are they */
+        return;
+    conn->recvs->completed++;
+    if (wc->status == IBV_WC_SUCCESS && conn->life < VP_FAILING)
+        give_to(ep, conn->recvs, wc->wr_id);
+}
+
+static inline void give_back(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
+{
+    if (__builtin_expect(!ep->srq, 0)) {
+        give_back_own(ep, conn, wc);
+        return;
+    }
+    vp_recvs_completed(&ep->recvs, 1);
+    give_to(ep, &ep->recvs, wc->wr_id);
+}
+
+static const uint8_t *data_of(const struct vp_ep *ep, const struct vp_conn *conn, uint64_t index)
+{
+    return (ep->srq ? &ep->recvs : conn->recvs)->slab + index * PROV_MSG_MAX;
 }
 
 /* A receive of a connection that is not in the table: it overtook RDMA_CM_EVENT_ESTABLISHED. */
@@ -118,7 +146,7 @@ static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
         if (found->phase != VP_UP)
             vp_list_remove(&found->hs_link);
         found->phase = VP_UP;
-        found->events &= (uint8_t)~VP_EV_UP;
+        found->events &= (uint16_t)~VP_EV_UP;
     }
     pthread_mutex_unlock(&prov->lock);
     if (found)
@@ -138,22 +166,23 @@ static struct vp_conn *conn_of(struct vp_ep *ep, uint32_t qp_num)
 static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const struct ibv_wc *wc)
 {
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0)) {
-        ut_debug(VP_CAT, "a receive failed: %s", ibv_wc_status_str(wc->status));
-        give_back(ep, wc->wr_id);
+        if (wc->status != IBV_WC_WR_FLUSH_ERR)
+            ut_debug(VP_CAT, "a receive failed: %s", ibv_wc_status_str(wc->status));
+        give_back(ep, vp_table_find(ep, wc->qp_num), wc);
         return;
     }
     struct vp_conn *conn = conn_of(ep, wc->qp_num);
-    if (__builtin_expect(!conn || conn->life == VP_DOWN, 0)) {
-        give_back(ep, wc->wr_id);
+    if (__builtin_expect(!conn || conn->life >= VP_DOWN, 0)) {
+        give_back(ep, conn, wc);
         return;
     }
     if (wc->wc_flags & IBV_WC_WITH_IMM) {
         vp_conn_told(conn, be32toh(wc->imm_data));
     } else if (!conn->closed) {
         ep->made++;
-        ep->cb.message(conn->ctx, ep->recv_slab + wc->wr_id * PROV_MSG_MAX, wc->byte_len);
+        ep->cb.message(conn->ctx, data_of(ep, conn, wc->wr_id), wc->byte_len);
     }
-    give_back(ep, wc->wr_id);
+    give_back(ep, conn, wc);
 }
 
 static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
@@ -165,8 +194,8 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
         return;
     }
     conn = conn_of(ep, wc->qp_num);
-    give_back(ep, wc->wr_id); /* holds nothing */
-    if (__builtin_expect(conn && conn->life != VP_DOWN && !conn->closed, 1)) {
+    give_back(ep, conn, wc); /* holds nothing */
+    if (__builtin_expect(conn && conn->life < VP_DOWN && !conn->closed, 1)) {
         ep->made++;
         ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
     }
@@ -185,6 +214,12 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
     } while (n == VP_POLL_BATCH && --rounds);
+}
+
+/* Delivers all that has arrived by now. */
+static void __attribute__((noinline, cold)) drain_both(struct vp_ep *ep)
+{
+    poll_both(ep, __atomic_load_n(&ep->recv_cq_size, __ATOMIC_RELAXED));
 }
 
 /* Mostly the caller waits for a completion. So a poll that finds one does not look at the receive
@@ -241,13 +276,15 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     pthread_mutex_unlock(&ep->prov->lock);
     /* completions and receives from before the event are delivered before it */
     poll_sends(ep);
-    poll_both(ep, ep->srq_depth);
+    drain_both(ep);
+    UT_ASSERT(!ep->srq ||
+              ep->recvs.posted - ep->recvs.completed + ep->recvs.to_post == ep->recvs.depth);
     while ((conn = take_events(ep, &todo, &events)))
         vp_conn_handle(conn, events);
     if (pending & VP_PEND_STALLS)
         vp_look_for_stalls(ep);
     if (pending & VP_PEND_SRQ_LIMIT) {
-        refill(ep);
+        refill(ep, &ep->recvs);
         vp_srq_rearm(ep);
     }
 }
@@ -267,7 +304,7 @@ static inline void poll_queues(struct vp_ep *ep)
 static void __attribute__((noinline, cold)) tend(struct vp_ep *ep)
 {
     vp_tend_begin(ep);
-    poll_both(ep, ep->srq_depth);
+    drain_both(ep);
     vp_tend_all(ep);
 }
 

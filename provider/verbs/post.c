@@ -18,8 +18,6 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { SOLICIT_EVERY = 64 };
-
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
@@ -218,7 +216,7 @@ static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t c
  * peer, whose receives would run out otherwise. */
 static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
 {
-    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= SOLICIT_EVERY) {
+    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
         conn->unsolicited = 0;
         return IBV_SEND_SOLICITED;
     }

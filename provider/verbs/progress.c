@@ -97,6 +97,12 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
         if (conn && !conn->abandoned)
             vp_post_event_locked(conn, VP_EV_QP_ERROR);
         break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        dev->last_wqe = VP_LAST_WQE_RAISED;
+        conn = event->element.qp->qp_context;
+        if (conn && !conn->abandoned)
+            vp_post_event_locked(conn, VP_EV_LAST_RECV);
+        break;
     case IBV_EVENT_CQ_ERR:
         ut_error(VP_CAT, "a completion queue of %s overflowed", device);
         ep = event->element.cq->cq_context;

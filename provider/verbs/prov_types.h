@@ -60,6 +60,9 @@ enum vp_order {
     VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
 };
 
+/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED? No query says so. */
+enum vp_last_wqe { VP_LAST_WQE_UNKNOWN, VP_LAST_WQE_RAISED, VP_LAST_WQE_NEVER };
+
 struct vp_device {
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -69,6 +72,8 @@ struct vp_device {
     unsigned int max_inline; /* what a queue pair really takes */
     bool has_wr_api;         /* ibv_wr_start() and friends */
     uint8_t order;           /* enum vp_order */
+    bool has_srq;            /* and it is used */
+    uint8_t last_wqe;        /* enum vp_last_wqe, under prov->lock */
     bool gone;               /* removed or fatally broken */
     struct vp_places places;
 };
@@ -106,7 +111,7 @@ struct vp_survey {
 
 /* Read once from the environment, then fitted to each device. */
 struct vp_tuning {
-    unsigned int sq_depth, srq_depth, inline_size, rd_atomic, max_connecting;
+    unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
     unsigned int max_qps; /* 0: what the device has, shared by the processes of the host */
     unsigned int step_ms; /* for one step of a handshake, and between two looks at what is slow */
     uint8_t timeout, retry_count; /* as queue pairs want them */

@@ -54,6 +54,7 @@ static void read_tuning(struct vp_prov *prov)
     prov->tuning = (struct vp_tuning){
         .sq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_SQ_DEPTH),
         .srq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_SRQ_DEPTH),
+        .rq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_RQ_DEPTH),
         .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
         .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
         .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),

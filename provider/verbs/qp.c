@@ -9,6 +9,7 @@
 #include "device.h"
 #include "order.h"
 #include "places.h"
+#include "recvs.h"
 #include "util/log.h"
 
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
@@ -56,7 +57,11 @@ int vp_conn_create_qp(struct vp_conn *conn)
         .send_cq = ep->send_cq,
         .recv_cq = ep->recv_cq,
         .srq = ep->srq,
-        .cap = {.max_send_wr = ep->sq_depth, .max_send_sge = 1, .max_inline_data = ep->max_inline},
+        .cap = {.max_send_wr = ep->sq_depth,
+                .max_recv_wr = ep->rq_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = ep->srq ? 0 : 1,
+                .max_inline_data = ep->max_inline},
         .qp_type = IBV_QPT_RC,
         .pd = dev->pd,
         .comp_mask = IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
@@ -67,15 +72,18 @@ int vp_conn_create_qp(struct vp_conn *conn)
     };
 
     int rc = ring_alloc(conn);
-    if (rc)
-        return rc;
-    struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
+    if (!rc && !ep->srq)
+        rc = vp_recvs_take(conn);
+    struct ibv_qp *qp = rc ? NULL : ibv_create_qp_ex(dev->context, &attr);
     if (!qp) {
-        rc = -errno;
+        rc = rc ? rc : -errno;
+        vp_recvs_drop(conn);
         free(conn->ops);
         conn->ops = NULL;
         return rc;
     }
+    if (conn->recvs)
+        conn->recvs->qp = qp;
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
     conn->direct_max = conn->qpx ? ep->max_msg : 0;
     pthread_mutex_lock(&ep->prov->lock);
@@ -123,6 +131,12 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         }
         if (mask & IBV_QP_PATH_MTU)
             conn->packet = 128u << attr.path_mtu;
+        if (states[i] == IBV_QPS_INIT && conn->recvs) {
+            rc = vp_recvs_post_all(conn->ep, conn->recvs);
+            if (rc)
+                return rc;
+        }
+        conn->takes_data = states[i] != IBV_QPS_INIT;
     }
     conn->here_any_order = vp_qp_has_any_order(conn->ep->port->dev, conn->qp);
     return 0;
@@ -139,6 +153,8 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     int rc = qp ? ibv_destroy_qp(qp) : 0;
     if (rc)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
+    conn->takes_data = false;
+    vp_recvs_drop(conn);
     free(conn->ops);
     conn->ops = NULL;
     pthread_mutex_lock(&prov->lock);

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device.h"
+#include "recvs.h"
 #include "table.h"
 #include "util/assert.h"
 #include "util/log.h"
@@ -16,102 +16,68 @@ enum {
     CQ_DEPTH_MOST = 1 << 20, /* of what an owner asks for */
     CQ_EXTRA_MOST = 4096,    /* entries beyond that: for messages, and for connections */
     CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
+    RQS_FIRST = 8,           /* own receive queues that a new completion queue has room for */
 };
-
-/* Buffers for receives and for outgoing messages: whole pages, as ibv_fork_init() needs them. */
-static int slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *mem;
-
-    size = (size + page - 1) & ~(page - 1);
-    if (posix_memalign(&mem, page, size))
-        return -ENOMEM;
-    memset(mem, 0, size);
-    *slab = mem;
-    *mr = ibv_reg_mr(ep->port->dev->pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
-    if (!*mr) {
-        int err = errno;
-        vp_log_nomem("registering message buffers", ep->port->name, err);
-        return -err;
-    }
-    return 0;
-}
 
 static int buffers_new(struct vp_ep *ep)
 {
-    int rc = slab_new(ep, (size_t)ep->srq_depth * PROV_MSG_MAX, &ep->recv_slab, &ep->recv_mr);
+    int rc = ep->srq ? vp_recvs_new(ep, &ep->recvs, ep->recv_cq_size, 0) : 0;
 
     if (!rc)
-        rc = slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
-                      &ep->bounce_mr);
+        rc = vp_slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
+                         &ep->bounce_mr);
     if (rc)
         return rc;
     ep->bounce_free = calloc(VP_BOUNCE_SLOTS, sizeof(*ep->bounce_free));
-    ep->recv_wrs = calloc(ep->srq_depth, sizeof(*ep->recv_wrs));
-    ep->recv_sges = calloc(ep->srq_depth, sizeof(*ep->recv_sges));
     ep->chain = calloc(VP_BATCH_MAX, sizeof(*ep->chain));
-    if (!ep->bounce_free || !ep->recv_wrs || !ep->recv_sges || !ep->chain)
+    if (!ep->bounce_free || !ep->chain)
         return -ENOMEM;
     for (uint16_t i = 0; i < VP_BOUNCE_SLOTS; i++)
         ep->bounce_free[ep->bounce_count++] = i;
     return vp_table_new(ep);
 }
 
-static int fill_srq(struct vp_ep *ep)
-{
-    struct ibv_recv_wr *bad;
-
-    for (uint32_t i = 0; i < ep->srq_depth; i++) {
-        ep->recv_sges[i] = (struct ibv_sge){
-            .addr = (uintptr_t)ep->recv_slab + (size_t)i * PROV_MSG_MAX,
-            .length = PROV_MSG_MAX,
-            .lkey = ep->recv_mr->lkey,
-        };
-        ep->recv_wrs[i] = (struct ibv_recv_wr){
-            .wr_id = i,
-            .next = i + 1 < ep->srq_depth ? &ep->recv_wrs[i + 1] : NULL,
-            .sg_list = &ep->recv_sges[i],
-            .num_sge = 1,
-        };
-    }
-    int rc = ibv_post_srq_recv(ep->srq, ep->recv_wrs, &bad);
-    if (rc)
-        ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
-    return -rc;
-}
-
 void vp_srq_rearm(struct vp_ep *ep)
 {
-    struct ibv_srq_attr attr = {.srq_limit = ep->srq_depth / 2};
+    struct ibv_srq_attr attr = {.srq_limit = ep->recvs.depth / 2};
     int rc = ibv_modify_srq(ep->srq, &attr, IBV_SRQ_LIMIT);
 
     if (rc)
         ut_debug(VP_CAT, "arming the receive queue of %s: %s", ep->port->name, strerror(rc));
 }
 
-static uint32_t at_most(uint32_t value, int limit)
+/* Where the connections have receives of their own, recv_cq grows with their number. */
+static int receive_queues_new(struct vp_ep *ep)
 {
-    return limit > 0 && value > (uint32_t)limit ? (uint32_t)limit : value;
+    struct vp_device *dev = ep->port->dev;
+    uint32_t size = vp_srq_depth(ep->prov, dev);
+
+    ep->rq_depth = vp_rq_depth(ep->prov, dev);
+    if (ep->rq_depth) {
+        size = vp_at_most(RQS_FIRST * ep->rq_depth, dev->attr.max_cqe);
+        ep->recv_room = size;
+    }
+    struct ibv_srq_init_attr attr = {.srq_context = ep, .attr = {.max_wr = size, .max_sge = 1}};
+    ep->recv_cq_size = size;
+    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, 0);
+    if (dev->has_srq && ep->recv_cq)
+        ep->srq = ibv_create_srq(dev->pd, &attr);
+    return ep->recv_cq && (ep->srq || !dev->has_srq) ? 0 : -errno;
 }
 
 static int queues_new(struct vp_ep *ep, unsigned int depth)
 {
     struct vp_device *dev = ep->port->dev;
     const struct vp_tuning *tuning = &ep->prov->tuning;
-    uint32_t requests = at_most(depth, CQ_DEPTH_MOST), extra = at_most(2 * requests, CQ_EXTRA_MOST);
-    uint32_t cq_size = at_most(requests + extra, dev->attr.max_cqe);
+    uint32_t requests = vp_at_most(depth, CQ_DEPTH_MOST),
+             extra = vp_at_most(2 * requests, CQ_EXTRA_MOST);
+    uint32_t cq_size = vp_at_most(requests + extra, dev->attr.max_cqe);
 
-    ep->srq_depth = at_most(at_most(tuning->srq_depth, dev->attr.max_srq_wr), dev->attr.max_cqe);
-    struct ibv_srq_init_attr attr = {.srq_context = ep,
-                                     .attr = {.max_wr = ep->srq_depth, .max_sge = 1}};
     ep->send_cq = ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, 0);
-    ep->recv_cq = ibv_create_cq(dev->context, (int)ep->srq_depth, ep, dev->channel, 0);
-    ep->srq = ibv_create_srq(dev->pd, &attr);
-    if (!ep->send_cq || !ep->recv_cq || !ep->srq) {
-        int err = errno;
-        vp_log_nomem("creating queues", ep->port->name, err);
-        return -err;
+    int rc = ep->send_cq ? receive_queues_new(ep) : -errno;
+    if (rc) {
+        vp_log_nomem("creating queues", ep->port->name, -rc);
+        return rc;
     }
     ep->cq_size = ep->room = cq_size;
     ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
@@ -119,7 +85,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->room_signal = cq_size / 2;
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
-    ep->sq_depth = at_most(tuning->sq_depth, dev->attr.max_qp_wr);
+    ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
     ep->signal_every = ep->sq_depth / 4;
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
@@ -132,8 +98,9 @@ int vp_queues_open(struct vp_ep *ep, unsigned int depth)
 
     if (!rc)
         rc = buffers_new(ep);
-    if (!rc)
-        rc = fill_srq(ep);
+    if (rc || !ep->srq)
+        return rc;
+    rc = vp_recvs_post_all(ep, &ep->recvs);
     if (!rc)
         vp_srq_rearm(ep);
     return rc;
@@ -147,15 +114,11 @@ void vp_queues_close(struct vp_ep *ep)
         ibv_destroy_cq(ep->send_cq);
     if (ep->recv_cq)
         ibv_destroy_cq(ep->recv_cq);
-    if (ep->recv_mr)
-        ibv_dereg_mr(ep->recv_mr);
+    vp_recvs_free(&ep->recvs);
     if (ep->bounce_mr)
         ibv_dereg_mr(ep->bounce_mr);
-    free(ep->recv_slab);
     free(ep->bounce_slab);
     free(ep->bounce_free);
-    free(ep->recv_wrs);
-    free(ep->recv_sges);
     free(ep->table);
     free(ep->chain);
 }
@@ -163,7 +126,7 @@ void vp_queues_close(struct vp_ep *ep)
 /* Doubles the entries for requests. A device that cannot resize is not asked again. */
 static void grow_cq(struct vp_ep *ep)
 {
-    uint32_t size = at_most(ep->cq_size * 2, ep->port->dev->attr.max_cqe);
+    uint32_t size = vp_at_most(ep->cq_size * 2, ep->port->dev->attr.max_cqe);
     int rc = size > ep->cq_size ? ibv_resize_cq(ep->send_cq, (int)size) : E2BIG;
 
     if (rc) {

@@ -5,6 +5,7 @@
 #include "places.h"
 #include "probe.h"
 #include "qp.h"
+#include "recvs.h"
 #include "rdmacm.h"
 #include "wake.h"
 #include "util/assert.h"
@@ -51,6 +52,8 @@ static void destroy(struct vp_conn *conn)
         vp_conn_drop_qp(conn);
     else if (conn->qp)
         ibv_destroy_qp(conn->qp); /* late completions may name its requests */
+    if (conn->stuck)
+        vp_recvs_drop(conn);
     pthread_mutex_lock(&prov->lock);
     vp_place_free_locked(conn);
     if (conn->stuck)

@@ -10,6 +10,7 @@
 
 #include "address.h"
 #include "order.h"
+#include "recvs.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
 
@@ -63,6 +64,8 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->any_order = vp_has_any_order(p->dev);
         snprintf(out->order_why, sizeof(out->order_why), "%s",
                  vp_order_why((enum vp_order)p->dev->order));
+        out->srq_depth = vp_srq_depth(prov, p->dev);
+        out->rq_depth = vp_rq_depth(prov, p->dev);
         vp_addr_text(&p->addr, out->address, sizeof(out->address));
         return p;
     }

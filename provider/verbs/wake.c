@@ -59,7 +59,7 @@ void vp_post_event_locked(struct vp_conn *conn, unsigned int event)
 {
     struct vp_ep *ep = conn->ep;
 
-    conn->events |= (uint8_t)event;
+    conn->events |= (uint16_t)event;
     vp_list_append(&ep->events, &conn->ev_link);
     __atomic_fetch_or(&ep->pending, VP_PEND_EVENTS, __ATOMIC_RELEASE);
     vp_wake_locked(ep);

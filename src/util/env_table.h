@@ -89,6 +89,9 @@ X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
   "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
   "receive buffers that are kept posted for a VCQ")
+X(VERBS_RQ_DEPTH, "UTOFU_VERBS_RQ_DEPTH", UINT, 80, 80, 16384, NULL,
+  "receive buffers that are kept posted for a connection, on devices that have no shared receive "
+  "queues")
 X(VERBS_INLINE, "UTOFU_VERBS_INLINE", UINT, 128, 0, 1024, NULL,
   "largest payload in bytes that is sent inline, as far as the device allows")
 X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
@@ -104,6 +107,9 @@ X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 2, "auto|trust|safe",
   "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
+X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,
+  "for tests: 0 gives each connection a receive queue of its own, as with devices that have no "
+  "shared ones")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
   "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")

@@ -178,6 +178,16 @@ int adapter_fault(uint32_t what, uint32_t count)
     return cl_connect() ? cl_call(&msg, NULL) : ENODEV;
 }
 
+/* For tests too: how many receives wait in the shared receive queues of this process; -1: it
+ * has none. */
+EXPORT int adapter_receives(void);
+int adapter_receives(void)
+{
+    struct ad_msg msg = {.op = AD_RECEIVES};
+
+    return cl_connect() && cl_call(&msg, NULL) == 0 ? (int)msg.fault.count : -1;
+}
+
 bool cl_wait_readable(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};

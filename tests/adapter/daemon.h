@@ -124,7 +124,9 @@ struct qp {
     struct vp_list ready;    /* it has something to do */
     struct timer timer;      /* it waits: for an answer, or for a receive */
     uint8_t retries, rnr_retries;
-    bool waits, established, last_wqe;
+    bool waits, established, holds;
+    uint64_t held;         /* wr_id of a receive that it has taken for a message in flight */
+    struct timer ending;   /* in the error state: until the last receive is reported */
     uint32_t executed;     /* requests, reported or not */
     struct piece **pieces; /* of writes that are not placed yet */
     uint32_t num_pieces, room_pieces;
@@ -146,6 +148,7 @@ void async_event_to_all(uint32_t type, uint32_t port);
 struct qp *qp_find(uint32_t qpn);
 struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
+int receives_left(const struct proc *proc, uint32_t *count);
 
 /* daemon_transport.c */
 void qp_ready(struct qp *qp);

@@ -236,6 +236,22 @@ static int take_event(struct queue *queue, struct ad_msg *msg)
     return 0;
 }
 
+int receives_left(const struct proc *proc, uint32_t *count)
+{
+    int rc = ENOENT;
+
+    *count = 0;
+    for (const struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+        const struct object *object = vp_container_of(l, struct object, link);
+        if (object->kind != K_SRQ)
+            continue;
+        const struct ad_ring *ring = ((const struct srq *)object)->ring;
+        *count += AD_LOAD(ring->head) - ring->tail;
+        rc = 0;
+    }
+    return rc;
+}
+
 /*** creation ***/
 
 static int open_context(struct proc *proc, struct ad_msg *msg, int *fd)

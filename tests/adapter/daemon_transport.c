@@ -22,6 +22,8 @@ enum {
     PLACED_AT_ONCE = 4,
 };
 
+enum { LAST_MOST_US = 3000 }; /* from the error state to the last receive's completion */
+
 enum outcome { DONE, FAILED, NO_ANSWER, NOT_READY };
 
 static struct vp_list ready = {&ready, &ready};
@@ -46,12 +48,14 @@ struct piece {
 
 static void retry_due(struct timer *timer);
 static void place_due(struct timer *timer);
+static void last_due(struct timer *timer);
 
 void qp_init(struct qp *qp)
 {
     vp_list_init(&qp->ready);
     timer_init(&qp->timer, retry_due);
     timer_init(&qp->placing, place_due);
+    timer_init(&qp->ending, last_due);
 }
 
 void qp_has_rings(struct qp *qp)
@@ -736,21 +740,54 @@ static void lose_some(struct qp *qp)
     timer_stop(&qp->placing);
 }
 
+/* A message was arriving, in every other queue pair that ends: it has taken a receive of the SRQ.
+ */
+static void take_for_a_message(struct qp *qp, enum ibv_qp_state state)
+{
+    const struct ad_rwqe *rwqe = qp->srq ? next_receive(qp) : NULL;
+
+    if (!rwqe || !profile.raises_last_wqe || qp->holds ||
+        (state != IBV_QPS_RTR && state != IBV_QPS_RTS) || random_below(2))
+        return;
+    qp->holds = true;
+    qp->held = rwqe->wr_id;
+    take_receive(qp);
+}
+
+/* The last receive that the queue pair had taken is reported; then it is said to be the last. */
+static void last_due(struct timer *timer)
+{
+    struct qp *qp = vp_container_of(timer, struct qp, ending);
+    struct ibv_wc wc = {
+        .wr_id = qp->held, .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->qpn};
+
+    if (qp->holds)
+        complete(qp->recv_cq, &wc, false);
+    qp->holds = false;
+    async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
+}
+
 void qp_to_error(struct qp *qp)
 {
-    bool first = qp->attr.qp_state != IBV_QPS_ERR;
+    enum ibv_qp_state from = qp->attr.qp_state;
+    bool first = from != IBV_QPS_ERR;
 
     qp_set_state(qp, IBV_QPS_ERR);
     timer_stop(&qp->timer);
     qp->waits = false;
     lose_some(qp);
     flush(qp);
-    if (first && qp->srq && profile.raises_last_wqe)
-        async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
+    if (first && qp->srq && profile.raises_last_wqe) {
+        take_for_a_message(qp, from);
+        timer_set(&qp->ending, now_ns() + random_below(LAST_MOST_US) * UINT64_C(1000));
+    }
 }
 
 void qp_gone(struct qp *qp)
 {
+    take_for_a_message(qp, qp->attr.qp_state);
+    qp->holds = false; /* nobody hears of it any more */
+    timer_stop(&qp->ending);
     timer_stop(&qp->timer);
     lose_some(qp);
     vp_list_remove(&qp->ready);

@@ -144,6 +144,7 @@ enum ad_op {
     AD_CM_GET_EVENT,
     AD_CM_DESTROY,
     AD_FAULT,
+    AD_RECEIVES, /* how many wait in the process's SRQs: fault.count */
     AD_NUM_OPS
 };
 

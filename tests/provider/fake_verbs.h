@@ -393,7 +393,8 @@ static struct vp_prov *fake_open(const struct prov_config *config)
         abort();
     prov->tuning.srq_depth = prov->tuning.sq_depth = 16;
     prov->channel = &channel;
-    prov->devices[0] = (struct vp_device){.context = &context, .pd = &pd};
+    prov->devices[0] = (struct vp_device){
+        .context = &context, .pd = &pd, .has_srq = true, .last_wqe = VP_LAST_WQE_NEVER};
     prov->devices[0].attr = (struct ibv_device_attr){
         .max_cqe = 1 << 20, .max_srq_wr = 16, .max_qp_wr = 16, .max_qp_rd_atom = 16};
     vp_places_init(prov, &prov->devices[0]);

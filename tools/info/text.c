@@ -109,6 +109,17 @@ static void print_cqs(const struct info *info)
            p->num_session, p->num_cqs - p->num_exclusive - p->num_session);
 }
 
+static void print_receives(const struct prov_port *p)
+{
+    if (!p->srq_depth && !p->rq_depth)
+        return;
+    label("");
+    if (p->srq_depth)
+        printf("%u receives, shared by the connections of a VCQ\n", p->srq_depth);
+    else
+        printf("%u receives for each connection: no shared receive queue\n", p->rq_depth);
+}
+
 static void print_ports(const struct info *info)
 {
     printf("RDMA ports    %s\n", info->num_ports ? "" : "none");
@@ -139,6 +150,7 @@ static void print_ports(const struct info *info)
             label("");
             printf("at most %u connections of this process\n", p->max_conns);
         }
+        print_receives(p);
         label("");
         printf("TNI");
         for (unsigned int t = 0; t < UT_NUM_TNIS; t++)

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives: see recvs.h. */
+#include "recvs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "util/assert.h"
+#include "util/log.h"
+
+enum { REFILL_MOST = 32, REFILL_PART = 4 };
+
+int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *mem;
+
+    size = (size + page - 1) & ~(page - 1);
+    if (posix_memalign(&mem, page, size))
+        return -ENOMEM;
+    memset(mem, 0, size);
+    *slab = mem;
+    *mr = ibv_reg_mr(ep->port->dev->pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+    if (!*mr) {
+        int err = errno;
+        vp_log_nomem("registering message buffers", ep->port->name, err);
+        return -err;
+    }
+    return 0;
+}
+
+/* Posting several receives costs little more than posting one: buffers are collected, up to a part
+ * of the queue's depth, and so many that enough stay posted. */
+static uint32_t refill_at(uint32_t depth, uint32_t awake)
+{
+    uint32_t n = (depth + REFILL_PART - 1) / REFILL_PART;
+
+    if (n > REFILL_MOST)
+        n = REFILL_MOST;
+    if (n > depth - awake)
+        n = depth > awake ? depth - awake : 1;
+    return n ? n : 1;
+}
+
+int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t awake)
+{
+    recvs->depth = depth;
+    recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
+    int rc = vp_slab_new(ep, (size_t)depth * PROV_MSG_MAX, &recvs->slab, &recvs->mr);
+    if (rc)
+        return rc;
+    recvs->wrs = calloc(depth, sizeof(*recvs->wrs));
+    recvs->sges = calloc(depth, sizeof(*recvs->sges));
+    if (!recvs->wrs || !recvs->sges)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < depth; i++) {
+        recvs->sges[i] = (struct ibv_sge){
+            .addr = (uintptr_t)recvs->slab + (size_t)i * PROV_MSG_MAX,
+            .length = PROV_MSG_MAX,
+            .lkey = recvs->mr->lkey,
+        };
+        recvs->wrs[i] = (struct ibv_recv_wr){
+            .wr_id = i,
+            .next = i + 1 < depth ? &recvs->wrs[i + 1] : NULL,
+            .sg_list = &recvs->sges[i],
+            .num_sge = 1,
+        };
+    }
+    return 0;
+}
+
+void vp_recvs_free(struct vp_recvs *recvs)
+{
+    if (recvs->mr)
+        ibv_dereg_mr(recvs->mr);
+    free(recvs->slab);
+    free(recvs->wrs);
+    free(recvs->sges);
+}
+
+static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
+{
+    struct ibv_recv_wr *bad;
+    int rc =
+        recvs->qp ? ibv_post_recv(recvs->qp, first, &bad) : ibv_post_srq_recv(ep->srq, first, &bad);
+
+    if (__builtin_expect(rc, 0))
+        ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
+    return -rc;
+}
+
+int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    recvs->posted += recvs->depth;
+    return post_list(ep, recvs, recvs->wrs);
+}
+
+void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    if (!recvs->to_post)
+        return;
+    UT_ASSERT(recvs->posted - recvs->completed + recvs->to_post <= recvs->depth);
+    recvs->last->next = NULL;
+    recvs->posted += recvs->to_post;
+    recvs->to_post = 0;
+    post_list(ep, recvs, recvs->first);
+}
+
+/* Another queue of `depth` receives has room in the completion queue, which may have to grow.
+ * Others only give room back meanwhile. */
+static bool take_room(struct vp_ep *ep, uint32_t depth)
+{
+    struct vp_prov *prov = ep->prov;
+    uint32_t most = (uint32_t)ep->port->dev->attr.max_cqe, size = ep->recv_cq_size;
+
+    pthread_mutex_lock(&prov->lock);
+    bool fits = ep->recv_room >= depth;
+    if (fits)
+        ep->recv_room -= depth;
+    pthread_mutex_unlock(&prov->lock);
+    if (fits)
+        return true;
+    uint32_t larger = size > most / 2 ? most : 2 * size;
+    int rc = larger >= size + depth ? ibv_resize_cq(ep->recv_cq, (int)larger) : E2BIG;
+    if (rc) {
+        ut_info(VP_CAT, "the completion queue for receives of %s stays at %u entries: %s",
+                ep->port->name, size, strerror(rc));
+        return false;
+    }
+    __atomic_store_n(&ep->recv_cq_size, larger, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&prov->lock);
+    ep->recv_room += larger - size - depth;
+    pthread_mutex_unlock(&prov->lock);
+    return true;
+}
+
+static void give_room(struct vp_ep *ep, uint32_t n)
+{
+    pthread_mutex_lock(&ep->prov->lock);
+    ep->recv_room += n;
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
+int vp_recvs_take(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    if (!take_room(ep, ep->rq_depth))
+        return -ENOSPC;
+    struct vp_recvs *recvs = calloc(1, sizeof(*recvs));
+    int rc = recvs ? vp_recvs_new(ep, recvs, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
+    if (rc) {
+        if (recvs)
+            vp_recvs_free(recvs);
+        free(recvs);
+        give_room(ep, ep->rq_depth);
+        return rc;
+    }
+    conn->recvs = recvs;
+    return 0;
+}
+
+void vp_recvs_drop(struct vp_conn *conn)
+{
+    struct vp_recvs *recvs = conn->recvs;
+
+    if (!recvs)
+        return;
+    conn->recvs = NULL;
+    UT_ASSERT(!conn->drained || recvs->posted == recvs->completed);
+    /* what did not complete, although it was posted, may still be in the completion queue */
+    give_room(conn->ep, conn->drained || !recvs->posted ? recvs->depth : 0);
+    vp_recvs_free(recvs);
+    free(recvs);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receives: an endpoint's in its shared receive queue, or where the device has none (or
+ * UTOFU_VERBS_SRQ=0 says so) each connection's in a queue of its own. Peers that send faster than
+ * receives are posted again wait: they repeat for ever (RNR).
+ */
+#ifndef VP_RECVS_H
+#define VP_RECVS_H
+
+#include "conn_types.h"
+#include "ep_types.h"
+
+static inline uint32_t vp_at_most(uint32_t value, int limit)
+{
+    return limit > 0 && value > (uint32_t)limit ? (uint32_t)limit : value;
+}
+
+/* Receives that the connections of an endpoint share; 0: they do not. */
+static inline uint32_t vp_srq_depth(const struct vp_prov *prov, const struct vp_device *dev)
+{
+    uint32_t depth = vp_at_most(prov->tuning.srq_depth, dev->attr.max_srq_wr);
+
+    return dev->has_srq ? vp_at_most(depth, dev->attr.max_cqe) : 0;
+}
+
+/* Receives of each connection; 0: they are shared. */
+static inline uint32_t vp_rq_depth(const struct vp_prov *prov, const struct vp_device *dev)
+{
+    return dev->has_srq ? 0 : vp_at_most(prov->tuning.rq_depth, dev->attr.max_qp_wr);
+}
+
+/* Memory that the device writes, or reads: whole pages, as ibv_fork_init() needs them. */
+int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr);
+/* Buffers for `depth` receives that a sleeping owner can leave alone until `awake` more come. What
+ * there is after an error, vp_recvs_free() takes away. */
+int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t awake);
+void vp_recvs_free(struct vp_recvs *recvs);
+/* Posts all of them: to the endpoint's queue, or to the queue pair. */
+int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs);
+/* Posts those that were given back. */
+void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs);
+
+/* The receives of a connection that has a queue of its own, with as many entries of the endpoint's
+ * completion queue; -ENOSPC: it cannot grow. Only from progress(). */
+int vp_recvs_take(struct vp_conn *conn);
+/* When its queue pair is gone. */
+void vp_recvs_drop(struct vp_conn *conn);
+
+/* In builds with assertions: nothing that was posted is forgotten. */
+#ifdef UT_ASSERTIONS
+static inline void vp_recvs_completed(struct vp_recvs *recvs, int n)
+{
+    recvs->completed += (uint64_t)n;
+}
+#else
+static inline void vp_recvs_completed(struct vp_recvs *recvs, int n)
+{
+    (void)recvs, (void)n;
+}
+#endif
+
+#endif

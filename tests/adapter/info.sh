@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# utofu-info says which receive queues an adapter gets.
+# usage: info.sh WITH_ADAPTER UTOFU_INFO
+set -eu
+with_adapter=$1
+info=$2
+
+says() {
+    text=$1
+    shift
+    "$@" "$with_adapter" --profile "$profile" -- "$info" >"$out"
+    grep -q -- "$text" "$out" || {
+        echo "$profile: nothing says '$text':"
+        cat "$out"
+        exit 1
+    }
+}
+
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+export UTOFU_PROVIDER=verbs
+profile=mlx5
+says '1024 receives, shared by the connections of a VCQ' env
+says '300 receives, shared by the connections of a VCQ' env UTOFU_VERBS_SRQ_DEPTH=300
+says '80 receives for each connection: no shared receive queue' env UTOFU_VERBS_SRQ=0
+profile=irdma
+says '80 receives for each connection: no shared receive queue' env
+says '100 receives for each connection' env UTOFU_VERBS_RQ_DEPTH=100
+"$with_adapter" --profile irdma -- "$info" --json >"$out"
+grep -q '"receives_per_connection": *80' "$out"
+grep -q '"shared_receives": *0' "$out"
