@@ -84,29 +84,30 @@ static inline void give_to(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t in
         refill(ep, recvs);
 }
 
-/* The connection of a queue pair, which is not in the table: not up, or closed before it was. */
-static struct vp_conn *find_outside(struct vp_ep *ep, uint32_t qp_num)
+/* Of a connection that is not in the table: not up, or closed before it was. Its handshake may end
+ * at any moment, and take the queue pair and its receives along: so it is looked at under the lock,
+ * and none of them is posted again. */
+static void count_outside(struct vp_ep *ep, uint32_t qp_num)
 {
-    struct vp_conn *found = NULL;
-
     pthread_mutex_lock(&ep->prov->lock);
-    for (struct vp_list *l = ep->conns.next; l != &ep->conns && !found; l = l->next) {
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
-        if (conn->takes_data && conn->qp && conn->qp->qp_num == qp_num)
-            found = conn;
+        if (conn->qp && conn->qp->qp_num == qp_num) {
+            conn->recvs->completed++;
+            break;
+        }
     }
     pthread_mutex_unlock(&ep->prov->lock);
-    return found;
 }
 
 /* A queue pair that fails takes no more receives: it would give each of them back at once. */
 static void __attribute__((noinline))
 give_back_own(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
 {
-    if (!conn)
-        conn = find_outside(ep, wc->qp_num);
-    if (!conn) /* it is gone, and so are they */
+    if (!conn) {
+        count_outside(ep, wc->qp_num);
         return;
+    }
     conn->recvs->completed++;
     if (wc->status == IBV_WC_SUCCESS && conn->life < VP_FAILING)
         give_to(ep, conn->recvs, wc->wr_id);
