@@ -182,7 +182,7 @@ static void is_up(struct vp_conn *conn)
     vp_list_remove(&conn->hs_link);
     if (!conn->abandoned && conn->phase < VP_UP)
         vp_post_event_locked(conn, VP_EV_UP);
-    if (conn->phase != VP_OVER) /* too late: its owner hears, or has heard, that it failed */
+    if (conn->phase != VP_OVER) /* too late: that it failed is reported, or will be */
         conn->phase = VP_UP;    /* also where it is abandoned, so that it is disconnected */
     if (conn->active)
         adapt_window_locked(prov, conn->hs_started);

@@ -502,7 +502,8 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
             ut_warn(VP_CAT, "queue pair %u did not report its last requests", conn->qp->qp_num);
             conn->stuck = true;
         }
-        if (conn->closed ? is_drained(conn) : is_drained(conn) && conn->reason_known && conn->heard)
+        if (conn->closed ? is_drained(conn)
+                         : is_drained(conn) && conn->reason_known && conn->delivered)
             finish(conn);
         break;
     default:
@@ -541,12 +542,12 @@ void vp_look_for_stalls(struct vp_ep *ep)
 }
 
 /* Nothing arrives any more on those that fail by now. The peer knows what has arrived, and does not
- * send it again: so it has to come before down(). */
+ * send it again: so it is delivered before down(). */
 void vp_tend_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, tend_link);
-        conn->heard = conn->life == VP_FAILING;
+        conn->delivered = conn->life == VP_FAILING;
     }
 }
 

@@ -139,7 +139,7 @@ struct vp_conn {
     bool stalled;    /* no progress: the device does not retransmit */
     bool resting;    /* (leaving) both sides close it in order, to connect again when they want */
     bool peer_rests; /* everything of the peer has arrived */
-    bool heard;      /* all that arrived before it failed was delivered */
+    bool delivered;  /* all that arrived before it failed was */
     bool must_rest;  /* the peer was told so */
     uint8_t reason;  /* enum prov_reason */
     uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */

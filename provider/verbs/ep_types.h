@@ -74,7 +74,7 @@ struct vp_ep {
     struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
-    uint32_t given_up; /* queue pairs that may have kept a receive: see vp_conn_end() */
+    uint32_t given_up; /* queue pairs that may have kept a receive: see end_wait() in conn.c */
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
     int stash_recv, stash_send;         /* how many; send ones first */
     bool polling;

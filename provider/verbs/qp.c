@@ -93,7 +93,7 @@ int vp_conn_create_qp(struct vp_conn *conn)
 }
 
 /* The kernel has not found the way to the peer's port again, as where very many resolve theirs at
- * once: the peer was heard a moment ago, so another attempt may find it. */
+ * once: the peer answered a moment ago, so another attempt may find it. */
 static bool is_way_lost(int err)
 {
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;

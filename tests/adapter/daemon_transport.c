@@ -786,7 +786,7 @@ void qp_to_error(struct qp *qp)
 void qp_gone(struct qp *qp)
 {
     take_for_a_message(qp, qp->attr.qp_state);
-    qp->holds = false; /* nobody hears of it any more */
+    qp->holds = false; /* it is lost with the queue pair */
     timer_stop(&qp->ending);
     timer_stop(&qp->timer);
     lose_some(qp);

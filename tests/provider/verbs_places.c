@@ -632,7 +632,7 @@ static void what_arrives_at_the_end_is_not_lost(void)
     close_all("what arrives at the end is not lost");
 }
 
-/* The peer's confirmation comes when it is not waited for any more: the owner hears of one end. */
+/* RDMA_CM_EVENT_ESTABLISHED comes after the handshake has timed out: down() is called, not up(). */
 static void late_confirmation(void)
 {
     open_with(PLACES);
