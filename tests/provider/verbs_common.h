@@ -37,12 +37,12 @@
 enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 64 };
 
 /* Waits until `cond` holds, polling the endpoint. */
-#define WAIT_FOR(tep, cond)                                                                        \
+#define WAIT_UNTIL(cond, poll)                                                                     \
     do {                                                                                           \
         double end_ = vt_now() + VT_TIMEOUT_S;                                                     \
         unsigned int idle_ = 0;                                                                    \
         while (!(cond)) {                                                                          \
-            if (!vt_poll(tep) && ++idle_ > 50) {                                                   \
+            if (!(poll) && ++idle_ > 50) {                                                         \
                 sched_yield();                                                                     \
                 if (vt_now() > end_) {                                                             \
                     fprintf(stderr, "%s:%d: [%d] gave up waiting for %s\n", __FILE__, __LINE__,    \
@@ -52,6 +52,7 @@ enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 64 };
             }                                                                                      \
         }                                                                                          \
     } while (0)
+#define WAIT_FOR(tep, cond) WAIT_UNTIL(cond, vt_poll(tep))
 
 static inline double vt_now(void)
 {

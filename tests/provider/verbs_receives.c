@@ -35,24 +35,11 @@ static void tear_down(void)
     node.prov->ops->close(node.prov);
 }
 
-static void go_on(void)
+static int go_on(void)
 {
     node.prov->ops->progress(node.prov);
-    if (!vt_poll(&ep))
-        sched_yield();
+    return vt_poll(&ep);
 }
-
-#define GO_ON_UNTIL(cond)                                                                          \
-    do {                                                                                           \
-        for (double end_ = vt_now() + VT_TIMEOUT_S; !(cond);) {                                    \
-            go_on();                                                                               \
-            if (vt_now() > end_) {                                                                 \
-                fprintf(stderr, "%s:%d: [%d] gave up waiting for %s\n", __FILE__, __LINE__,        \
-                        (int)getpid(), #cond);                                                     \
-                exit(1);                                                                           \
-            }                                                                                      \
-        }                                                                                          \
-    } while (0)
 
 /* The other side is as far, too; meanwhile this one goes on, or does nothing. */
 static void meet(struct vt_shared *s, int me, bool goes_on)
@@ -61,7 +48,7 @@ static void meet(struct vt_shared *s, int me, bool goes_on)
 
     __atomic_store_n(&s->stage[me], stage, __ATOMIC_RELEASE);
     if (goes_on)
-        GO_ON_UNTIL(__atomic_load_n(&s->stage[!me], __ATOMIC_ACQUIRE) >= stage);
+        WAIT_UNTIL(__atomic_load_n(&s->stage[!me], __ATOMIC_ACQUIRE) >= stage, go_on());
     else
         vt_stage(s, me, stage, NULL);
 }
@@ -88,17 +75,18 @@ static void be_sender(struct vt_shared *s)
     vt_publish(s, 1, &node);
     meet(s, 1, false);
     for (int round = 0; round <= ROUNDS; round++) {
-        GO_ON_UNTIL(ep.num_accepted == round + 1 && ep.accepted[round]->up);
+        WAIT_UNTIL(ep.num_accepted == round + 1 && ep.accepted[round]->up, go_on());
         struct vt_conn *c = ep.accepted[round];
-        meet(s, 1, true);  /* both are up */
-        meet(s, 1, false); /* from here on not polled: it does not hear that the other one closes */
+        meet(s, 1, true); /* both are up */
+        meet(s, 1,
+             false); /* from here on not polled: it does not notice that the other one closes */
         meet(s, 1, false);
         for (int i = 0; i < UNREAD; i++)
             CHECK(vt_send(c, "unread", 6, 0, 1) >= 0);
         usleep(500); /* they arrive */
         meet(s, 1, false);
         if (round < ROUNDS)
-            GO_ON_UNTIL(c->down);
+            WAIT_UNTIL(c->down, go_on());
         vt_conn_close(c);
     }
     meet(s, 1, true);
@@ -126,14 +114,14 @@ static void break_it(struct vt_conn *c)
                             .cookie = 9};
 
     CHECK(vt_write(c, &bad) >= 0);
-    GO_ON_UNTIL(c->down);
+    WAIT_UNTIL(c->down, go_on());
     vt_conn_close(c);
 }
 
 static void one_round(struct vt_shared *s, struct vt_conn *c, enum way way)
 {
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
-    GO_ON_UNTIL(c->up);
+    WAIT_UNTIL(c->up, go_on());
     meet(s, 0, true);
     meet(s, 0, false);
     if (way == CLOSES)
@@ -163,13 +151,13 @@ static void no_receive_is_lost(enum way way)
         fflush(stdout);
     }
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, last);
-    GO_ON_UNTIL(last->up);
+    WAIT_UNTIL(last->up, go_on());
     meet(s, 0, true);
     for (int i = 0; i < 3; i++)
         meet(s, 0, false);
-    GO_ON_UNTIL(last->messages == UNREAD);
+    WAIT_UNTIL(last->messages == UNREAD, go_on());
     /* the others are at hand, until it is worth a call to post them */
-    GO_ON_UNTIL(receives_left() < 0 || receives_left() > DEPTH - KEPT);
+    WAIT_UNTIL(receives_left() < 0 || receives_left() > DEPTH - KEPT, go_on());
     vt_conn_close(last);
     meet(s, 0, true);
     CHECK(vt_reap(child) == 0);

@@ -671,7 +671,7 @@ static int fake_ep_poll(struct prov_ep *base)
         conn_new(ep, AWAITED, fd);
         watch(ep, fd, EPOLLIN); /* the endpoint may be armed, and nobody poll it again */
     }
-    /* new ones first: a peer that connects again may be heard before its old connection breaks */
+    /* new ones first: a peer's next request may come before its old connection breaks */
     for (struct fake_conn *conn = ep->conns; conn; conn = conn->next)
         calls += poll_conn(conn);
     forget_closed(ep);

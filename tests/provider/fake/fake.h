@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+#include <utofu.h>
 
 #define CHECK(c)                                                                                   \
     do {                                                                                           \
@@ -15,6 +18,44 @@
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
+
+/* For a minute at most. */
+#define POLL_UNTIL(cond, poll)                                                                     \
+    do {                                                                                           \
+        time_t end_ = time(NULL) + 60;                                                             \
+        while (!(cond)) {                                                                          \
+            poll;                                                                                  \
+            CHECK(time(NULL) < end_);                                                              \
+        }                                                                                          \
+    } while (0)
+
+static inline int fake_poll_mrq(utofu_vcq_hdl_t vcq)
+{
+    struct utofu_mrq_notice notice;
+
+    return utofu_poll_mrq(vcq, 0, &notice);
+}
+
+/* Of ARMWs. */
+struct fake_answers {
+    int count;
+    uint64_t old_value; /* in the last one */
+};
+
+/* Polls both queues of a VCQ once. */
+static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc = utofu_poll_mrq(vcq, 0, &notice);
+
+    CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND);
+    if (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_LCL_ARMW) {
+        answers->count++;
+        answers->old_value = notice.rmt_value;
+    }
+    (void)utofu_poll_tcq(vcq, 0, &cbdata);
+}
 
 extern bool fake_refuses_messages; /* send() returns -EIO */
 extern uint32_t fake_unanswered;   /* operations of this process under way, all connections */

@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <utofu.h>
 
@@ -19,37 +18,13 @@ static uint64_t there[8], here[8];
 static utofu_vcq_hdl_t vcq, target;
 static utofu_vcq_id_t vcq_id, target_id;
 static utofu_stadd_t rmt, lcl;
-static int answers;
-static uint64_t old_value;
-
-static void poll_one(utofu_vcq_hdl_t which)
-{
-    struct utofu_mrq_notice notice;
-    void *cbdata;
-    int rc = utofu_poll_mrq(which, 0, &notice);
-
-    CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND);
-    if (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_LCL_ARMW) {
-        answers++;
-        old_value = notice.rmt_value;
-    }
-    (void)utofu_poll_tcq(which, 0, &cbdata);
-}
+static struct fake_answers answers;
 
 static void poll_both(void)
 {
-    poll_one(vcq);
-    poll_one(target);
+    fake_poll(vcq, &answers);
+    fake_poll(target, &answers);
 }
-
-#define POLL_UNTIL(cond, poll)                                                                     \
-    do {                                                                                           \
-        time_t end_ = time(NULL) + 60;                                                             \
-        while (!(cond)) {                                                                          \
-            poll;                                                                                  \
-            CHECK(time(NULL) < end_);                                                              \
-        }                                                                                          \
-    } while (0)
 
 static void open_vcq(void)
 {
@@ -77,10 +52,10 @@ static void add(uint64_t value)
 
 static void add_and_wait(uint64_t value)
 {
-    int before = answers;
+    int before = answers.count;
 
     add(value);
-    POLL_UNTIL(answers > before && fake_unanswered == 0,
+    POLL_UNTIL(answers.count > before && fake_unanswered == 0,
                poll_both()); /* the next is posted at once */
 }
 
@@ -102,16 +77,16 @@ static void counts_begin_anew(void)
         add_and_wait(1);
     make_anew();
     add_and_wait(1);
-    int before = answers;
+    int before = answers.count;
     add(10);
     fake_refuses_messages = true; /* the answer */
     POLL_UNTIL(there[0] == BEFORE + 11, poll_both());
     lose_connection();
-    CHECK(there[0] == BEFORE + 11 && answers == before);
+    CHECK(there[0] == BEFORE + 11 && answers.count == before);
     fake_refuses_messages = false;
     lose_connection();
-    POLL_UNTIL(answers > before, poll_both());
-    CHECK(there[0] == BEFORE + 11 && old_value == BEFORE + 1);
+    POLL_UNTIL(answers.count > before, poll_both());
+    CHECK(there[0] == BEFORE + 11 && answers.old_value == BEFORE + 1);
     printf("ok: counts begin anew with the VCQ\n");
 }
 
@@ -125,8 +100,8 @@ static void old_answers_are_dropped(void)
     there[0] = 1;
     add(1);
     POLL_UNTIL(fake_ups > ups, {
-        poll_one(target);
-        poll_one(vcq);
+        fake_poll(target, &answers);
+        fake_poll(vcq, &answers);
     });
     fake_refuses_messages = true; /* the answer: 1 */
     POLL_UNTIL(there[0] == 2, poll_both());
@@ -134,7 +109,7 @@ static void old_answers_are_dropped(void)
     fake_refuses_messages = false;
     there[0] = 100;
     add_and_wait(1);
-    CHECK(there[0] == 101 && old_value == 100);
+    CHECK(there[0] == 101 && answers.old_value == 100);
     printf("ok: old answers are dropped\n");
 }
 
@@ -150,24 +125,24 @@ static void step(int word)
  * it cannot be posted, and others take the numbers. */
 static void unposted_message_has_no_number(void)
 {
-    int before = answers;
+    int before = answers.count;
     uint32_t ups = fake_ups;
 
     there[0] = 1000;
     add(1);
-    POLL_UNTIL(there[0] == 1001, poll_one(target));
+    POLL_UNTIL(there[0] == 1001, fake_poll(target, &answers));
     fake_breaks = true; /* the answer is under way */
-    POLL_UNTIL(!fake_breaks, poll_one(vcq));
+    POLL_UNTIL(!fake_breaks, fake_poll(vcq, &answers));
     fake_refuses_messages = true;
     POLL_UNTIL(fake_ups > ups, poll_both());
-    CHECK(answers == before);
+    CHECK(answers.count == before);
     step(0);
     step(1);
     POLL_UNTIL(here[1] == there[0], poll_both());
     fake_refuses_messages = false;
     lose_connection();
-    POLL_UNTIL(answers > before, poll_both());
-    CHECK(there[0] == 1001 && old_value == 1000);
+    POLL_UNTIL(answers.count > before, poll_both());
+    CHECK(there[0] == 1001 && answers.old_value == 1000);
     printf("ok: an unposted message has no number\n");
 }
 

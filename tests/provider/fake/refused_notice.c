@@ -23,13 +23,6 @@ static utofu_vcq_hdl_t vcq, target;
 static utofu_vcq_id_t target_id;
 static utofu_stadd_t lcl, rmt;
 
-static int poll_mrq(utofu_vcq_hdl_t which)
-{
-    struct utofu_mrq_notice notice;
-
-    return utofu_poll_mrq(which, 0, &notice);
-}
-
 static int put(uint64_t offset)
 {
     return utofu_put(vcq, target_id, lcl, rmt + offset, SIZE / 2, 0, FLAGS, NULL);
@@ -47,7 +40,7 @@ static void settle(int origin, int remote)
 
     for (int tcq = 0; origin || remote || !tcq;) {
         tcq += utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
-        int mine = poll_mrq(vcq), its = poll_mrq(target);
+        int mine = fake_poll_mrq(vcq), its = fake_poll_mrq(target);
         CHECK(mine == UTOFU_SUCCESS || mine == UTOFU_ERR_NOT_FOUND);
         CHECK(its == UTOFU_SUCCESS || its == UTOFU_ERR_NOT_FOUND);
         origin -= mine == UTOFU_SUCCESS;
@@ -68,12 +61,12 @@ static void fails_when_its_data_are_reported(const char *name, int (*start)(uint
     fake_refuses_messages = false;
     CHECK(fake_unanswered > 0); /* its data */
     for (int i = 0; i < 100000 && !(failed && tcq); i++) {
-        rc = poll_mrq(vcq);
+        rc = fake_poll_mrq(vcq);
         CHECK(rc == UTOFU_ERR_NOT_FOUND || rc == UTOFU_ERR_MRQ_OTHER);
         failed += rc == UTOFU_ERR_MRQ_OTHER;
         CHECK(!failed || fake_unanswered == 0);
         tcq += utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
-        CHECK(poll_mrq(target) == UTOFU_ERR_NOT_FOUND); /* its notice was refused */
+        CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND); /* its notice was refused */
     }
     CHECK(failed == 1 && tcq == 1);
     /* its place in the queue is used again */

@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <utofu.h>
 
@@ -31,15 +30,6 @@ static bool is_complete(utofu_vcq_hdl_t which)
     CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND);
     return rc == UTOFU_SUCCESS;
 }
-
-#define POLL_UNTIL(cond, poll)                                                                     \
-    do {                                                                                           \
-        time_t end_ = time(NULL) + 60;                                                             \
-        while (!(cond)) {                                                                          \
-            poll;                                                                                  \
-            CHECK(time(NULL) < end_);                                                              \
-        }                                                                                          \
-    } while (0)
 
 static void put(utofu_vcq_hdl_t from, utofu_vcq_id_t to, utofu_stadd_t src, utofu_stadd_t dst)
 {

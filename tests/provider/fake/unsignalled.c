@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <utofu.h>
 #include <utofu_ext.h>
@@ -28,28 +27,12 @@ static utofu_vcq_hdl_t vcq, target;
 static utofu_vcq_id_t target_id;
 static utofu_stadd_t lcl, rmt;
 
-static int poll_mrq(utofu_vcq_hdl_t which)
-{
-    struct utofu_mrq_notice notice;
-
-    return utofu_poll_mrq(which, 0, &notice);
-}
-
 static int poll_tcq(void)
 {
     void *cbdata;
 
     return utofu_poll_tcq(vcq, 0, &cbdata);
 }
-
-#define POLL_UNTIL(cond)                                                                           \
-    do {                                                                                           \
-        time_t end_ = time(NULL) + 60;                                                             \
-        while (!(cond)) {                                                                          \
-            CHECK(poll_mrq(target) == UTOFU_ERR_NOT_FOUND);                                        \
-            CHECK(time(NULL) < end_);                                                              \
-        }                                                                                          \
-    } while (0)
 
 static void put(uint64_t offset, uint32_t length, unsigned long flags)
 {
@@ -82,8 +65,9 @@ static void who_sleeps_is_woken(void)
     begin_to_sleep(&thread, &rc);
     put(0, LARGE, 0);
     put(LARGE, sizeof(here[0]), UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
-    POLL_UNTIL(__atomic_load_n(&there[LARGE / 8], __ATOMIC_RELAXED) == here[0]);
-    CHECK(poll_mrq(target) == UTOFU_ERR_NOT_FOUND);
+    POLL_UNTIL(__atomic_load_n(&there[LARGE / 8], __ATOMIC_RELAXED) == here[0],
+               CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
+    CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(rc == UTOFU_SUCCESS);
     CHECK(poll_tcq() == UTOFU_SUCCESS);
@@ -99,11 +83,11 @@ static void who_sleeps_hears_of_a_failure(void)
     fake_refuses_messages = true;
     begin_to_sleep(&thread, &rc);
     put(0, LARGE, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
-    POLL_UNTIL(there[0] == here[0]);
+    POLL_UNTIL(there[0] == here[0], CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     CHECK(pthread_join(thread, NULL) == 0);
     fake_refuses_messages = false;
     CHECK(rc == UTOFU_SUCCESS);
-    CHECK(poll_mrq(vcq) == UTOFU_ERR_MRQ_OTHER);
+    CHECK(fake_poll_mrq(vcq) == UTOFU_ERR_MRQ_OTHER);
 }
 
 /* The get fails at once. */
@@ -115,9 +99,11 @@ static void behind_an_armw(void)
           UTOFU_SUCCESS);
     put(0, LARGE, 0);
     CHECK(utofu_get(vcq, target_id, lcl + sizeof(here), rmt, 8, 0, 0, NULL) == UTOFU_SUCCESS);
-    POLL_UNTIL((rc = poll_mrq(vcq)) != UTOFU_ERR_NOT_FOUND);
+    POLL_UNTIL((rc = fake_poll_mrq(vcq)) != UTOFU_ERR_NOT_FOUND,
+               CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     CHECK(rc == UTOFU_SUCCESS); /* the ARMW */
-    POLL_UNTIL((rc = poll_mrq(vcq)) != UTOFU_ERR_NOT_FOUND);
+    POLL_UNTIL((rc = fake_poll_mrq(vcq)) != UTOFU_ERR_NOT_FOUND,
+               CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     CHECK(rc == UTOFU_ERR_MRQ_LCL_STADD || rc == UTOFU_ERR_MRQ_LCL_LENGTH);
 }
 
@@ -132,13 +118,13 @@ int main(void)
     CHECK(utofu_reg_mem(target, there, sizeof(there), 0, &rmt) == UTOFU_SUCCESS);
     put(0, sizeof(here[0]),
         UTOFU_ONESIDED_FLAG_TCQ_NOTICE); /* connected, and the region is known */
-    POLL_UNTIL(poll_tcq() == UTOFU_SUCCESS);
+    POLL_UNTIL(poll_tcq() == UTOFU_SUCCESS, CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     fake_saves_reports = true;
     for (int i = 0; i < TIMES; i++)
         who_sleeps_is_woken();
     printf("ok: who sleeps is woken\n");
     who_sleeps_hears_of_a_failure();
-    printf("ok: who sleeps hears of a failure\n");
+    printf("ok: a failure wakes a thread in utofu_wait_vcqs\n");
     behind_an_armw();
     printf("ok: behind an ARMW\n");
     CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS && utofu_free_vcq(target) == UTOFU_SUCCESS);
