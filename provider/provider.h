@@ -268,11 +268,13 @@ struct prov_ops {
     void (*ep_disarm)(struct prov_ep *ep);
 
     /* Asks for a connection; returns at once. up() or down() follows. -EPROTO, without an error
-     * line: this is no address of such a provider. */
+     * line: this is no address of such a provider. -EAGAIN, -ENOMEM: it may succeed later. */
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                    uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                    struct prov_conn **conn);
-    /* From here on operations may be posted; they get -EAGAIN as long as they cannot go. */
+    /* From here on operations may be posted; they get -EAGAIN as long as they cannot go. Itself
+     * returns -EAGAIN where there is no room for the connection: that is closed then, as by
+     * reject(), and the peer asks again later. */
     int (*accept)(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
     void (*reject)(struct prov_conn *conn); /* and closes it */
     /* Takes the connection down in order and forgets it; no callback for it afterwards. */

@@ -20,6 +20,7 @@
 #include "device.h"
 #include "ep_types.h"
 #include "order.h"
+#include "origins.h"
 #include "places.h"
 #include "probe.h"
 #include "qp.h"
@@ -98,31 +99,6 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     return 0;
 }
 
-int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
-{
-    struct vp_conn *conn = vp_conn(base);
-    struct vp_prov *prov = conn->ep->prov;
-
-    if (hello_size > PROV_HELLO_MAX)
-        return -EINVAL;
-    conn->ctx = ctx;
-    conn->hello_size = (uint8_t)hello_size;
-    if (hello_size)
-        memcpy(conn->hello, hello, hello_size);
-    pthread_mutex_lock(&prov->lock);
-    conn->answered = true;
-    if (conn->phase == VP_REQUESTED) {
-        conn->phase = VP_ACCEPTING;
-        vp_list_append(&prov->accepts, &conn->hs_link);
-    } else {
-        /* the origin gave up meanwhile */
-        vp_post_event_locked(conn, VP_EV_OVER);
-    }
-    pthread_mutex_unlock(&prov->lock);
-    vp_kick(prov);
-    return 0;
-}
-
 /*** the steps; each runs in progress(), with the connection busy and prov->lock not held ***/
 
 /* The connection waits for the peer, or for hs_deadline. */
@@ -195,9 +171,10 @@ static enum prov_reason silence(const struct vp_conn *conn)
     return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_SILENT;
 }
 
-/* What the last attempt has shown of the peer: it lives; nothing; or its address, or a route to it,
- * is not known, as where very many processes resolve theirs at once. */
-enum sign { ALIVE, SILENT, UNRESOLVED };
+/* What the last attempt has shown of the peer: it lives; nothing; its address, or a route to it, is
+ * not known, as where very many processes resolve theirs at once; or it was not even asked, as this
+ * process lacks something that it may have later. */
+enum sign { ALIVE, SILENT, UNRESOLVED, SHORT };
 
 /* When an attempt that has failed like this is not followed by another one. */
 static uint64_t end_of_attempts(const struct vp_conn *conn, enum sign sign)
@@ -207,9 +184,21 @@ static uint64_t end_of_attempts(const struct vp_conn *conn, enum sign sign)
     uint64_t busy = conn->hs_first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
     uint64_t unresolved = conn->hs_first + config->job_timeout_ms;
 
-    if (sign == UNRESOLVED && unresolved > silent)
+    if (sign == SHORT || (sign == UNRESOLVED && unresolved > silent))
         return unresolved;
     return silent < busy ? silent : busy;
+}
+
+static void give_up(struct vp_conn *conn, enum sign sign, uint64_t now)
+{
+    enum prov_reason reason = sign == SHORT ? PROV_REASON_LOCAL : silence(conn);
+    const char *why = sign == SHORT                 ? "this process lacks what it needs"
+                      : reason == PROV_REASON_LOCAL ? "the port is down"
+                                                    : "the peer is given up";
+
+    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
+            (unsigned long long)(now - conn->hs_first), why);
+    over(conn, reason);
 }
 
 /* Tries again later, unless it has taken too long. */
@@ -231,11 +220,7 @@ static void retry(struct vp_conn *conn, enum sign sign)
     if (sign == ALIVE)
         conn->hs_sign = now;
     if (conn->req.attempt >= LEAST_ATTEMPTS && now + backoff >= end_of_attempts(conn, sign)) {
-        enum prov_reason reason = silence(conn);
-        ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
-                (unsigned long long)(now - conn->hs_first),
-                reason == PROV_REASON_LOCAL ? "the port is down" : "the peer is given up");
-        over(conn, reason);
+        give_up(conn, sign, now);
         return;
     }
     ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->req.attempt,
@@ -249,16 +234,29 @@ static void retry(struct vp_conn *conn, enum sign sign)
     set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
 }
 
-/* No queue pair can be made. Others of this process are closed for it; where there are none, the
- * handshake ends: false. */
-static bool waits_for_qp(struct vp_conn *conn, int rc)
+static bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
+}
+
+/* An own attempt failed on this side. What it lacks is waited for, and named once. */
+static void fall_short(struct vp_conn *conn, const char *what, int rc)
+{
+    if (conn->req.attempt == 1 || !is_shortage(rc))
+        vp_log_nomem(what, conn->ep->port->name, -rc);
+    if (is_shortage(rc))
+        retry(conn, SHORT);
+    else
+        over(conn, PROV_REASON_LOCAL);
+}
+
+/* No queue pair can be made: others of this process are closed for it. False: there are none. */
+static bool waits_for_qp(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
-    if (!vp_place_short(conn)) {
-        vp_log_nomem("creating a queue pair", conn->ep->port->name, -rc);
+    if (!vp_place_short(conn))
         return false;
-    }
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
     pthread_mutex_unlock(&prov->lock);
@@ -281,21 +279,20 @@ static void step_start(struct vp_conn *conn)
         retry(conn, SILENT); /* it may come back */
         return;
     }
-    if (down || port->dev->gone) {
+    if (down || port->dev->gone || conn->ep->broken) {
         over(conn, PROV_REASON_LOCAL);
         return;
     }
     int rc = conn->qp ? 0 : vp_conn_create_qp(conn);
     if (rc) {
-        if (!waits_for_qp(conn, rc))
-            over(conn, PROV_REASON_LOCAL);
+        if (!waits_for_qp(conn))
+            fall_short(conn, "creating a queue pair", rc);
         return;
     }
     set_phase(conn, VP_RESOLVING, now + prov->tuning.step_ms);
     rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
-    if (rc == -ENOMEM || rc == -ENODEV || rc == -EMFILE) {
-        ut_error(VP_CAT, "starting a connection from %s: %s", port->name, strerror(-rc));
-        over(conn, PROV_REASON_LOCAL);
+    if (is_shortage(rc) || rc == -ENODEV) {
+        fall_short(conn, "starting a connection", rc);
     } else if (rc) {
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         retry(conn, UNRESOLVED);
@@ -380,6 +377,8 @@ static void step_response(struct vp_conn *conn, const struct event *event)
         is_up(conn);
     else if (rc == -ECONNABORTED)
         retry(conn, ALIVE);
+    else if (is_shortage(rc))
+        retry(conn, SHORT);
     else
         over(conn, PROV_REASON_LOCAL);
 }
@@ -404,9 +403,11 @@ static void step_accept(struct vp_conn *conn)
         .srq = conn->recvs == NULL,
     };
     int rc = vp_conn_create_qp(conn);
-    if (rc && waits_for_qp(conn, rc))
+    if (rc && waits_for_qp(conn))
         return;
-    if (!rc)
+    if (rc)
+        vp_log_nomem("creating a queue pair", conn->ep->port->name, -rc);
+    else
         rc = vp_conn_ready_qp(conn);
     if (rc) {
         vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
@@ -564,9 +565,9 @@ void vp_cm_timers(struct vp_prov *prov, uint64_t now)
  * earlier one, which the later one overtook. */
 static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
-    for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
-        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
-        if (conn->active || conn->phase == VP_OVER || conn->req.tag != req->tag ||
+    for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
+         conn = vp_origins_next(conn)) {
+        if (conn->phase == VP_OVER || conn->req.tag != req->tag ||
             conn->req.origin_id != req->origin_id)
             continue;
         if (conn->req.attempt >= req->attempt)
@@ -592,7 +593,8 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = prov->eps.next; l != &prov->eps && !ep; l = l->next) {
         struct vp_ep *e = vp_container_of(l, struct vp_ep, link);
-        if (e->id == req->target_id && !e->closing && e->port->listener == event->raw.listen_id)
+        if (e->id == req->target_id && !e->closing && !e->broken &&
+            e->port->listener == event->raw.listen_id)
             ep = e;
     }
     if (ep) {
@@ -601,6 +603,12 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     }
     if (conn) {
         conn->req = *req;
+        if (!vp_origins_add_locked(conn)) {
+            vp_conn_free(conn);
+            conn = NULL;
+        }
+    }
+    if (conn) {
         conn->there_any_order = req->kind & VP_REQ_ANY_ORDER;
         conn->id.cm = id;
         conn->rsp_resources = event->raw.param.conn.responder_resources;

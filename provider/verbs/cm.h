@@ -14,7 +14,6 @@ enum { VP_FIRST_WINDOW = 8 }; /* handshakes in flight at first: see adapt_window
 int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                struct prov_conn **conn);
-int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
 
 /* By progress(). */
 void vp_cm_events(struct vp_prov *prov);

@@ -6,6 +6,7 @@
  */
 #include "conn.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "device.h"
@@ -29,6 +30,24 @@ enum {
     LAST_RECV_FIRST_MS = 100, /* where it is not known whether the device says so */
 };
 
+/* An entry of the completion queue is kept for its last request. False, and said once: all are
+ * taken. */
+static bool take_credit(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    if (!conn->has_credit)
+        conn->has_credit = vp_ep_take_credit(ep);
+    if (!conn->has_credit && !ep->told_no_room) {
+        ep->told_no_room = true;
+        ut_error(VP_CAT,
+                 "no room for another connection: a completion queue of %s has %u entries for %u "
+                 "of them (UTOFU_NUM_TOQ_ENTRIES adds to it)",
+                 ep->port->name, ep->cq_size, ep->credits);
+    }
+    return conn->has_credit;
+}
+
 /* Connected: requests may be posted. */
 void vp_conn_up(struct vp_conn *conn)
 {
@@ -37,13 +56,10 @@ void vp_conn_up(struct vp_conn *conn)
 
     if (conn->closed || conn->life != VP_YOUNG)
         return;
-    conn->has_credit = vp_ep_take_credit(ep);
-    if (!conn->has_credit || vp_table_add(ep, conn)) {
-        ut_error(
-            VP_CAT,
-            "no room for another connection: a completion queue of %s has %u entries for %u of "
-            "them (UTOFU_NUM_TOQ_ENTRIES adds to it), or memory is out",
-            ep->port->name, ep->cq_size, ep->credits);
+    bool has_room = take_credit(conn);
+    if (!has_room || vp_table_add(ep, conn)) {
+        if (has_room)
+            ut_error(VP_CAT, "no memory for another connection of %s", ep->port->name);
         conn->life = VP_DOWN;
         ep->made++;
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
@@ -592,6 +608,36 @@ void vp_conn_close(struct prov_conn *base)
 bool vp_any_order(struct prov_conn *conn)
 {
     return vp_conn(conn)->any_order;
+}
+
+int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (hello_size > PROV_HELLO_MAX)
+        return -EINVAL;
+    if (!take_credit(conn)) {
+        conn->no_room = true;
+        vp_conn_close(base);
+        return -EAGAIN;
+    }
+    conn->ctx = ctx;
+    conn->hello_size = (uint8_t)hello_size;
+    if (hello_size)
+        memcpy(conn->hello, hello, hello_size);
+    pthread_mutex_lock(&prov->lock);
+    conn->answered = true;
+    if (conn->phase == VP_REQUESTED) {
+        conn->phase = VP_ACCEPTING;
+        vp_list_append(&prov->accepts, &conn->hs_link);
+    } else {
+        /* the origin gave up meanwhile */
+        vp_post_event_locked(conn, VP_EV_OVER);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    vp_kick(prov);
+    return 0;
 }
 
 void vp_reject(struct prov_conn *conn)

@@ -25,6 +25,7 @@ void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
 void vp_tend_begin(struct vp_ep *ep);
 void vp_tend_all(struct vp_ep *ep);
 void vp_look_for_stalls(struct vp_ep *ep);
+int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
 void vp_conn_close(struct prov_conn *conn);
 void vp_reject(struct prov_conn *conn);
 bool vp_any_order(struct prov_conn *conn);

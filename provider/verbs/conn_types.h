@@ -167,6 +167,8 @@ struct vp_conn {
     bool busy;       /* a step runs without the lock */
     bool abandoned;  /* to be destroyed when not busy */
     bool answered;   /* (passive) accept() was called */
+    bool in_origins; /* (passive) in ep->origins */
+    bool no_room;    /* (passive) it could not be accepted: the peer is to ask again */
     bool counted;    /* among prov->connecting */
     bool takes_data; /* its queue pair is ready to receive */
     uint16_t events;
@@ -179,6 +181,7 @@ struct vp_conn {
     struct vp_list hs_link;            /* in prov->queue, accepts, shaking or reaping */
     struct vp_list ev_link;            /* in ep->events */
     struct vp_list ep_link;            /* in ep->conns or ep->dying */
+    struct vp_conn *origin_next;       /* in a bucket of ep->origins */
     union vp_sockaddr peer;            /* where the peer listens */
     struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */

@@ -77,6 +77,7 @@ struct vp_ep {
     uint32_t given_up; /* queue pairs that may have kept a receive: see end_wait() in conn.c */
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
     int stash_recv, stash_send;         /* how many; send ones first */
+    bool told_no_room;                  /* for another connection */
     bool polling;
     int made;               /* callbacks of this ep_poll() */
     struct vp_list tending; /* connections that close, drain or wait */
@@ -91,9 +92,13 @@ struct vp_ep {
     struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, not destroyed yet */
     struct vp_list stuck;        /* vp_conn.ep_link: kept until no completion can name them */
     struct vp_list events;       /* vp_conn.ev_link */
+    struct vp_conn **origins;    /* those that peers have asked for: see origins.h */
+    uint32_t origin_buckets, num_origins;
     bool closing;
+    bool broken;        /* a queue of it is in error: no connection comes up any more */
     uint64_t wake_at;   /* wake the owner then, ms; 0: no */
-    uint32_t recv_room; /* without a shared receive queue: entries of recv_cq that are left */
+    uint32_t recv_room; /* without a shared receive queue: entries of recv_cq that are left; */
+    uint32_t recv_owed; /* and that are when all is polled: of queue pairs that are gone */
 
     /* only progress() changes it */
     uint32_t recv_cq_size;
@@ -105,7 +110,7 @@ struct vp_ep {
     uint64_t id;
     void *owner;
 };
-enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2, VP_PEND_STALLS = 4 };
+enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2, VP_PEND_STALLS = 4, VP_PEND_OWED = 8 };
 
 /* The contract's name is opaque; this is the same object. */
 static inline struct vp_ep *vp_ep(struct prov_ep *ep)

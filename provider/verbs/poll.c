@@ -274,10 +274,12 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     pthread_mutex_lock(&ep->prov->lock);
     while (!vp_list_empty(&ep->events))
         vp_list_append(&todo, ep->events.next);
+    uint32_t owed = vp_recvs_owed_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
     /* completions and receives from before the event are delivered before it */
     poll_sends(ep);
     drain_both(ep);
+    vp_recvs_pay(ep, owed);
     UT_ASSERT(!ep->srq ||
               ep->recvs.posted - ep->recvs.completed + ep->recvs.to_post == ep->recvs.depth);
     while ((conn = take_events(ep, &todo, &events)))

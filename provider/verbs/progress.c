@@ -42,19 +42,36 @@ static void completion_events(struct vp_prov *prov, struct vp_device *dev)
     }
 }
 
+/* Every connection of the endpoint goes down. */
+static void endpoint_lost_locked(struct vp_ep *ep)
+{
+    for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
+        struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
+        if (conn->phase == VP_UP)
+            vp_post_event_locked(conn, VP_EV_LOCAL);
+    }
+}
+
 /* Every connection through the port (0: any) of the device goes down. */
 static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
-        if (ep->port->dev != dev || (port && ep->port->num != port))
-            continue;
-        for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
-            struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
-            if (conn->phase == VP_UP)
-                vp_post_event_locked(conn, VP_EV_LOCAL);
-        }
+        if (ep->port->dev == dev && (!port || ep->port->num == port))
+            endpoint_lost_locked(ep);
     }
+}
+
+/* One of its queues is in error, and there is no way back for that. */
+static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *queue)
+{
+    if (!ep || ep->broken)
+        return;
+    ut_error(VP_CAT,
+             "%s of %s failed: what this VCQ communicates through it fails; create the VCQ anew",
+             queue, device);
+    ep->broken = true;
+    endpoint_lost_locked(ep);
 }
 
 /*
@@ -84,8 +101,10 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
     struct vp_ep *ep;
 
     switch (event->event_type) {
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
     case IBV_EVENT_SRQ_ERR:
+        queue_lost_locked(event->element.srq->srq_context, device, "the shared receive queue");
+        break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
         ep = event->element.srq->srq_context;
         __atomic_fetch_or(&ep->pending, VP_PEND_SRQ_LIMIT, __ATOMIC_RELEASE);
         vp_wake_locked(ep);
@@ -104,10 +123,7 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
             vp_post_event_locked(conn, VP_EV_LAST_RECV);
         break;
     case IBV_EVENT_CQ_ERR:
-        ut_error(VP_CAT, "a completion queue of %s overflowed", device);
-        ep = event->element.cq->cq_context;
-        if (ep)
-            port_lost_locked(prov, dev, ep->port->num);
+        queue_lost_locked(event->element.cq->cq_context, device, "a completion queue");
         break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:

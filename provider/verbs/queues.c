@@ -121,6 +121,7 @@ void vp_queues_close(struct vp_ep *ep)
     free(ep->bounce_free);
     free(ep->table);
     free(ep->chain);
+    free(ep->origins);
 }
 
 /* Doubles the entries for requests. A device that cannot resize is not asked again. */

@@ -35,7 +35,9 @@ void vp_cm_drop_id(struct vp_conn *conn)
     if (conn->phase == VP_UP)
         rdma_disconnect(conn->id.cm); /* fails if the peer was first */
     else if (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING)
-        vp_cm_refuse(conn->id.cm, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT : VP_REFUSED_BY_CORE);
+        vp_cm_refuse(conn->id.cm, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT
+                                  : conn->no_room   ? VP_REFUSED_BUSY
+                                                    : VP_REFUSED_BY_CORE);
     rdma_destroy_id(conn->id.cm);
     conn->id.cm = NULL;
 }

@@ -2,6 +2,7 @@
 /* Connections that their owner gave up: see reap.h. */
 #include "reap.h"
 
+#include "origins.h"
 #include "places.h"
 #include "probe.h"
 #include "qp.h"
@@ -32,6 +33,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_remove(&conn->ev_link);
     vp_list_remove(&conn->hs_link);
     vp_list_append(&conn->ep->dying, &conn->ep_link);
+    vp_origins_remove_locked(conn);
     if (conn->busy)
         return;
     if (vp_list_empty(&prov->reaping) || conn->counted)

@@ -10,6 +10,7 @@
 #include "device.h"
 #include "util/assert.h"
 #include "util/log.h"
+#include "wake.h"
 
 enum { REFILL_MOST = 32, REFILL_PART = 4 };
 
@@ -144,6 +145,31 @@ static void give_room(struct vp_ep *ep, uint32_t n)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
+/* What was posted and did not complete may still be in the completion queue. */
+static void owe_room(struct vp_ep *ep, uint32_t n)
+{
+    pthread_mutex_lock(&ep->prov->lock);
+    ep->recv_owed += n;
+    __atomic_fetch_or(&ep->pending, VP_PEND_OWED, __ATOMIC_RELEASE);
+    vp_wake_locked(ep);
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
+uint32_t vp_recvs_owed_locked(struct vp_ep *ep)
+{
+    uint32_t owed = ep->recv_owed;
+
+    UT_ASSERT_LOCKED(&ep->prov->lock);
+    ep->recv_owed = 0;
+    return owed;
+}
+
+void vp_recvs_pay(struct vp_ep *ep, uint32_t owed)
+{
+    if (owed)
+        give_room(ep, owed);
+}
+
 int vp_recvs_take(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -171,8 +197,10 @@ void vp_recvs_drop(struct vp_conn *conn)
         return;
     conn->recvs = NULL;
     UT_ASSERT(!conn->drained || recvs->posted == recvs->completed);
-    /* what did not complete, although it was posted, may still be in the completion queue */
-    give_room(conn->ep, conn->drained || !recvs->posted ? recvs->depth : 0);
+    if (conn->drained || !recvs->posted)
+        give_room(conn->ep, recvs->depth);
+    else
+        owe_room(conn->ep, recvs->depth);
     vp_recvs_free(recvs);
     free(recvs);
 }

@@ -45,6 +45,10 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs);
 int vp_recvs_take(struct vp_conn *conn);
 /* When its queue pair is gone. */
 void vp_recvs_drop(struct vp_conn *conn);
+/* Entries of the completion queue that may hold receives of queue pairs that are gone: taken before
+ * it is polled until it is empty, and free for others after that. */
+uint32_t vp_recvs_owed_locked(struct vp_ep *ep);
+void vp_recvs_pay(struct vp_ep *ep, uint32_t owed);
 
 /* In builds with assertions: nothing that was posted is forgotten. */
 #ifdef UT_ASSERTIONS

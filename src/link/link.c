@@ -355,6 +355,10 @@ static void connect_to(struct ut_link *link, const struct ut_peer *peer, uint64_
         refuse_address(link, peer->rank);
         return;
     }
+    if (rc == -ENOMEM) {
+        end_for_shortage(link, rc, now);
+        return;
+    }
     set_cause(link, UT_CAUSE_LOST, ut_env_num(UT_ENV_JOB_TIMEOUT));
     if (rc == -EAGAIN && now < link->deadline_ms)
         retry_later(link, UT_LINK_SEEKING, now);
@@ -534,6 +538,18 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     return true;
 }
 
+/* It has no connection, and nothing is known against the peer. */
+static void idle_or_seek(struct ut_link *link, uint64_t now)
+{
+    if (!has_work(link) || link->passive) {
+        link->state = UT_LINK_IDLE;
+        return;
+    }
+    link->deadline_ms = now + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    link->backoff_ms = 0;
+    retry_later(link, UT_LINK_SEEKING, now);
+}
+
 static void ask_order(struct ut_link *link)
 {
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
@@ -584,9 +600,7 @@ static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct pr
         link->ops->reject(conn);
     if (!able || link->ops->accept(conn, &mine, sizeof(mine), link) != 0) {
         /* logged there; the peer tries again, and so does this side if it has something to send */
-        link->state = UT_LINK_IDLE;
-        if (has_work(link) && !link->passive)
-            retry_later(link, UT_LINK_SEEKING, ut_now_ms());
+        idle_or_seek(link, ut_now_ms());
         return;
     }
     link->conn = conn;
@@ -671,13 +685,7 @@ static void rest(struct ut_link *link, uint64_t now)
     free_list(link->msg_spare);
     link->msg_spare = NULL;
     link->num_spare = 0;
-    if (!has_work(link)) {
-        link->state = UT_LINK_IDLE;
-        return;
-    }
-    link->deadline_ms = now + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
-    link->backoff_ms = 0;
-    retry_later(link, UT_LINK_SEEKING, now);
+    idle_or_seek(link, now);
 }
 
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)

@@ -39,6 +39,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../provider/verbs/conn_types.h"
 #include "../../provider/verbs/ep_types.h"
 #include "../../provider/verbs/provider.c"
+#include "../../provider/verbs/rdmacm.h"
 
 enum { IDS = 32, REPORTS = 64, ARRIVALS = 250 };
 
@@ -114,15 +115,38 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
     return qp;
 }
 
-static int fake_modify_fails; /* once, with this error */
+static int fake_modify_fails;                                 /* once, with this error, */
+static enum ibv_qp_state fake_modify_fails_in = IBV_QPS_INIT; /* on the way there or later */
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    int rc = fake_modify_fails;
+    int rc = attr->qp_state >= fake_modify_fails_in ? fake_modify_fails : 0;
 
-    (void)qp, (void)attr, (void)mask;
-    fake_modify_fails = 0;
+    (void)qp, (void)mask;
+    if (rc)
+        fake_modify_fails = 0;
     return rc;
+}
+
+/* At most one asynchronous event waits. */
+static struct ibv_async_event fake_async;
+static bool fake_has_async;
+
+int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
+{
+    (void)c;
+    if (!fake_has_async) {
+        errno = EAGAIN;
+        return -1;
+    }
+    fake_has_async = false;
+    *event = fake_async;
+    return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    (void)event;
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -173,6 +197,12 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     (void)srq, (void)wr, (void)bad;
+    return 0;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    (void)qp, (void)wr, (void)bad;
     return 0;
 }
 
@@ -328,9 +358,13 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
     return goes_to(id, INCOMING, ACCEPTED);
 }
 
+static int fake_refusal; /* enum vp_refusal: the last one that a peer got */
+
 int rdma_reject(struct rdma_cm_id *id, const void *bytes, uint8_t size)
 {
-    (void)bytes, (void)size;
+    const struct rdma_cm_event event = {.param.conn = {bytes, size}};
+
+    fake_refusal = (int)vp_cm_refusal(&event);
     return goes_to(id, INCOMING, GONE);
 }
 
@@ -386,6 +420,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
     struct vp_prov *prov;
 
     context.ops.post_srq_recv = post_srq_recv;
+    context.ops.post_recv = post_recv;
     context.ops.post_send = post_send;
     context.ops.poll_cq = poll_cq;
     context.ops.req_notify_cq = req_notify_cq;

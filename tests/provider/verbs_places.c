@@ -6,10 +6,12 @@
  * what they are told, and what they say.
  */
 #include <stdio.h>
+#include <sys/eventfd.h>
 
 #include "fake_verbs.h"
 
 #include "../../provider/verbs/post.h"
+#include "../../provider/verbs/wake.h"
 #include "process/process.h"
 
 #define CHECK(cond)                                                                                \
@@ -23,6 +25,7 @@
 enum {
     PLACES = 4,
     CONNS = 12,
+    JOB_MS = 8000,
     ENDPOINT = 7,
     HOLD_MS = 100,
     ANSWER_MS = 250,
@@ -81,7 +84,10 @@ static void on_request(void *owner, struct prov *self, struct prov_conn *conn, u
     (void)owner, (void)self, (void)id, (void)hello, (void)size;
     CHECK(accepts);
     accepts->conn = conn;
-    CHECK(vp_accept(conn, NULL, 0, accepts) == 0);
+    int rc = vp_accept(conn, NULL, 0, accepts);
+    CHECK(rc == 0 || rc == -EAGAIN);
+    if (rc)
+        accepts->conn = NULL; /* it is closed */
     accepts = NULL;
 }
 
@@ -228,16 +234,17 @@ static void look_for_stalls(void)
     vp_look_for_stalls(vp_ep(ep));
 }
 
+static const struct prov_callbacks callbacks = {
+    .done = on_done, .message = on_message, .request = on_request, .up = on_up, .down = on_down};
+static const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
+
 static void open_with(unsigned int places)
 {
-    static const struct prov_callbacks callbacks = {.done = on_done,
-                                                    .message = on_message,
-                                                    .request = on_request,
-                                                    .up = on_up,
-                                                    .down = on_down};
-    const struct prov_config config = {
-        .wake = wake, .num_tnis = 1, .peer_timeout_ms = 4000, .local_size = 3};
-    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
+    const struct prov_config config = {.wake = wake,
+                                       .num_tnis = 1,
+                                       .peer_timeout_ms = 4000,
+                                       .job_timeout_ms = JOB_MS,
+                                       .local_size = 3};
 
     fake_now.tv_sec = 1000;
     prov = fake_open(&config);
@@ -532,13 +539,120 @@ static void a_device_runs_out(void)
     }
     CHECK(fake_qps == 7);
     close_all("a device runs out");
-    open_with(0);
-    fake_most_qps = 0;
+}
+
+/* Until the job's timeout is over. */
+static void a_device_has_none(void)
+{
+    for (int again = 0; again < 2; again++) {
+        open_with(0);
+        fake_most_qps = 0;
+        ask(&conns[0]);
+        for (int ms = 0; ms < JOB_MS - 1000; ms += 100) {
+            pass_ms(100);
+            run();
+        }
+        CHECK(!conns[0].up && !conns[0].down);
+        if (again)
+            fake_most_qps = UINT_MAX;
+        pass_ms(1000);
+        run();
+        CHECK(conns[0].up == again && conns[0].down == !again);
+        CHECK(again || conns[0].reason == PROV_REASON_LOCAL);
+        close_all(again ? "a device has one again" : "a device has none");
+    }
+    open_with(PLACES); /* the memory is short when the peer has answered */
+    fake_modify_fails = ENOMEM;
     ask(&conns[0]);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_LOCAL);
-    fake_most_qps = UINT_MAX;
-    close_all("a device has none");
+    CHECK(!conns[0].up && !conns[0].down);
+    pass_ms(100);
+    run();
+    CHECK(conns[0].up);
+    close_all("a device lacks memory for a moment");
+}
+
+/* Of the queue for completions an entry is kept for each connection. Peers that ask for one when
+ * none is left ask again later, and find one when another connection has gone. */
+static void a_full_completion_queue(void)
+{
+    open_with(0);
+    struct vp_ep *e = vp_ep(ep);
+    e->cq_wanted = 0; /* it cannot grow */
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    uint32_t room_app = e->room_app;
+    e->room_app = e->cq_size; /* as if there were more connections */
+    fake_refusal = 0;
+    ask_from_outside(&conns[1]);
+    run();
+    CHECK(!conns[1].conn && !conns[1].up && fake_refusal == VP_REFUSED_BUSY && fake_qps == 1);
+    ask(&conns[2]);
+    run();
+    CHECK(conns[2].down && conns[2].reason == PROV_REASON_LOCAL);
+    e->room_app = room_app;
+    ask_from_outside(&conns[1]);
+    run();
+    CHECK(conns[1].up);
+    close_all("a full completion queue");
+}
+
+/* What goes through a queue in error fails, and nothing new begins there. */
+static void a_queue_breaks(void)
+{
+    uint64_t one = 1;
+    int fd = eventfd(0, EFD_NONBLOCK);
+
+    fill();
+    CHECK(vp_watch(prov, fd, VP_WATCH_ASYNC) == 0);
+    struct ibv_srq *srq = vp_ep(ep)->srq;
+    fake_async =
+        (struct ibv_async_event){.element.srq = srq, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED};
+    fake_has_async = true;
+    CHECK(write(fd, &one, sizeof(one)) == sizeof(one));
+    run();
+    CHECK(!fake_has_async && !conns[0].down && !conns[PLACES - 1].down);
+    fake_async.event_type = IBV_EVENT_SRQ_ERR;
+    fake_has_async = true;
+    run();
+    for (int i = 0; i < PLACES; i++)
+        CHECK(conns[i].down && conns[i].reason == PROV_REASON_LOCAL);
+    ask(&conns[4]);
+    run();
+    CHECK(conns[4].down && conns[4].reason == PROV_REASON_LOCAL);
+    fake_refusal = 0;
+    ask_from_outside(&conns[5]);
+    accepts = NULL;
+    run();
+    CHECK(!conns[5].conn && fake_refusal == VP_REFUSED_NO_ENDPOINT);
+    close_all("a queue breaks");
+    close(fd);
+}
+
+/* Connections with receives of their own: entries of the completion queue come back from handshakes
+ * that fail behind them. */
+static void failed_handshakes_give_receives_back(void)
+{
+    open_with(PLACES);
+    vp_ep_close(ep);
+    prov->devices[0].has_srq = false;
+    prov->tuning.rq_depth = 16;
+    CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+    uint32_t room = vp_ep(ep)->recv_room, size = vp_ep(ep)->recv_cq_size;
+    CHECK(room > 0);
+    fake_modify_fails_in = IBV_QPS_RTS;
+    for (int i = 0; i < 20; i++) {
+        fake_modify_fails = ENOMEM;
+        ask(&conns[0]);
+        run();
+        CHECK(!fake_modify_fails && !conns[0].up && vp_ep(ep)->recv_room == room);
+        vp_conn_close(conns[0].conn);
+        run();
+    }
+    CHECK(vp_ep(ep)->recv_cq_size == size && fake_qps == 0);
+    fake_modify_fails_in = IBV_QPS_INIT;
+    close_all("failed handshakes give receives back");
 }
 
 /* The places are held by peers that do not answer: the time of the refusal comes all the same. */
@@ -735,6 +849,10 @@ int main(void)
     own_handshakes_leave_room();
     who_waits_long_is_refused();
     a_device_runs_out();
+    a_device_has_none();
+    a_full_completion_queue();
+    a_queue_breaks();
+    failed_handshakes_give_receives_back();
     who_waits_long_is_not_forgotten();
     stopped_peers_do_not_keep_their_places();
     what_arrived_comes_before_the_end();

@@ -38,6 +38,7 @@ struct frame {
     uint32_t signal;       /* answer it soon */
 };
 
+unsigned int fake_lacks_memory, fake_has_no_room;
 bool fake_refuses_messages, fake_saves_reports;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks;
@@ -564,6 +565,10 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
     (void)peer_tni;
     if (addr_size != sizeof(struct address))
         return -EINVAL;
+    if (fake_lacks_memory) {
+        fake_lacks_memory--;
+        return -ENOMEM;
+    }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -575,17 +580,6 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
     set_hello(c, hello, hello_size);
     watch(c->ep, fd, EPOLLOUT);
     *conn = (struct prov_conn *)c;
-    return 0;
-}
-
-static int fake_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
-{
-    struct fake_conn *conn = (struct fake_conn *)base;
-
-    conn->ctx = ctx;
-    conn->state = UP;
-    conn->tell_up = true;
-    say(conn, ACCEPT, 0, hello, hello_size);
     return 0;
 }
 
@@ -603,6 +597,22 @@ static void part(struct fake_conn *conn, enum frame_type type)
 static void fake_reject(struct prov_conn *base)
 {
     part((struct fake_conn *)base, REJECT);
+}
+
+static int fake_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
+{
+    struct fake_conn *conn = (struct fake_conn *)base;
+
+    if (fake_has_no_room) {
+        fake_has_no_room--;
+        fake_reject(base);
+        return -EAGAIN;
+    }
+    conn->ctx = ctx;
+    conn->state = UP;
+    conn->tell_up = true;
+    say(conn, ACCEPT, 0, hello, hello_size);
+    return 0;
 }
 
 static void fake_conn_close(struct prov_conn *base)

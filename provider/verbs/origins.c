@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has asked for which connection: see origins.h. */
+#include "origins.h"
+
+#include <stdlib.h>
+
+#include "util/assert.h"
+
+enum { ORIGINS_FIRST = 16 };
+
+static struct vp_conn **bucket_of(struct vp_conn **buckets, uint32_t num, uint64_t origin_id)
+{
+    return &buckets[(uint32_t)(origin_id * 0x9e3779b97f4a7c15ull >> 32) & (num - 1)];
+}
+
+static void push(struct vp_conn **bucket, struct vp_conn *conn)
+{
+    conn->origin_next = *bucket;
+    *bucket = conn;
+}
+
+/* As long as there is no memory for more buckets, their chains are longer. */
+static void grow(struct vp_ep *ep)
+{
+    uint32_t num = ep->origin_buckets ? ep->origin_buckets * 4 : ORIGINS_FIRST;
+    struct vp_conn **buckets = calloc(num, sizeof(*buckets));
+
+    if (!buckets)
+        return;
+    for (uint32_t i = 0; i < ep->origin_buckets; i++) {
+        struct vp_conn *next;
+        for (struct vp_conn *conn = ep->origins[i]; conn; conn = next) {
+            next = conn->origin_next;
+            push(bucket_of(buckets, num, conn->req.origin_id), conn);
+        }
+    }
+    free(ep->origins);
+    ep->origins = buckets;
+    ep->origin_buckets = num;
+}
+
+bool vp_origins_add_locked(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    UT_ASSERT_LOCKED(&ep->prov->lock);
+    UT_ASSERT(!conn->active && !conn->in_origins);
+    if (ep->num_origins >= ep->origin_buckets)
+        grow(ep);
+    if (!ep->origins)
+        return false;
+    push(bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id), conn);
+    conn->in_origins = true;
+    ep->num_origins++;
+    return true;
+}
+
+void vp_origins_remove_locked(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    UT_ASSERT_LOCKED(&ep->prov->lock);
+    if (!conn->in_origins)
+        return;
+    struct vp_conn **at = bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id);
+    while (*at != conn)
+        at = &(*at)->origin_next;
+    *at = conn->origin_next;
+    conn->in_origins = false;
+    ep->num_origins--;
+}
+
+struct vp_conn *vp_origins_first_locked(const struct vp_ep *ep, uint64_t origin_id)
+{
+    UT_ASSERT_LOCKED(&ep->prov->lock);
+    return ep->origins ? *bucket_of(ep->origins, ep->origin_buckets, origin_id) : NULL;
+}
