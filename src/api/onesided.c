@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/fast.h"
 #include "engine/word.h"
+#include "runtime/thread.h"
 
 /*
  * The slow path: any request, and the checks of its arguments
@@ -38,6 +39,8 @@ ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
         }
         if (!may_be_fast || delay || r->num_blocks != 1 || !ut_engine_submit_fast(vcq))
             ut_engine_submit(vcq, (uint32_t)r->num_blocks, delay);
+        if (!may_be_fast && vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+            ut_thread_posted(vcq);
     }
     ut_vcq_leave(vcq);
     return rc;

@@ -5,6 +5,7 @@
  */
 #include "api/request.h"
 #include "engine/engine.h"
+#include "runtime/thread.h"
 
 static int prepare(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *desc,
                    size_t *desc_size)
@@ -246,6 +247,8 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
         }
         if (n != 1 || !ut_engine_submit_fast(vcq))
             ut_engine_submit(vcq, (uint32_t)n, false);
+        if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+            ut_thread_posted(vcq);
     }
     ut_vcq_leave(vcq);
     return rc;

@@ -76,6 +76,16 @@ static void sooner(int *timeout, int64_t ms)
         *timeout = t;
 }
 
+void ut_thread_posted(struct ut_vcq *vcq)
+{
+    vcq->posted_at = ut_clock_ns();
+    if (!vcq->computes || !ut_vcq_has_thread())
+        return;
+    vcq->seen_poll_count = vcq->poll_count; /* visit(): it does not poll */
+    if (!ut_thread_settle(vcq) || vcq->waiting)
+        ut_vcq_need(vcq);
+}
+
 /* Polls and arms a VCQ if it was woken or is due, and its program does not poll. */
 static void visit(struct ut_vcq *vcq, void *arg)
 {

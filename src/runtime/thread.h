@@ -23,6 +23,10 @@ void ut_thread_wake(void *vcq);
  * is something to poll, and arms it. False: more and more comes, and it is to be called again. */
 bool ut_thread_settle(struct ut_vcq *vcq);
 
+/* The program has posted to a session-mode VCQ, whose lock is held. If it computed after doing so
+ * the last time, the thread attends to the VCQ from now on, as to one that is not polled. */
+void ut_thread_posted(struct ut_vcq *vcq);
+
 /*
  * Threads of the program that wait do the same as this one, beside it: so an arrival wakes them and
  * not another thread that wakes them. Without it they are the only ones.

@@ -148,6 +148,9 @@ struct ut_vcq {
     uint64_t scheduled; /* descriptors that arrived SPS allow to start, in all */
     uint64_t started;   /* descriptors started, in all */
     bool shortfall_reported;
+    bool computes;      /* the program's last poll came long after it had posted: the background
+                         * thread does not wait for its polls */
+    uint64_t posted_at; /* ns: when it posted last, or 0: it has looked into a queue since */
 
     struct ut_wait *waits; /* threads that sleep until there is something to poll: vcq/wait.h */
     bool wait_ended;       /* the next one is to return at once */
