@@ -60,13 +60,13 @@ enum {
 
 struct pr_vcq {
     utofu_vcq_hdl_t hdl;
-    utofu_vcq_id_t id;
-    utofu_stadd_t scratch; /* of pr_engine.scratch */
-    bool session;
-    unsigned int arrivals; /* notices in a round */
     /* of the current round */
     unsigned int missing; /* notices */
     bool ended;           /* the block of descriptors; where there is one */
+    bool session;
+    unsigned int arrivals; /* notices in a round */
+    utofu_vcq_id_t id;
+    utofu_stadd_t scratch; /* of pr_engine.scratch */
 };
 
 /* What goes along one edge of the graph, or a part of it. */
@@ -132,27 +132,29 @@ struct pr_lane {
 };
 
 struct pr_xfer {
-    struct pr_group *groups;
+    /* what a poll reads: after a time of computing each line of the cache counts */
+    unsigned int missing;  /* of the current round: notices and ends of blocks */
+    int error;             /* of uTofu; it stays */
+    unsigned int arrivals; /* notices in a round */
     unsigned int num_groups;
-    struct pr_vcq rx; /* of free mode; only where there is no group */
+    struct pr_group *groups;
+    struct pr_lane *lanes; /* PR_EAGER: instead of groups */
     bool has_rx;
+    unsigned int num_lanes;
+    unsigned int arrived; /* lanes from which the current round has come */
+    size_t stride;        /* from in of an even round to that of an odd one */
+    uint64_t round;
+    uint64_t last_put; /* pr_engine.eager_done when the puts of the round are complete */
+
+    struct pr_vcq rx; /* of free mode; only where there is no group */
     struct pr_target *targets;
     unsigned int num_targets;
     struct pr_source *sources;
     unsigned int num_sources;
     struct pr_peer *peers;
     unsigned int num_peers;
-    struct pr_lane *lanes; /* PR_EAGER: instead of groups */
-    unsigned int num_lanes;
-    unsigned int arrived; /* lanes from which the current round has come */
-    size_t stride;        /* from in of an even round to that of an odd one */
-    uint64_t round;
-    uint64_t last_put;     /* pr_engine.eager_done when the puts of the round are complete */
-    unsigned int arrivals; /* notices in a round */
-    unsigned int missing;  /* of the current round: notices and ends of blocks */
-    int error;             /* of uTofu; it stays */
-    int error_rank;        /* whom it concerns, or -1 */
-    uint64_t since;        /* when the current wait began, in ns; 0: no wait */
+    int error_rank; /* whom it concerns, or -1 */
+    uint64_t since; /* when the current wait began, in ns; 0: no wait */
     uint64_t next_probe;
     struct pr_xfer *next; /* in pr_engine.xfers */
 };

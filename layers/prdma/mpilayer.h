@@ -61,24 +61,25 @@ struct pr_edge {
 enum pr_state { PR_INACTIVE, PR_ACTIVE, PR_DONE };
 
 struct pr_request {
-    MPI_Request handle; /* MPI's own request for the same, which is never started */
-    struct pr_comm *comm;
+    MPI_Request handle;      /* MPI's own request for the same, which is never started */
+    struct pr_request *next; /* in its bucket */
     enum pr_state state;
     bool fallback; /* handle is started after all; here for statistics only */
+    bool copies;   /* some block is packed, copied, cut, or of this process to itself */
+    struct pr_xfer xfer;
+    struct pr_comm *comm;
     struct pr_edge *out, *in;
     int num_out, num_in;
     char *stage;
     size_t stage_size;
     utofu_stadd_t *stage_stadds;   /* on each VCQ of xfer: those of its groups, or rx */
     unsigned int num_stage_stadds; /* with lanes one, on pr_engine.free */
-    struct pr_xfer xfer;
     /* for PRDMA_STATS */
     const char *call;
     enum pr_method set, method;
     const char *why; /* it fell back */
     int num;
     uint64_t rounds, bytes;
-    struct pr_request *next;     /* in its bucket */
     struct pr_request *all_next; /* in the list of all */
 };
 

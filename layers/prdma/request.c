@@ -181,6 +181,27 @@ static void copy_self(struct pr_request *r)
     }
 }
 
+static void copy_out(struct pr_request *r)
+{
+    for (int i = 0; i < r->num_out; i++)
+        if (r->out[i].staged)
+            pr_pack(&r->out[i], r->stage + r->out[i].stage, r->comm->private);
+    copy_self(r);
+}
+
+static void copy_in(struct pr_request *r)
+{
+    for (int i = 0; i < r->num_in; i++) {
+        char *from = r->stage + r->in[i].stage;
+
+        if (r->in[i].staged && r->in[i].rank != r->comm->rank)
+            pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
+                      r->comm->private);
+        else if (r->in[i].head + r->in[i].tail > 0)
+            pr_cut_paste(&r->in[i], r->stage);
+    }
+}
+
 /* A code of MPI; the error is not raised yet. */
 int pr_start(struct pr_request *r)
 {
@@ -188,10 +209,8 @@ int pr_start(struct pr_request *r)
         return MPI_ERR_REQUEST;
     if (r->xfer.error != UTOFU_SUCCESS)
         return pr_result(r);
-    for (int i = 0; i < r->num_out; i++)
-        if (r->out[i].staged)
-            pr_pack(&r->out[i], r->stage + r->out[i].stage, r->comm->private);
-    copy_self(r);
+    if (r->copies)
+        copy_out(r);
     r->rounds++;
     r->state = PR_ACTIVE;
     pr_xfer_start(&r->xfer);
@@ -206,17 +225,8 @@ bool pr_test(struct pr_request *r)
     if (!pr_xfer_poll(&r->xfer))
         return false;
     r->state = PR_DONE;
-    if (r->xfer.error != UTOFU_SUCCESS)
-        return true;
-    for (int i = 0; i < r->num_in; i++) {
-        char *from = r->stage + r->in[i].stage;
-
-        if (r->in[i].staged && r->in[i].rank != r->comm->rank)
-            pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
-                      r->comm->private);
-        else if (r->in[i].head + r->in[i].tail > 0)
-            pr_cut_paste(&r->in[i], r->stage);
-    }
+    if (r->copies && r->xfer.error == UTOFU_SUCCESS)
+        copy_in(r);
     return true;
 }
 

@@ -633,6 +633,15 @@ static bool build(struct pr_request *r, struct exchange *e)
     return agree_in_the_end(r, ok);
 }
 
+static bool has_copies(const struct pr_request *r)
+{
+    bool copies = r->stage != NULL;
+
+    for (int i = 0; i < r->num_in; i++)
+        copies |= r->in[i].rank == r->comm->rank && r->in[i].bytes > 0;
+    return copies;
+}
+
 static bool make(struct pr_request *r, const struct pr_side *send, const struct pr_side *recv)
 {
     struct exchange e = {0};
@@ -652,6 +661,7 @@ static bool make(struct pr_request *r, const struct pr_side *send, const struct 
             take_vcqs(r);
         ok = build(r, &e);
     }
+    r->copies = has_copies(r);
     free_exchange(&e);
     return ok;
 }
