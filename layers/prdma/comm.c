@@ -6,7 +6,9 @@
  */
 #include "mpilayer.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int keyval = MPI_KEYVAL_INVALID;
 
@@ -99,6 +101,19 @@ static bool neighbours(struct pr_comm *c)
     }
 }
 
+/* Are there fewer CPUs than processes? Each may be bound to some of them. */
+static bool is_crowded(MPI_Comm node)
+{
+    cpu_set_t cpus;
+    int procs;
+
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+        memset(&cpus, 0xff, sizeof(cpus));
+    PMPI_Allreduce(MPI_IN_PLACE, &cpus, (int)sizeof(cpus), MPI_BYTE, MPI_BOR, node);
+    PMPI_Comm_size(node, &procs);
+    return procs > CPU_COUNT(&cpus);
+}
+
 /* Which of the processes that send to this one are on its node. Without memory, none is known. */
 static void find_near(struct pr_comm *c)
 {
@@ -111,6 +126,7 @@ static void find_near(struct pr_comm *c)
     PMPI_Comm_group(c->private, &all);
     if (c->near != NULL)
         PMPI_Group_translate_ranks(all, c->num_in, c->in, here, c->near);
+    c->crowded = is_crowded(node);
     PMPI_Group_free(&all);
     PMPI_Group_free(&here);
     PMPI_Comm_free(&node);

@@ -21,6 +21,11 @@ static size_t page_size(void)
     return page;
 }
 
+bool pr_begins_page(const struct pr_edge *edge)
+{
+    return edge->contiguous && ((uintptr_t)edge->data & (page_size() - 1)) == 0;
+}
+
 /*
  * Of a block that comes from a process of this node; `size` is that of the staging memory so far,
  * which becomes larger. A block without whole pages comes there as a whole, if it is short.

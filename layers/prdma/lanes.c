@@ -7,6 +7,14 @@
 
 enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
 
+/*
+ * How many bytes to one process auto copies. Whole pages go without a copy otherwise, and an RTR
+ * costs as much as copying the first of these; what begins within a page is copied in part in any
+ * case. Where processes share cores each step that waits for another process costs a change of
+ * context, and without RTRs there is one step less.
+ */
+enum { EAGER_WHOLE = 8192, EAGER = 16000, EAGER_CROWDED = 65536 };
+
 static size_t round_up(size_t bytes, size_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
@@ -21,10 +29,24 @@ static size_t bytes_to(const struct pr_target *t)
     return bytes;
 }
 
+static size_t most_eager(const struct pr_request *r)
+{
+    if (r->set != PR_AUTO)
+        return r->set == PR_EAGER ? MOST : 0;
+    if (pr_settings.eager >= 0)
+        return (size_t)pr_settings.eager;
+    if (r->comm->crowded)
+        return EAGER_CROWDED;
+    for (int i = 0; i < r->num_in; i++)
+        if (pr_has_data(&r->in[i]) && !pr_begins_page(&r->in[i]))
+            return EAGER;
+    return EAGER_WHOLE;
+}
+
 /* May this process's part go over lanes? With method eager the blocks may be longer. */
 bool pr_lanes_suit(const struct pr_request *r)
 {
-    size_t most = r->set == PR_EAGER ? MOST : r->set == PR_AUTO ? (size_t)pr_settings.eager : 0;
+    size_t most = most_eager(r);
 
     if (r->why != NULL || most == 0 || !pr_engine.open)
         return false;

@@ -25,7 +25,8 @@ struct pr_settings {
     long vcqs;     /* session-mode VCQs that this process may take */
     long mid_vcqs; /* those of a request with PR_MID */
     long copy;     /* longest contiguous message that is copied, so that peers can map it */
-    long eager;    /* most bytes to one process in a request that auto makes with PR_EAGER */
+    long eager;    /* most bytes to one process in a request that auto makes with PR_EAGER; -1:
+                    * as lanes.c thinks best */
     bool stats;
     bool info; /* write lines of level info */
 };

@@ -35,6 +35,7 @@ struct pr_comm {
     int num_in, num_out;
     int *in, *out; /* ranks */
     int *near;     /* for each of in: not on this node: MPI_UNDEFINED */
+    bool crowded;  /* of these processes more are on this node than it has cores for them */
     enum { PR_UNKNOWN, PR_ALL, PR_SOME } shims; /* who has this layer */
 };
 
@@ -122,6 +123,7 @@ struct pr_place {
     uint64_t head, tail; /* bytes of the ends */
 };
 
+bool pr_begins_page(const struct pr_edge *edge);
 void pr_cut(struct pr_edge *edge, size_t *size);
 void pr_cut_paste(const struct pr_edge *edge, const char *stage);
 bool pr_cut_puts(struct pr_target *t, const struct pr_place *places);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VCQS = 12, MID_VCQS = 4, COPY = 4096, EAGER = 16000 };
+enum { VCQS = 12, MID_VCQS = 4, COPY = 4096 };
 
 struct pr_settings pr_settings;
 
@@ -27,8 +27,7 @@ static long number(const char *name, long otherwise, long most)
     errno = 0;
     long value = strtol(text, &end, 10);
     if (*end != '\0' || errno != 0 || value < 0 || value > most) {
-        pr_warn("%s=%s: a number from 0 to %ld is wanted; %ld is used", name, text, most,
-                otherwise);
+        pr_warn("%s=%s: a number from 0 to %ld is wanted; the default is used", name, text, most);
         return otherwise;
     }
     return value;
@@ -76,7 +75,7 @@ void pr_settings_read(void)
                                        .vcqs = number("PRDMA_SESSION_VCQS", VCQS, 65536),
                                        .mid_vcqs = number("PRDMA_MID_VCQS", MID_VCQS, 65536),
                                        .copy = number("PRDMA_COPY", COPY, 1 << 24),
-                                       .eager = number("PRDMA_EAGER", EAGER, 1 << 20),
+                                       .eager = number("PRDMA_EAGER", -1, 1 << 20),
                                        .stats = number("PRDMA_STATS", 0, 1) != 0,
                                        .info = wants_info()};
     if (pr_settings.mid_vcqs == 0)

@@ -91,6 +91,7 @@
 #    pragma weak ompi_mpi_errors_return
 #    pragma weak ompi_mpi_info_null
 #    pragma weak ompi_mpi_int
+#    pragma weak ompi_mpi_op_bor
 #    pragma weak ompi_mpi_op_min
 #    pragma weak ompi_request_null
 #else
