@@ -84,7 +84,7 @@ bool pr_eager_poll(struct pr_xfer *x)
     if (!all_sent(x))
         pr_engine_poll_sent();
     /* an empty poll also gives the core away where others need it */
-    if (!all_arrived(x))
+    if (!all_arrived(x) && !pr_xfer_looks(x))
         pr_engine_poll();
     return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));
 }

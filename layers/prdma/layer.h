@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <utofu.h>
+#include <utofu_ext.h>
 
 /* Settings (settings.c). */
 
@@ -141,6 +142,8 @@ struct pr_xfer {
     struct pr_group *groups;
     struct pr_lane *lanes; /* PR_EAGER: instead of groups */
     bool has_rx;
+    bool crowded;       /* processes share cores: who waits gives its core away at once */
+    unsigned int looks; /* in this round that may still find nothing before that */
     unsigned int num_lanes;
     unsigned int arrived; /* lanes from which the current round has come */
     size_t stride;        /* from in of an even round to that of an odd one */
@@ -187,6 +190,7 @@ void pr_xfer_list(struct pr_xfer *x);
 void pr_xfer_unlist(struct pr_xfer *x);
 void pr_xfer_start(struct pr_xfer *x);
 bool pr_xfer_poll(struct pr_xfer *x);
+bool pr_xfer_looks(struct pr_xfer *x);
 void pr_xfer_waiting(struct pr_xfer *x);
 void pr_xfer_failed(struct pr_xfer *x, int rc);
 uint64_t pr_now_ns(void);

@@ -260,7 +260,7 @@ void pr_wait(struct pr_request *r)
     unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */
 
     for (unsigned int polls = 1; !pr_test(r); polls++) {
-        if (polls % every != 0)
+        if (polls % every != 0 || r->xfer.looks > 0)
             continue;
         while_waiting(r);
         pr_unlock();

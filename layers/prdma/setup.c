@@ -662,6 +662,7 @@ static bool make(struct pr_request *r, const struct pr_side *send, const struct 
         ok = build(r, &e);
     }
     r->copies = has_copies(r);
+    r->xfer.crowded = r->comm->crowded;
     free_exchange(&e);
     return ok;
 }

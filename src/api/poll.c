@@ -2,13 +2,9 @@
 /* Completion (manual 3.7.4, 3.7.5). */
 #include "api/api.h"
 #include "engine/engine.h"
-#include "util/clock.h"
+#include "runtime/thread.h"
 #include "util/idle.h"
 #include "stats/stats.h"
-
-/* Who polls later than this after posting to a session-mode VCQ computes meanwhile. Waking the
- * background thread takes about as long. */
-enum { COMPUTES_NS = 20000 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -82,19 +78,12 @@ ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
     return false;
 }
 
-/* The first look into a queue since the program posted to a session-mode VCQ. */
-static void __attribute__((noinline)) see_when_polled(struct ut_vcq *vcq)
-{
-    vcq->computes = ut_clock_ns() - vcq->posted_at > COMPUTES_NS;
-    vcq->posted_at = 0;
-}
-
 static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc;
 
     if (__builtin_expect(vcq->posted_at != 0, 0))
-        see_when_polled(vcq);
+        ut_thread_polled(vcq);
     if (ut_engine_progress(vcq) && take_tcq(vcq, cbdata, &rc))
         return rc;
     vcq->poll_count++;
@@ -154,7 +143,7 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     const struct utofu_mrq_notice *entry;
 
     if (vcq->posted_at != 0)
-        see_when_polled(vcq);
+        ut_thread_polled(vcq);
     if (!ut_engine_progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
         return leave_empty(vcq);
     return leave_with(vcq, entry, notice);

@@ -23,6 +23,9 @@ enum {
     LAST_LOOK_MS = 16,
     WAITING_MS = 1,  /* for a link that waits for time or room */
     MAX_ROUNDS = 64, /* polls of one VCQ before the others get their turn */
+    /* who polls later than this after posting to a session-mode VCQ computes meanwhile; waking the
+     * thread takes about as long */
+    COMPUTES_NS = 20000,
 };
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,6 +87,12 @@ void ut_thread_posted(struct ut_vcq *vcq)
     vcq->seen_poll_count = vcq->poll_count; /* visit(): it does not poll */
     if (!ut_thread_settle(vcq) || vcq->waiting)
         ut_vcq_need(vcq);
+}
+
+void ut_thread_polled(struct ut_vcq *vcq)
+{
+    vcq->computes = ut_clock_ns() - vcq->posted_at > COMPUTES_NS;
+    vcq->posted_at = 0;
 }
 
 /* Polls and arms a VCQ if it was woken or is due, and its program does not poll. */

@@ -27,6 +27,9 @@ bool ut_thread_settle(struct ut_vcq *vcq);
  * the last time, the thread attends to the VCQ from now on, as to one that is not polled. */
 void ut_thread_posted(struct ut_vcq *vcq);
 
+/* The first look into a queue since then (vcq->posted_at is not 0). */
+void ut_thread_polled(struct ut_vcq *vcq);
+
 /*
  * Threads of the program that wait do the same as this one, beside it: so an arrival wakes them and
  * not another thread that wakes them. Without it they are the only ones.

@@ -46,6 +46,8 @@ static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
             return UTOFU_ERR_INVALID_VCQ_HDL;
         }
         vcq->poll_count++;
+        if (vcq->posted_at != 0)
+            ut_thread_polled(vcq);
         if (is_due(vcq))
             rc = UTOFU_SUCCESS;
         ut_vcq_leave(vcq);
