@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rounds ROUNDS [PREFIX]: a ring and many rounds of a number each, of two requests that are both
- * active. With PREFIX the last process dies in the middle, and the others get an error of MPI,
- * which they write to PREFIX and their rank.
+ * rounds ROUNDS [RANK PREFIX]: a ring and many rounds of a number each, of two requests that are
+ * both active. With RANK that process dies in the middle, and the others get an error of MPI, which
+ * they write to PREFIX and their rank.
  */
 #include "check.h"
 
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &procs);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     long long rounds = argc > 1 ? atoll(argv[1]) : 1000;
-    int kill_one = argc > 2;
+    int victim = argc > 3 ? atoi(argv[2]) : -1;
     MPI_Cart_create(MPI_COMM_WORLD, 1, &procs, (int[]){1}, 0, &ring);
     MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
     for (int k = 0; k < 2; k++)
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
             out[k] = i * 100 + rank * 2 + k;
             MPI_Start(&requests[k]);
         }
-        if (kill_one && rank == procs - 1 && i == rounds / 2)
+        if (rank == victim && i == rounds / 2)
             raise(SIGKILL);
         for (int k = 1; k >= 0 && code == MPI_SUCCESS; k--) {
             code = MPI_Wait(&requests[k], MPI_STATUS_IGNORE);
@@ -43,13 +43,13 @@ int main(int argc, char **argv)
         if (code != MPI_SUCCESS)
             break;
     }
-    if (kill_one) {
+    if (victim >= 0) {
         char path[4096];
         int class;
 
         CHECK(code != MPI_SUCCESS);
         MPI_Error_class(code, &class);
-        snprintf(path, sizeof(path), "%s%d", argv[2], rank);
+        snprintf(path, sizeof(path), "%s%d", argv[3], rank);
         FILE *f = fopen(path, "w");
         CHECK(f != NULL && fprintf(f, "%s\n", class == MPI_ERR_OTHER ? "other" : "wrong") > 0 &&
               fclose(f) == 0);
