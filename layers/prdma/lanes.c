@@ -13,7 +13,7 @@ enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
  * case. Where processes share cores each step that waits for another process costs a change of
  * context, and without RTRs there is one step less.
  */
-enum { EAGER_WHOLE = 8192, EAGER = 16000, EAGER_CROWDED = 65536 };
+enum { EAGER_WHOLE = 8192, EAGER = 16000, EAGER_CROWDED = 49152 };
 
 static size_t round_up(size_t bytes, size_t unit)
 {
