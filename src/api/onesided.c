@@ -2,8 +2,8 @@
 /*
  * Starting one-sided communication (manual 3.7.1, 3.7.2). A function packs its arguments into a
  * request, and start() checks it, encodes it into its TOQ slot, and submits it to the engine.
- * utofu_put() and utofu_get() try their fast path before that, once; what it refuses goes to
- * start_request(), which does not try again.
+ * utofu_put(), utofu_get() and the piggyback puts try their fast path before that, once; what it
+ * refuses goes to start_request(), which does not try again.
  */
 #include "api/request.h"
 #include "engine/engine.h"
@@ -151,13 +151,18 @@ static int __attribute__((noinline, hot)) get_mapped(TRANSFER_PARAMS)
 
 typedef int transfer_step(TRANSFER_PARAMS);
 
-/* Which step is a hint: the handle is not looked up yet. It is chosen as a value and not by a
- * branch, since for two calls GCC takes the arguments off the stack and puts them there again. */
+/* A hint: the handle is not looked up yet. */
+ALWAYS_INLINE bool maybe_mapped(utofu_vcq_hdl_t vcq_hdl)
+{
+    return __atomic_load_n(&ut_maybe_mapped[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED);
+}
+
+/* The step is chosen as a value and not by a branch, since for two calls GCC takes the arguments
+ * off the stack and puts them there again. */
 ALWAYS_INLINE transfer_step *first_step(utofu_vcq_hdl_t vcq_hdl, transfer_step *mapped,
                                         transfer_step *posted)
 {
-    return __atomic_load_n(&ut_maybe_mapped[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED) ? mapped
-                                                                                      : posted;
+    return maybe_mapped(vcq_hdl) ? mapped : posted;
 }
 
 /*
@@ -218,6 +223,18 @@ int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
     return start(vcq_hdl, &r, cbdata);
 }
 
+/* The same steps, one after the other. */
+ALWAYS_INLINE int put_piggyback(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
+{
+    if (likely(r->length <= r->max_length && r->data)) {
+        if (r->length == UT_WORD && maybe_mapped(vcq_hdl) && start_fast(vcq_hdl, r, cbdata, true))
+            return UTOFU_SUCCESS;
+        if (likely(start_fast(vcq_hdl, r, cbdata, false)))
+            return UTOFU_SUCCESS;
+    }
+    return start_request(vcq_hdl, r, cbdata, false);
+}
+
 UT_PUBLIC(utofu_put_piggyback);
 int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void *lcl_data,
                         utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
@@ -226,7 +243,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void
     const struct ut_request r =
         request_piggyback(rmt_vcq_id, lcl_data, rmt_stadd, length, UT_MAX_PIGGYBACK, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return put_piggyback(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_piggyback8);
@@ -237,7 +254,7 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
     const struct ut_request r =
         request_piggyback(rmt_vcq_id, &lcl_data, rmt_stadd, length, sizeof(lcl_data), edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return put_piggyback(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_get_gap);

@@ -2,8 +2,8 @@
 /*
  * The fast path of a put or a get, which is the common case: nothing waits on its link, its STags
  * are the ones used last, and its remote notice is sent with the data. Everything here is inlined,
- * once where utofu_put or utofu_get has its request in registers and once where the TOQ has it as a
- * descriptor. What it refuses takes the slow path, ut_engine_submit().
+ * where utofu_put, utofu_get or utofu_put_piggyback has its request in registers, and where the TOQ
+ * has a put or a get as a descriptor. What it refuses takes the slow path, ut_engine_submit().
  */
 #ifndef UT_ENGINE_FAST_H
 #define UT_ENGINE_FAST_H
@@ -93,14 +93,15 @@ UT_FAST void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsign
     slot->state = UT_SLOT_POSTED;
 }
 
-/* Submits and starts a put, or a get without a remote notice, with the slot behind the tail of the
- * TOQ, which becomes its descriptor. Call it only where ut_engine_starts_at_once(). False: nothing
- * was done, and a descriptor that the slot holds is unchanged. The order of the statements keeps
- * few values in registers, and the fewest across the call of the provider. */
+/* Submits and starts a put, with or without piggyback, or a get without a remote notice, with the
+ * slot behind the tail of the TOQ, which becomes its descriptor. Call it only where
+ * ut_engine_starts_at_once(). False: nothing was done, and a descriptor that the slot holds is
+ * unchanged. The order of the statements keeps few values in registers, and the fewest across the
+ * call of the provider. */
 UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const struct ut_request *r,
                               void *cbdata)
 {
-    bool get = r->kind == UT_DESC_GET;
+    bool get = r->kind == UT_DESC_GET, piggyback = r->kind == UT_DESC_PIGGYBACK;
     bool lcl_notice = r->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
     bool notice = !get && (r->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     unsigned int sps = ut_flags_sps(r->flags);
@@ -115,11 +116,12 @@ UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const st
         return false;
     const struct ut_stag_table *stags = vcq->stags;
     uint64_t before = 0;
-    if (!ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, r->lcl_stadd, length,
-                             &before) ||
+    if ((!piggyback && !ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, r->lcl_stadd,
+                                            length, &before)) ||
         !ut_stadd_range_ends(&link->hot, r->rmt_stadd, length, &before) || (int64_t)before < 0)
         return false;
-    x.lcl = (uint8_t *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
+    if (!piggyback)
+        x.lcl = (uint8_t *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
     x.rmt = ut_stadd_range_at(&link->hot, r->rmt_stadd);
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
     struct ut_slot *slot = &vcq->toq[number];
@@ -146,8 +148,14 @@ UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const st
     d->word = length | (uint32_t)(r->flags & UT_DESC_WORD_FLAGS);
     d->rmt_vcq_id = r->rmt_vcq_id;
     d->rmt_stadd = r->rmt_stadd;
-    bool kept = !get && length <= link->keep_source;
-    if (kept) { /* its TCQ entry is written when it is posted: see ut_keep_source() */
+    bool kept = piggyback || (!get && length <= link->keep_source);
+    if (piggyback) {
+        d->kind = UT_DESC_PIGGYBACK;
+        x.lkey = 0;
+        x.lcl = d->data;
+        flags |= PROV_COPY;
+        ut_copy_few(d->data, r->data, length);
+    } else if (kept) { /* its TCQ entry is written when it is posted: see ut_keep_source() */
         d->kind = UT_DESC_PIGGYBACK;
         x.lkey = 0;
         ut_copy_few(d->data, x.lcl, length);

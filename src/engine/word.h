@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fast path of a put or a get of one word of peer memory that this process has mapped (see
- * mapped.h), without a remote notice. The CPU moves the word here, and the TOQ gets an entry that
- * is complete. The provider is not called, which would find that the owner of the memory is dead:
- * but at least once in as many puts as the TOQ has entries the TOQ is full, and the put takes the
- * slow path.
+ * The fast path of a put, with or without piggyback, or a get of one word of peer memory that this
+ * process has mapped (see mapped.h), without a remote notice. The CPU moves the word here, and the
+ * TOQ gets an entry that is complete. The provider is not called, which would find that the owner
+ * of the memory is dead: but at least once in as many puts as the TOQ has entries the TOQ is full,
+ * and the put takes the slow path.
  */
 #ifndef UT_ENGINE_WORD_H
 #define UT_ENGINE_WORD_H
@@ -22,18 +22,19 @@ enum { UT_WORD = sizeof(uint64_t) };
 UT_INLINE bool ut_word_find(const struct ut_stag_table *stags, const struct ut_link *link,
                             const struct ut_request *r, void **local, void **remote)
 {
-    bool get = r->kind == UT_DESC_GET;
+    bool get = r->kind == UT_DESC_GET, piggyback = r->kind == UT_DESC_PIGGYBACK;
     uint64_t before = 0;
 
     if ((link->state ^ (uint32_t)UT_LINK_UP) | (link->first ^ (uint32_t)UT_NO_SLOT) |
         (uintptr_t)link->msg_to_post)
         return false;
-    if (!ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, r->lcl_stadd, UT_WORD,
-                             &before) ||
+    if ((!piggyback && !ut_stadd_range_ends(get ? &stags->hot_writable : &stags->hot, r->lcl_stadd,
+                                            UT_WORD, &before)) ||
         !ut_stadd_range_ends(&link->hot, r->rmt_stadd, UT_WORD, &before) || (int64_t)before < 0 ||
         !link->mapping)
         return false;
-    *local = (void *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
+    *local = piggyback ? (void *)r->data
+                       : (void *)(uintptr_t)ut_stadd_range_at(&stags->hot, r->lcl_stadd);
     *remote = prov_mapped_at(link->mapping, link->hot_rkey,
                              ut_stadd_range_at(&link->hot, r->rmt_stadd), UT_WORD);
     return *remote && prov_is_word(get ? *local : *remote, UT_WORD);

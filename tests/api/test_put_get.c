@@ -252,6 +252,38 @@ Test(put_get, notices_that_come_are_those_asked_for)
     run_layouts(every_notice, ANYWHERE);
 }
 
+/* Behind others to the same memory, where less is looked at. */
+static void piggyback_again(void *arg)
+{
+    struct lane lane = open_lane(*(enum layout *)arg, 4096);
+
+    for (size_t length = 1; length <= 32; length++) {
+        struct ut_comm comm = make_comm(length <= 8 ? UT_PIGGYBACK8 : UT_PIGGYBACK, length);
+
+        transfer(&lane, comm, length, 2 * length, length);
+        transfer(&lane, make_comm(UT_PIGGYBACK, length), length, 2 * length + 8, length + 1);
+    }
+    if (lane.origin != NULL) {
+        utofu_vcq_hdl_t vcq = lane.origin->vcq;
+        utofu_stadd_t at = lane.to.stadd + 1024;
+        uint8_t data[64] = {1};
+
+        CHECK_EQ(utofu_put_piggyback(vcq, lane.to.id, data, at, 33, 0, UT_LCL, NULL),
+                 UTOFU_ERR_INVALID_SIZE);
+        CHECK_EQ(utofu_put_piggyback8(vcq, lane.to.id, 1, at, 9, 0, UT_LCL, NULL),
+                 UTOFU_ERR_INVALID_SIZE);
+        CHECK_EQ(utofu_put_piggyback(vcq, lane.to.id, NULL, at, 8, 0, UT_LCL, NULL),
+                 UTOFU_ERR_INVALID_POINTER);
+    }
+    transfer(&lane, make_comm(UT_PIGGYBACK, 8), 0, 0, 1);
+    close_lane();
+}
+
+Test(put_get, piggyback_of_any_length_comes_and_longer_is_refused)
+{
+    run_layouts(piggyback_again, ANYWHERE);
+}
+
 static void every_hint(void *arg)
 {
     static const unsigned long int hints[] = {
