@@ -4,11 +4,17 @@
  * were used before, that waits for nothing. acp_copy() posts it and polls once. Where uTofu has
  * executed it by then, as between processes of one host, it is complete when acp_copy() returns: no
  * entry of the queue and no op was touched. Otherwise it becomes an ordinary GMA in flight. All
- * other copies are for queue.c and task.c, which hands over what it looked up (al_direct_learn).
+ * other copies are for gma.c, queue.c and task.c, which hands over what it looked up
+ * (al_direct_learn).
  */
 #include "layer.h"
 
-enum { MAX_SIZE = 16777215, REMOTES = 16 }; /* uTofu's limit */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+enum {
+    MAX_SIZE = 16777215, /* uTofu's limit */
+    REMOTES = 16,
+};
 
 /* A range of GAs, and where it lies. The STADD of a GA is the GA plus `shift`. */
 struct range {
@@ -50,12 +56,12 @@ void al_direct_use(struct al_use *use)
 }
 
 /* By rank, color and tag; a region of class 1 has several places. */
-static struct remote *remote_at(acp_ga_t ga)
+ALWAYS_INLINE struct remote *remote_at(acp_ga_t ga)
 {
     return &remotes[(ga >> al_address_offset_bits) * 0x9e3779b97f4a7c15ull >> 60];
 }
 
-static bool is_within(const struct range *range, acp_ga_t ga, uint64_t size)
+ALWAYS_INLINE bool is_within(const struct range *range, acp_ga_t ga, uint64_t size)
 {
     uint64_t offset = ga - range->begin;
 
@@ -85,19 +91,18 @@ void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_
         .range = range_of(remote_ga, &target->extent, target->stadd), .id = target->id};
 }
 
-/* It is not complete: it gets what an ordinary one has. The op is the next that is free. */
-static struct al_op *make_ordinary(struct al_task *task, const struct al_task *what)
+/* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
+static void make_ordinary(struct al_task *task)
 {
-    bool put = al_rank_of(what->src) == al.rank;
+    bool put = al_rank_of(task->src) == al.rank;
+    acp_ga_t remote_ga = put ? task->dst : task->src;
+    const struct range *range = &remote_at(remote_ga)->range;
 
-    *task = *what;
     task->state = AL_RUNS;
-    task->value = what->size;
+    task->value = task->size;
     task->in_flight = 1;
-    al_task_uses(task, remote_at(put ? what->dst : what->src)->range.begin +
-                           remote_at(put ? what->dst : what->src)->range.shift);
-    return al_task_op(task, al_rank_of(put ? what->dst : what->src),
-                      al_color_of(put ? what->src : what->dst));
+    al_task_uses(task, range->begin + range->shift);
+    al_task_op(task, al_rank_of(remote_ga), al_color_of(put ? task->src : task->dst));
 }
 
 static bool continues_run(uint64_t handle, acp_ga_t region)
@@ -116,68 +121,120 @@ static void note_run(uint64_t handle, bool put, acp_ga_t region)
         run = (typeof(run)){.first = handle, .last = handle, .region = region, .port = own.port};
 }
 
-/* What one poll finds just behind the post. */
-static void poll_once(uint8_t index, const struct al_task *what)
-{
-    struct utofu_mrq_notice notice;
-    struct al_task *task;
-    int rc = utofu_poll_mrq(own.port->vcq, 0, &notice);
+enum posted { REFUSED, ENDED, FLIES };
 
-    if (__builtin_expect(rc == UTOFU_SUCCESS && notice.edata == index &&
-                             notice.notice_type != UTOFU_MRQ_TYPE_RMT_PUT,
-                         1)) {
-        if (__builtin_expect(al_handles.complete + 1 == al_handles.issued, 1))
-            __atomic_store_n(&al_handles.complete, al_handles.issued, __ATOMIC_RELEASE);
-        else
-            al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE))->state = AL_ENDED;
-        return;
-    }
-    task = al_queue_slot((uint32_t)(al_handles.issued % AL_QUEUE));
-    make_ordinary(task, what);
-    note_run(al_handles.issued, al_rank_of(what->src) == al.rank,
-             remote_at(what->dst)->range.begin);
-    if (rc != UTOFU_ERR_NOT_FOUND)
-        al_net_take(own.port, rc, &notice);
+struct way {
+    bool put;
+    acp_ga_t own, remote;
+    const struct remote *cached; /* where `remote` is, if it is known */
+};
+
+ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
+{
+    bool put = al_rank_of(src) == al.rank;
+    acp_ga_t remote_ga = put ? dst : src;
+
+    return (struct way){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
 }
 
-/* `behind`: with strong order. */
-static acp_handle_t start(acp_ga_t dst, acp_ga_t src, uint64_t size, bool behind)
+/* Posts it, and polls once: `polled` is what the poll returned. REFUSED: it is none of these
+ * copies, or uTofu did not take it: task.c tries it again, and says what is wrong. */
+ALWAYS_INLINE enum posted post(const struct way *way, uint64_t size, unsigned long int flags,
+                               struct utofu_mrq_notice *notice, int *polled)
 {
-    const struct al_task what = {
-        .kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
-    bool put = al_rank_of(src) == al.rank;
-    acp_ga_t own_ga = put ? src : dst, remote_ga = put ? dst : src;
-    const struct remote *remote = remote_at(remote_ga);
+    acp_ga_t own_ga = way->own, remote_ga = way->remote;
+    const struct remote *remote = way->cached;
     struct al_port *port = own.port;
-    uint64_t handle;
-    uint8_t index;
+    uint32_t index;
     int rc;
 
     if (!is_within(&own.range, own_ga, size) || !is_within(&remote->range, remote_ga, size) ||
         size - 1 >= MAX_SIZE || port->num_free == 0)
-        return ACP_HANDLE_NULL;
+        return REFUSED;
     index = port->free_ops[port->num_free - 1];
-    rc = (put ? utofu_put : utofu_get)(port->vcq, remote->id, own_ga + own.range.shift,
-                                       remote_ga + remote->range.shift, size, index,
-                                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
-                                           (behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0),
-                                       &port->ops[index]);
-    if (rc != UTOFU_SUCCESS)
-        return ACP_HANDLE_NULL; /* task.c tries it again, and says what is wrong */
+    rc = (way->put ? utofu_put : utofu_get)(
+        port->vcq, remote->id, own_ga + own.range.shift, remote_ga + remote->range.shift, size,
+        index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, &port->ops[index]);
+    if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
+        return REFUSED;
+    rc = utofu_poll_mrq(port->vcq, 0, notice);
+    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index &&
+                             notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT,
+                         1))
+        return ENDED;
+    *polled = rc;
+    return FLIES;
+}
+
+/* The poll found nothing, or the notice of something else. */
+static void take_polled(struct al_port *port, int rc, const struct utofu_mrq_notice *notice)
+{
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        al_net_take(port, rc, notice);
+}
+
+static __attribute__((noinline)) void fly(acp_ga_t dst, acp_ga_t src, uint64_t size, bool behind)
+{
+    uint64_t handle = al_handles.issued;
+    struct al_task *task = al_queue_slot((uint32_t)(handle % AL_QUEUE));
+
+    *task =
+        (struct al_task){.kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
+    make_ordinary(task);
+    note_run(handle, al_rank_of(src) == al.rank, remote_at(dst)->range.begin);
+}
+
+/* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.
+ * ACP_HANDLE_NULL: it is none of these. */
+ALWAYS_INLINE acp_handle_t copy(acp_ga_t dst, acp_ga_t src, uint64_t size, const struct way *way,
+                                bool behind)
+{
+    struct utofu_mrq_notice notice;
+    int polled = 0;
+    enum posted posted =
+        post(way, size, behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0, &notice, &polled);
+    uint64_t handle;
+
+    if (posted == REFUSED)
+        return ACP_HANDLE_NULL;
     handle = ++al_handles.issued;
-    poll_once(index, &what);
+    if (__builtin_expect(posted == FLIES, 0)) {
+        fly(dst, src, size, behind);
+        take_polled(own.port, polled, &notice);
+    } else if (__builtin_expect(al_handles.complete + 1 == handle, 1)) {
+        __atomic_store_n(&al_handles.complete, handle, __ATOMIC_RELEASE);
+    } else {
+        al_queue_slot((uint32_t)(handle % AL_QUEUE))->state = AL_ENDED;
+    }
     return (acp_handle_t)handle;
 }
 
-acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size)
+static __attribute__((noinline)) acp_handle_t copy_behind(acp_ga_t dst, acp_ga_t src, uint64_t size)
 {
-    return start(dst, src, size, false);
+    const struct way way = way_of(dst, src);
+
+    if (way.put && continues_run(al_handles.issued + 1, way.cached->range.begin))
+        return copy(dst, src, size, &way, true);
+    return ACP_HANDLE_NULL;
 }
 
-acp_handle_t al_direct_copy_behind(acp_ga_t dst, acp_ga_t src, uint64_t size)
+acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
 {
-    if (al_rank_of(src) == al.rank &&
-        continues_run(al_handles.issued + 1, remote_at(dst)->range.begin))
-        return start(dst, src, size, true);
-    return ACP_HANDLE_NULL;
+    const struct way way = way_of(dst, src);
+    acp_handle_t handle = ACP_HANDLE_NULL;
+    uint64_t after = (uint64_t)order;
+
+    al_lock();
+    if (after >= ACP_HANDLE_CONT)
+        after = al_handles.issued;
+    if (__builtin_expect(al_handles.issued - al_handles.complete < AL_QUEUE, 1)) {
+        if (__builtin_expect(after <= al_handles.complete, 1))
+            handle = copy(dst, src, size, &way, false);
+        else if ((uint64_t)order == ACP_HANDLE_CONT)
+            handle = copy_behind(dst, src, size);
+    }
+    if (__builtin_expect(handle == ACP_HANDLE_NULL, 0))
+        handle = al_copy_any(dst, src, size, order);
+    al_unlock();
+    return handle;
 }

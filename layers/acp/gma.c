@@ -1,46 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions that issue GMAs: they check what can be checked here, and hand over to the queue.
+ * acp_copy() comes here from direct.c.
  */
 #include "layer.h"
 
-static bool is_good(acp_ga_t ga, const char *what, const char *function)
-{
-    struct al_place place;
-
-    if (al_address_split(ga, &place))
-        return true;
-    al_log("%s: %s 0x%llx is no GA of this job", function, what, (unsigned long long)ga);
-    return false;
-}
-
 /* Of others' regions only the owner knows the sizes, but for the starter memory, which has the same
  * size everywhere. */
-static bool is_inside(acp_ga_t ga, uint64_t size, const char *what, const char *function)
+static bool is_inside(acp_ga_t ga, const struct al_place *place, uint64_t size)
 {
-    struct al_place place;
-    bool good = true;
+    uint64_t room;
 
-    al_address_split(ga, &place);
-    if (place.rank == al.rank) {
-        good = al_memory_find(ga, size, NULL) != NULL;
-    } else if (place.tag < AL_STAG_STARTER + AL_STARTERS) {
-        uint64_t room = al.starter_size[place.tag - AL_STAG_STARTER];
-
-        good = place.color == 0 && place.offset <= room && size <= room - place.offset;
-    }
-    if (!good)
-        al_log("%s: %s 0x%llx: %llu bytes from there are not inside a registered region of rank %u",
-               function, what, (unsigned long long)ga, (unsigned long long)size, place.rank);
-    return good;
+    if (place->rank == al.rank)
+        return al_memory_find(ga, size, NULL) != NULL;
+    if (place->tag >= AL_STAG_STARTER + AL_STARTERS)
+        return true;
+    room = al.starter_size[place->tag - AL_STAG_STARTER];
+    return place->color == 0 && place->offset <= room && size <= room - place->offset;
 }
 
-static bool is_aligned(acp_ga_t ga, uint32_t width, const char *what, const char *function)
+/* width: of an atomic operation. */
+static bool is_good(acp_ga_t ga, uint64_t size, uint32_t width, const char *what,
+                    const char *function)
 {
-    if (width == 0 || ga % width == 0)
+    struct al_place place;
+
+    if (!al_address_split(ga, &place))
+        al_log("%s: %s 0x%llx is no GA of this job", function, what, (unsigned long long)ga);
+    else if (width != 0 && ga % width != 0)
+        al_log("%s: %s 0x%llx: its address is no multiple of %u", function, what,
+               (unsigned long long)ga, width);
+    else if (!is_inside(ga, &place, size))
+        al_log("%s: %s 0x%llx: %llu bytes from there are not inside a registered region of rank %u",
+               function, what, (unsigned long long)ga, (unsigned long long)size, place.rank);
+    else
         return true;
-    al_log("%s: %s 0x%llx: its address is no multiple of %u", function, what,
-           (unsigned long long)ga, width);
     return false;
 }
 
@@ -54,38 +48,17 @@ static bool is_running(const char *function)
 static acp_handle_t issue(const struct al_task *what, uint64_t size, acp_handle_t order,
                           const char *function)
 {
-    acp_handle_t handle = ACP_HANDLE_NULL;
-
-    al_lock();
-    if (is_running(function) && is_good(what->dst, "dst", function) &&
-        is_good(what->src, "src", function) &&
-        is_aligned(what->dst, what->width, "dst", function) &&
-        is_aligned(what->src, what->width, "src", function) &&
-        is_inside(what->dst, size, "dst", function) && is_inside(what->src, size, "src", function))
-        handle = al_queue_issue(what, order, function);
-    al_unlock();
-    return handle;
+    if (is_running(function) && is_good(what->dst, size, what->width, "dst", function) &&
+        is_good(what->src, size, what->width, "src", function))
+        return al_queue_issue(what, order, function);
+    return ACP_HANDLE_NULL;
 }
 
-static __attribute__((noinline)) acp_handle_t copy(acp_ga_t dst, acp_ga_t src, size_t size,
-                                                   acp_handle_t order)
+acp_handle_t al_copy_any(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
 {
     const struct al_task what = {.kind = AL_COPY, .dst = dst, .src = src, .size = size};
 
     return issue(&what, size, order, "acp_copy");
-}
-
-acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
-{
-    acp_handle_t handle = ACP_HANDLE_NULL;
-
-    al_lock();
-    if (__builtin_expect(al_queue_starts_at_once(order), 1))
-        handle = al_direct_copy(dst, src, size);
-    else if ((uint64_t)order == ACP_HANDLE_CONT && al_queue_has_room())
-        handle = al_direct_copy_behind(dst, src, size);
-    al_unlock();
-    return handle != ACP_HANDLE_NULL ? handle : copy(dst, src, size, order);
 }
 
 static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_ga_t src,
@@ -98,8 +71,12 @@ static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_g
                                  .src = src,
                                  .size = operand,
                                  .value = comparand};
+    acp_handle_t handle;
 
-    return issue(&what, width, order, function);
+    al_lock();
+    handle = issue(&what, width, order, function);
+    al_unlock();
+    return handle;
 }
 
 acp_handle_t acp_cas4(acp_ga_t dst, acp_ga_t src, uint32_t oldval, uint32_t newval,

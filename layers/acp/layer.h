@@ -329,8 +329,6 @@ extern struct al_handles {
 bool al_queue_setup(void);
 void al_queue_close(void);
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function);
-bool al_queue_has_room(void);
-bool al_queue_starts_at_once(acp_handle_t order); /* if it were issued now */
 void al_queue_wait_for_all(struct al_task *task); /* before it, and starts it then */
 void al_queue_ended(struct al_task *task);        /* one of the queue */
 bool al_queue_start_waiting(void);
@@ -355,12 +353,13 @@ void al_task_uses(struct al_task *task, utofu_stadd_t region);
 struct al_op *al_task_op(struct al_task *task, uint32_t rank, uint32_t color);
 
 /*
- * direct.c: the common copy.
+ * gma.c: the functions that issue.
  */
-/* ACP_HANDLE_NULL: it is none of these. Its order is fulfilled, and the queue has room. */
-acp_handle_t al_direct_copy(acp_ga_t dst, acp_ga_t src, uint64_t size);
-/* The same with ACP_HANDLE_CONT, where what was issued before is still pending. */
-acp_handle_t al_direct_copy_behind(acp_ga_t dst, acp_ga_t src, uint64_t size);
+acp_handle_t al_copy_any(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order);
+
+/*
+ * direct.c: the common copy, acp_copy() itself.
+ */
 void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
                      acp_ga_t remote_ga, const struct al_target *target);
 void al_direct_forget(acp_ga_t ga); /* a region of another process */

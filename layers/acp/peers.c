@@ -14,12 +14,15 @@ enum { FIRST_SIZE = 16 };
 /* Open addressing; 3/4 full at most, and so 3/8 at least when it has grown: 64 bytes a process. */
 static struct al_peer *table;
 static uint32_t size, used;
+static utofu_vcq_id_t last_id;     /* whose control memory is at last_control */
+static utofu_stadd_t last_control; /* 0: none */
 _Static_assert(sizeof(struct al_peer) * 8 / 3 <= 64, "memory for each process in use");
 
 void al_peers_setup(void)
 {
     table = NULL;
     size = used = 0;
+    last_control = 0;
 }
 
 void al_peers_close(void)
@@ -148,10 +151,13 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
     return AL_LATER;
 }
 
+/* Usually of the same process as the last time. */
 utofu_stadd_t al_peer_control(const struct al_peer *peer, size_t offset)
 {
-    utofu_stadd_t stadd = 0;
-
-    utofu_query_stadd(peer->id, AL_STAG_CONTROL, &stadd);
-    return stadd + offset;
+    if (peer->id != last_id || last_control == 0) {
+        last_id = peer->id;
+        last_control = 0;
+        utofu_query_stadd(peer->id, AL_STAG_CONTROL, &last_control);
+    }
+    return last_control + offset;
 }

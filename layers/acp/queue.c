@@ -138,19 +138,6 @@ static bool resolve_order(uint64_t order, uint64_t *after)
     return *after <= al_handles.issued;
 }
 
-bool al_queue_has_room(void)
-{
-    return al_handles.issued - al_handles.complete < AL_QUEUE;
-}
-
-bool al_queue_starts_at_once(acp_handle_t order)
-{
-    uint64_t after;
-
-    return resolve_order((uint64_t)order, &after) && after <= al_handles.complete &&
-           al_queue_has_room();
-}
-
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function)
 {
     struct al_task *task;
