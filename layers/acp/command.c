@@ -3,34 +3,44 @@
  * Copies between two other processes: the owner of the source executes them. Every process has one
  * ring of commands for all others together. Who wants to send one draws a ticket with an atomic add
  * on the ring's tail, waits until the ring's head is less than the length of the ring behind the
- * ticket, which it usually knows already, and puts the command into the ticket's place. What it
- * sent ends with the remote notice of the owner's answer. Commands that are away have numbers, the
- * lowest that are free, so that answers come to few places: uTofu sends a notice with the data only
- * where one was sent before.
+ * ticket, which it usually knows already, and puts the command into the ticket's place. Commands
+ * that are away have numbers, the lowest that are free, so that answers come to few places: uTofu
+ * sends a notice with the data only where one was sent before.
+ *
+ * The owner answers twice. The first is a word, the command's stamp, which ends the copy of an
+ * issuer that polls: it looks for that of the command it has sent last. It comes without a notice,
+ * and only if the copy was done well. The second has a remote notice, which wakes an issuer that
+ * sleeps, ends the copy if the word has not, and frees the number. No stamp is used twice, so a
+ * word that comes later than its notice does no harm.
  */
 #include "layer.h"
 
 #include <string.h>
 
-enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED_WELL, ANSWERED_BADLY };
+enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED, DONE_WELL, DONE_BADLY };
 static struct al_task servants[AL_SERVANTS];
+static uint64_t stamps[AL_SERVANTS];
 static uint64_t head;
 static struct al_task *away[AL_AWAY]; /* by number */
+static struct al_task ended;          /* in its place: only the notice is not there yet */
 static uint8_t free_numbers[AL_AWAY];
-static uint32_t num_free;
+static uint32_t num_free, latest; /* latest: the number of the command that was sent last */
+static uint64_t awaited;          /* its stamp; 0: it has been answered */
+static uint64_t last_stamp;       /* not reset: answers of before may come */
 
 void al_command_setup(void)
 {
     memset(servants, 0, sizeof(servants));
     memset(away, 0, sizeof(away));
-    head = 0;
+    head = awaited = 0;
+    latest = 0;
     for (num_free = 0; num_free < AL_AWAY; num_free++)
         free_numbers[num_free] = (uint8_t)(AL_AWAY - 1 - num_free);
 }
 
 void al_command_use(struct al_use *use)
 {
-    use->fixed += sizeof(servants) + sizeof(away) + sizeof(free_numbers);
+    use->fixed += sizeof(servants) + sizeof(stamps) + sizeof(away) + sizeof(free_numbers);
 }
 
 /*
@@ -49,17 +59,25 @@ static void take_number(struct al_task *task)
     away[task->order] = task;
 }
 
-static void give_number(struct al_task *task)
+static void give_number(uint64_t number)
 {
-    away[task->order] = NULL;
-    free_numbers[num_free++] = (uint8_t)task->order;
+    away[number] = NULL;
+    free_numbers[num_free++] = (uint8_t)number;
+}
+
+/* Those of numbers in a row are in different lines. */
+static size_t answer_of(uint64_t number)
+{
+    const size_t in_line = 8, lines = AL_AWAY / in_line;
+
+    return number % lines * in_line + number / lines;
 }
 
 static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
 {
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
-        give_number(op->task);
+        give_number(op->task->order);
         al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, al_utofu_error());
         return;
     }
@@ -85,13 +103,16 @@ static void got_head(struct al_op *op, int rc, uint64_t old_value)
 
 static void end_answered(struct al_task *task)
 {
-    bool well = task->stage == ANSWERED_WELL;
+    enum stage stage = task->stage;
 
-    give_number(task);
-    if (well)
-        al_task_end(task);
+    if (stage == ANSWERED)
+        away[task->order] = &ended;
     else
+        give_number(task->order);
+    if (stage == DONE_BADLY)
         al_task_fail(task, "rank %u could not do it, and says why", owner_of(task));
+    else
+        al_task_end(task);
 }
 
 static void sent(struct al_op *op, int rc, uint64_t old_value)
@@ -111,7 +132,7 @@ static bool draw_ticket(struct al_task *task, struct al_peer *peer, struct al_op
     take_number(task);
     if (al_op_add(op, peer->id, 1, al_peer_control(peer, offsetof(struct al_control, tail))))
         return true;
-    give_number(task);
+    give_number(task->order);
     return false;
 }
 
@@ -133,14 +154,19 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
                                        .size = task->size,
                                        .rank = al.rank,
                                        .number = (uint32_t)task->order,
+                                       .stamp = ++last_stamp,
                                        .seq = task->value + 1};
 
     memcpy(al_op_bounce(op), &command, sizeof(command));
     task->stage = SENT; /* the answer may be here before its notice */
     if (al_op_put(op, peer->id, al_op_bounce_stadd(op), al_peer_control(peer, place),
                   sizeof(command),
-                  UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
+                  UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
+        task->value = command.stamp;
+        latest = command.number;
+        awaited = command.stamp;
         return true;
+    }
     task->stage = HAS_TICKET;
     return false;
 }
@@ -177,17 +203,49 @@ void al_command_send(struct al_task *task)
     al_task_later(task);
 }
 
-void al_command_answered(uint32_t number, bool well)
+bool al_command_look(void)
+{
+    struct al_task *task = away[latest];
+
+    if (awaited == 0 ||
+        __atomic_load_n(&al_control->answers[answer_of(latest)], __ATOMIC_ACQUIRE) != awaited)
+        return false;
+    awaited = 0;
+    task->stage = ANSWERED;
+    if (task->in_flight == 0)
+        end_answered(task);
+    return true;
+}
+
+void al_command_notified(uint32_t number, bool well)
 {
     struct al_task *task = away[number];
 
-    if (task == NULL || task->stage != SENT) {
+    if (task == &ended) {
+        give_number(number);
+        return;
+    }
+    if (task == NULL || (task->stage != SENT && task->stage != ANSWERED)) {
         al_log("the answer to a command that was not sent: another program's?");
         return;
     }
-    task->stage = well ? ANSWERED_WELL : ANSWERED_BADLY;
+    if (awaited == task->value)
+        awaited = 0;
+    task->stage = well ? DONE_WELL : DONE_BADLY;
     if (task->in_flight == 0)
         end_answered(task);
+}
+
+void al_command_end(void)
+{
+    uint32_t idle = 0;
+
+    while (num_free < AL_AWAY)
+        if (al_progress())
+            idle = 0;
+        else
+            al_progress_pause(&idle);
+    al_progress_waited();
 }
 
 /*
@@ -200,8 +258,34 @@ static void reported(struct al_op *op, int rc, uint64_t old_value)
     if (rc != UTOFU_SUCCESS && !al.leaving)
         al_fatal("rank %u cannot be notified that its copy is done: %s", op->rank,
                  al_utofu_error());
-    op->task->in_flight--;
-    op->task->state = AL_FREE;
+    if (--op->task->in_flight == 0 && !op->task->queued)
+        op->task->state = AL_FREE;
+}
+
+/* One of the two answers. False: no room. */
+static bool report(struct al_task *task, const struct al_peer *peer, const void *data, size_t size,
+                   size_t place, unsigned long int flags)
+{
+    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, reported);
+
+    if (op == NULL)
+        return false;
+    task->in_flight++;
+    if (al_op_put_now(op, peer->id, data, al_peer_control(peer, place), size, flags))
+        return true;
+    task->in_flight--;
+    return false;
+}
+
+/* The word is left out where there is no room. */
+static void report_word(struct al_task *task, const struct al_peer *peer)
+{
+    size_t place = answer_of((uint32_t)task->order);
+
+    task->retried = true; /* once */
+    if (!task->failed)
+        report(task, peer, &stamps[task - servants], 8,
+               offsetof(struct al_control, answers) + 8 * place, 0);
 }
 
 void al_command_report(struct al_task *task)
@@ -210,22 +294,17 @@ void al_command_report(struct al_task *task)
     size_t place = task->failed ? offsetof(struct al_control, done_badly)
                                 : offsetof(struct al_control, done_well);
     struct al_peer *peer;
-    struct al_op *op;
 
-    task->state = AL_REPORTS;
+    if (task->state != AL_REPORTS) {
+        task->state = AL_REPORTS;
+        task->retried = false;
+    }
     if (al_peer_find(rank, task, &peer) != AL_FOUND)
         return;
-    op = al_op_take(0, task, rank, reported);
-    if (op == NULL) {
+    if (!task->retried)
+        report_word(task, peer);
+    if (!report(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
         al_task_later(task);
-        return;
-    }
-    task->in_flight++;
-    if (!al_op_put(op, peer->id, al_op_bounce_stadd(op), al_peer_control(peer, place + number), 1,
-                   UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
-        task->in_flight--;
-        al_task_later(task);
-    }
 }
 
 static struct al_task *free_servant(void)
@@ -247,6 +326,9 @@ static void execute(struct al_task *task, const struct al_command *command)
                              .src = command->src,
                              .size = command->size,
                              .order = (uint64_t)command->rank << 32 | (command->number % AL_AWAY)};
+    stamps[task - servants] = command->stamp;
+    if (al_direct_serve(task))
+        return;
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
         src.rank == al.rank)
         al_task_step(task);
@@ -273,7 +355,7 @@ bool al_command_serve(void)
         any = true;
         if (command.rank < al.procs) {
             execute(servant, &command);
-            al_net_poll(); /* so that its report is sent before anything else is done */
+            al_net_poll(); /* so that what it has started is reported before anything else */
         } else {
             al_log("a command of rank %u, which does not exist, is left out", command.rank);
         }

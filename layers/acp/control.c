@@ -39,7 +39,8 @@ bool al_control_setup(void)
     return true;
 }
 
-/* Commands, barrier and the end of the job are polled where they lie; their notices wake. */
+/* Commands, answers, barrier and the end of the job are polled where they lie; their notices wake,
+ * and those of answers say that their numbers are free. */
 void al_control_arrived(utofu_stadd_t stadd)
 {
     uint64_t last = stadd - 1 - al_control_stadd;
@@ -48,9 +49,9 @@ void al_control_arrived(utofu_stadd_t stadd)
         al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
                (unsigned long long)stadd);
     else if (last >= offsetof(struct al_control, done_badly))
-        al_command_answered((uint32_t)(last - offsetof(struct al_control, done_badly)), false);
+        al_command_notified((uint32_t)(last - offsetof(struct al_control, done_badly)), false);
     else if (last >= offsetof(struct al_control, done_well))
-        al_command_answered((uint32_t)(last - offsetof(struct al_control, done_well)), true);
+        al_command_notified((uint32_t)(last - offsetof(struct al_control, done_well)), true);
 }
 
 void al_control_close(void)

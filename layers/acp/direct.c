@@ -5,7 +5,7 @@
  * executed it by then, as between processes of one host, it is complete when acp_copy() returns: no
  * entry of the queue and no op was touched. Otherwise it becomes an ordinary GMA in flight. All
  * other copies are for gma.c, queue.c and task.c, which hands over what it looked up
- * (al_direct_learn).
+ * (al_direct_learn). The commands of others are executed in the same way.
  */
 #include "layer.h"
 
@@ -237,4 +237,20 @@ acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t orde
         handle = al_copy_any(dst, src, size, order);
     al_unlock();
     return handle;
+}
+
+bool al_direct_serve(struct al_task *task)
+{
+    const struct way way = way_of(task->dst, task->src);
+    struct utofu_mrq_notice notice;
+    int polled = 0;
+    enum posted posted = post(&way, task->size, 0, &notice, &polled);
+
+    if (posted == ENDED) {
+        al_task_end(task);
+    } else if (posted == FLIES) {
+        make_ordinary(task);
+        take_polled(own.port, polled, &notice);
+    }
+    return posted != REFUSED;
 }

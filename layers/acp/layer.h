@@ -215,7 +215,8 @@ struct al_command {
     acp_ga_t dst, src;
     uint64_t size;
     uint32_t rank, number; /* who wants to know when it is done, and which of its commands it is */
-    uint64_t unused[3];
+    uint64_t stamp;        /* what is written to its answer */
+    uint64_t unused[2];
     uint64_t seq; /* the ticket plus one; arrives last */
 };
 _Static_assert(sizeof(struct al_command) == AL_BOUNCE, "a command fits where it is sent from");
@@ -230,9 +231,10 @@ struct al_control {
     uint64_t head; /* commands taken out of the ring */
     uint64_t pad3[31];
     struct al_command ring[AL_RING];
-    /* Where the answer to the command of a number is put. Nobody reads it: its notice says which it
-     * is, so that the line stays in the cache of the one who answers. */
+    /* Where the notice that the command of a number is done is put. Nobody reads it: the notice
+     * says which it is, so that the line stays in the cache of the one who answers. */
     uint8_t done_well[AL_AWAY], done_badly[AL_AWAY];
+    uint64_t answers[AL_AWAY]; /* stamps of commands that were done well: command.c */
 };
 
 extern struct al_control *al_control;
@@ -358,8 +360,9 @@ struct al_op *al_task_op(struct al_task *task, uint32_t rank, uint32_t color);
 acp_handle_t al_copy_any(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order);
 
 /*
- * direct.c: the common copy, acp_copy() itself.
+ * direct.c: the common copy.
  */
+bool al_direct_serve(struct al_task *task); /* of a command; false: it is none of these */
 void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
                      acp_ga_t remote_ga, const struct al_target *target);
 void al_direct_forget(acp_ga_t ga); /* a region of another process */
@@ -370,9 +373,11 @@ void al_direct_forget_all(void);
  */
 void al_command_setup(void);
 void al_command_send(struct al_task *task);
+bool al_command_look(void);                   /* for the answer to the one that was sent last */
+void al_command_end(void);                    /* nothing that was sent is without its notice */
 void al_command_report(struct al_task *task); /* one that is executed here */
 bool al_command_serve(void);
-void al_command_answered(uint32_t number, bool well); /* the notice of a report */
+void al_command_notified(uint32_t number, bool well); /* that it is done */
 
 /*
  * progress.c: makes everything go on.

@@ -42,6 +42,8 @@ bool al_progress(void)
 {
     bool any = al_command_serve(); /* what others wait for comes first */
 
+    if (al_command_look())
+        return true; /* a call that waits for it returns at once */
     any |= al_net_poll();
     any |= al_queue_start_waiting();
     al_task_step_later_ones();

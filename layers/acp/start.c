@@ -180,6 +180,7 @@ static void stop(void)
 
     al_lock();
     al_queue_complete_all();
+    al_command_end();
     al_sync_wait(0);
     al.leaving = true;
     al_unlock();
