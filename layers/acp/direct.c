@@ -14,6 +14,7 @@
 enum {
     MAX_SIZE = 16777215, /* uTofu's limit */
     REMOTES = 16,
+    WATCH_EVERY = 256, /* copies, from one call of al_watch_poll() to the next */
 };
 
 /* A range of GAs, and where it lies. The STADD of a GA is the GA plus `shift`. */
@@ -206,6 +207,8 @@ ALWAYS_INLINE acp_handle_t copy(acp_ga_t dst, acp_ga_t src, uint64_t size, const
     } else {
         al_queue_slot((uint32_t)(handle % AL_QUEUE))->state = AL_ENDED;
     }
+    if (__builtin_expect(handle % WATCH_EVERY == 0, 0))
+        al_watch_poll();
     return (acp_handle_t)handle;
 }
 

@@ -185,7 +185,11 @@ static void park(void)
 static void work(uint32_t *idle)
 {
     bool polled = program_has_polled(), issued = program_has_issued();
-    bool any = !polled && al_progress();
+    bool any;
+
+    if (polled || issued)
+        al_watch_soon(); /* such rounds are few */
+    any = !polled && al_progress();
 
     if (polled || issued) {
         *idle = THREAD_POLLS - FEW_POLLS;

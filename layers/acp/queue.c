@@ -8,6 +8,8 @@
 
 #include <sys/mman.h>
 
+enum { LONG_COPY = 1 << 20 /* bytes: some hundred of them take a second */ };
+
 static struct al_task *queue;
 static struct al_task *waiting, *last_waiting; /* by order */
 struct al_handles al_handles;
@@ -161,6 +163,9 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
         for (int polls = 0; polls < AL_POLLS && al_net_poll(); polls++)
             ; /* on one host what was started has ended */
     }
+    if (what->kind == AL_COPY && what->size >= LONG_COPY)
+        al_watch_soon();
+    al_watch_poll(); /* the program may make no other calls, and the thread get no core */
     return (acp_handle_t)handle;
 }
 

@@ -6,7 +6,7 @@
 # with another status; how long each job took is printed only, as that depends on the machine.
 #
 # usage: ends.sh UTOFURUN PROGRAM [HOW [WHERE]]: only these
-utofurun=$1 program=$2 hows=${3:-kill abort exit} wheres=${4:-compute sync complete third}
+utofurun=$1 program=$2 hows=${3:-kill abort exit} wheres=${4:-compute sync complete third own others}
 export UTOFU_PEER_TIMEOUT=3
 failures=0
 work=$(mktemp -d)
