@@ -2,6 +2,8 @@
 /* The functions that start transfers: they check their arguments, and make a request of them. */
 #include "layer.h"
 
+#include <stdlib.h>
+
 /* With the lock, unless it returns an error. */
 static int begin(lapi_handle_t hndl, uint tgt)
 {
@@ -22,20 +24,17 @@ static int end(int rc)
 /* Data that does not fit is fetched by the target, until which it stays registered. */
 int la_send_data(struct la_req *r)
 {
-    int rc;
-
     if (r->len > LA_PAYLOAD - (r->uhdr_len + 7u) / 8 * 8) {
         r->flags |= LA_RENDEZVOUS | LA_WANTS_FIN;
-        r->reg = la_reg(r->data, r->len, false, &r->stadd);
-        if (r->reg == NULL)
+        r->reg = la_reg_soon(r->data, r->len, false, &r->stadd);
+        if (r->reg == NULL) {
+            free(r->copy);
             return LAPI_ERR_MEMORY_EXHAUSTED;
+        }
     }
     if (r->cmpl_cntr != NULL)
         r->flags |= LA_WANTS_CMPL;
-    rc = la_send(r);
-    if (rc != LAPI_SUCCESS && r->reg != NULL)
-        la_unreg(r->reg);
-    return rc;
+    return la_send(r);
 }
 
 static int check_am(const void *hdr_hdl, const void *uhdr, uint uhdr_len, const void *udata,
@@ -105,17 +104,12 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
 /* Where the answer does not carry the data the target puts them here. */
 static int send_get(struct la_req *r)
 {
-    int rc;
-
     if (r->len > LA_SMALL_GET) {
         r->reg = la_reg(r->result, r->len, true, &r->stadd);
         if (r->reg == NULL)
             return LAPI_ERR_MEMORY_EXHAUSTED;
     }
-    rc = la_send(r);
-    if (rc != LAPI_SUCCESS && r->reg != NULL)
-        la_unreg(r->reg);
-    return rc;
+    return la_send(r);
 }
 
 int LAPI_Get(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_addr,

@@ -10,6 +10,7 @@
 struct la_control *la_control;
 uint8_t (*la_inbox)[LA_SLOT];
 uint8_t (*la_replies)[LA_REPLY];
+uint64_t *la_helped;
 
 enum { PAGE = 4096, KNOWN = 32 /* VCQ ids, by their hash */ };
 
@@ -17,6 +18,7 @@ enum { PAGE = 4096, KNOWN = 32 /* VCQ ids, by their hash */ };
 static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
 static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
 static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;
+static const uint64_t helped_size = LA_INS * sizeof(uint64_t);
 static utofu_stadd_t own;
 static struct known {
     utofu_vcq_id_t id;
@@ -25,7 +27,7 @@ static struct known {
 
 static size_t size_of_all(void)
 {
-    return inbox_at + inbox_size + replies_size;
+    return inbox_at + inbox_size + replies_size + helped_size;
 }
 
 bool la_control_setup(void)
@@ -45,6 +47,7 @@ bool la_control_setup(void)
     la_control = (struct la_control *)memory;
     la_inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
     la_replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
+    la_helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
     for (int i = 0; i < KNOWN; i++)
         known[i].stadd = 0;
     return true;
@@ -83,12 +86,20 @@ utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
     return begin_of(id) + inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset;
 }
 
+utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in)
+{
+    return begin_of(id) + inbox_at + inbox_size + replies_size + in * sizeof(uint64_t);
+}
+
 void la_control_arrived(utofu_stadd_t stadd)
 {
     uint64_t record = stadd - 1 - own - inbox_at, reply = record - inbox_size;
+    uint64_t helped = reply - replies_size;
 
     if (record < inbox_size)
         la_receive_arrived((uint32_t)(record / LA_SLOT));
     else if (reply < replies_size)
         la_send_returned((uint32_t)(reply / LA_REPLY), (uint32_t)(reply % LA_REPLY) + 1);
+    else if (helped < helped_size)
+        la_transfer_helped((uint32_t)(helped / sizeof(uint64_t)));
 }

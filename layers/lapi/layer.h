@@ -109,7 +109,8 @@ void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
 int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size);
 int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size);
 int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value);
-bool la_net_poll(void); /* true: something has happened */
+int la_set_now(utofu_stadd_t own, uint64_t value); /* a word of this task that others add to */
+bool la_net_poll(void);                            /* true: something has happened */
 
 /*
  * control.c: the memory that peers write to and read of this process.
@@ -159,11 +160,13 @@ _Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
 extern struct la_control *la_control;
 extern uint8_t (*la_inbox)[LA_SLOT];
 extern uint8_t (*la_replies)[LA_REPLY];
+extern uint64_t *la_helped; /* one for each of LA_INS */
 bool la_control_setup(void);
 void la_control_close(void);
 utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset);
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset);
+utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in);
 void la_control_arrived(utofu_stadd_t stadd); /* a notice: one past the last byte */
 
 /*
@@ -175,6 +178,7 @@ struct la_peer {
     uint16_t lane;
     bool asked; /* how many slots are free again */
     bool has_ticket, gone, purged, queued;
+    bool near;      /* on this host */
     uint32_t fence; /* what a fence waits for, of sent */
     utofu_vcq_id_t id;
     uint64_t sent, freed; /* of an own lane: records; of the shared one: tickets */
@@ -210,6 +214,7 @@ enum {
     LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
     LA_ONE_LINE = 16,
+    LA_SHARE = 32, /* the origin may move some of the data itself */
     LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
 struct la_req {
@@ -230,10 +235,18 @@ struct la_req {
     struct la_reg *reg;
     utofu_stadd_t stadd;
     struct la_req *next;
+    /* LA_SHARE, once the target has asked */
+    bool helps;       /* is in the list of those that do */
+    bool help_failed; /* a put of it */
+    uint32_t helped;  /* pieces */
+    struct la_req *next_helper;
 };
 void la_send_setup(void);
-int la_send(const struct la_req *what); /* a LAPI_ERR_* code */
+/* A LAPI_ERR_* code; what->reg and what->copy are given away in any case. */
+int la_send(const struct la_req *what);
 bool la_send_waiting(void);
+bool la_send_help(void); /* moves pieces of data that the target does not move itself */
+bool la_send_helps(void);
 bool la_send_can_reply(void); /* there is room for what a handler may send */
 void la_send_returned(uint32_t index, uint32_t offset);
 void la_send_lost(uint32_t rank, bool gone); /* nothing goes there any more */
@@ -269,6 +282,10 @@ struct la_in {
     uint64_t started, in_flight;
     int status; /* LAPI_ERR_* */
     bool listed;
+    bool shared;            /* with the origin: */
+    bool all_claimed;       /* its pieces */
+    bool elsewhere;         /* rec.stadd is not the record's any more */
+    uint32_t moved, helped; /* pieces that this task has claimed; that the origin has brought */
     lapi_ret_flags_t how;
     compl_hndlr_t *handler;
     void *user_info;
@@ -284,9 +301,36 @@ void la_transfer_start_list(struct la_in *in, const void *there);
 void la_transfer_ended(struct la_in *in); /* all data is there: handlers, counters, notices */
 bool la_transfer_step(void);
 bool la_transfer_busy(void);
+void la_transfer_helped(uint32_t index); /* la_helped has it */
+void la_transfer_lost(uint32_t rank);    /* it is gone, and brings nothing any more */
 void la_transfer_run_handler(struct la_in *in);
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets: one past the word */
+/*
+ * Where both tasks can reach each other's memory, both move data of a large message: in pieces, of
+ * which each claims the next one with an atomic add. Behind the first words of the reply are the
+ * next piece, where the data is if it is not where the record says, and how the target asks for
+ * help. Who has helped says how many pieces it was, with its rank.
+ *
+ * The origin sends the record first, and then looks whether its memory is still what it was; until
+ * then there is nothing to claim.
+ */
+struct la_invitation {
+    uint64_t stadd; /* of the buffer */
+    uint64_t in;    /* which of the messages that the target receives */
+};
+enum {
+    LA_CLAIM = 16, /* offsets of the words */
+    LA_ELSEWHERE = 24,
+    LA_INVITATION = 32,
+    LA_INVITED = LA_INVITATION + sizeof(struct la_invitation), /* one past it */
+    LA_HELPED_SHIFT = 32,
+};
+#define LA_HELP_FAILED (1ull << 31)
+#define LA_CLOSED      (1ull << 63) /* in the word of the next piece: not yet */
+#define LA_MOVED       (1ull << 62) /* the data is elsewhere */
+uint64_t la_piece_size(uint64_t len);
+uint32_t la_pieces(uint64_t len);
 
 /*
  * vector.c: pieces of memory.
@@ -340,7 +384,11 @@ void la_bump(lapi_cntr_t *cntr);
 void la_regs_setup(void);
 void la_regs_close(void);
 struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd);
+/* The same, but for la_reg_is_current(), which may follow until the memory is used. */
+struct la_reg *la_reg_soon(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd);
+bool la_reg_is_current(struct la_reg *reg);
 void la_unreg(struct la_reg *reg);
+bool la_reg_is_shared(const struct la_reg *reg); /* with processes of this host */
 
 /*
  * progress.c: makes everything go on.

@@ -244,19 +244,32 @@ int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t
     return result.rc;
 }
 
-int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value)
+static int atomic_now(enum utofu_armw_op what, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
+                      utofu_stadd_t rmt, uint64_t *old_value)
 {
     struct result result = {0};
     struct la_op *op = take_now(rank, &result);
     int rc;
 
-    while ((rc = utofu_armw8(vcq, id, UTOFU_ARMW_OP_ADD, 1, rmt, op->index,
+    while ((rc = utofu_armw8(vcq, id, what, value, rmt, op->index,
                              UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op)) == UTOFU_ERR_BUSY)
         poll_tcq();
     started(op, rc);
     wait_for(&result);
     *old_value = result.old_value;
     return result.rc;
+}
+
+int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value)
+{
+    return atomic_now(UTOFU_ARMW_OP_ADD, 1, rank, id, rmt, old_value);
+}
+
+int la_set_now(utofu_stadd_t own, uint64_t value)
+{
+    uint64_t old_value;
+
+    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.rank, vcq_id, own, &old_value);
 }
 
 static bool poll_mrq(void)

@@ -6,6 +6,8 @@
  */
 #include "layer.h"
 
+#include <utofu_ext.h>
+
 #include <stdlib.h>
 
 enum { FIRST_SIZE = 16 };
@@ -131,6 +133,15 @@ static int draw_lane(struct la_peer *peer)
     return rc;
 }
 
+static bool is_near(uint32_t rank)
+{
+    uint32_t mine, its;
+    uint8_t coords[6];
+
+    return utofu_query_rank_node(la.rank, &mine, coords) == UTOFU_SUCCESS &&
+           utofu_query_rank_node(rank, &its, coords) == UTOFU_SUCCESS && mine == its;
+}
+
 struct la_peer *la_peer_use(uint32_t rank, int *rc)
 {
     struct la_peer *peer = la_peer(rank);
@@ -153,6 +164,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
         free(peer);
         return NULL;
     }
+    peer->near = rank != la.rank && is_near(rank);
     used++;
     table[place_of(rank)] = peer;
     return peer;

@@ -13,15 +13,6 @@ static int check_both(const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec, uint
     return rc == LAPI_SUCCESS ? la_vec_compare(tgt_vec, org_vec) : rc;
 }
 
-static int send_packed(struct la_req *r)
-{
-    int rc = la_send_data(r);
-
-    if (rc != LAPI_SUCCESS)
-        free(r->copy);
-    return rc;
-}
-
 int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
 {
     uint64_t len, list;
@@ -41,7 +32,7 @@ int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_v
     r->value = list;
     r->data = r->copy;
     r->len = list + len;
-    return send_packed(r);
+    return la_send_data(r);
 }
 
 int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
@@ -63,13 +54,10 @@ int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_v
     r->data = r->copy;
     r->len = list + len;
     r->reg = la_reg(r->copy, r->len + 1, true, &r->stadd);
-    rc = r->reg == NULL ? LAPI_ERR_MEMORY_EXHAUSTED : la_send(r);
-    if (rc == LAPI_SUCCESS)
-        return rc;
     if (r->reg != NULL)
-        la_unreg(r->reg);
+        return la_send(r);
     free(r->copy);
-    return rc;
+    return LAPI_ERR_MEMORY_EXHAUSTED;
 }
 
 int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
@@ -88,5 +76,5 @@ int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
     r->flags |= LA_VECTOR | LA_WANTS_FIN;
     r->data = r->copy;
     r->len = len;
-    return send_packed(r);
+    return la_send_data(r);
 }

@@ -54,10 +54,11 @@ bool la_progress(void)
     static uint32_t turns;
     bool any = look();
 
-    if (++turns % LOOKS != 0 && la_receive_may_look())
+    if (++turns % LOOKS != 0 && la_receive_may_look() && !la_transfer_busy() && !la_send_helps())
         return any;
     any |= take_notices();
     any |= la_transfer_step();
+    any |= la_send_help();
     any |= la_send_waiting();
     la_watch_poll();
     la_watch_report();

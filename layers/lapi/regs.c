@@ -25,6 +25,7 @@ struct la_reg {
     uint32_t users;
     bool write;
     bool once; /* not kept */
+    bool outdated;
 };
 
 static struct la_reg rows[ROWS];
@@ -97,12 +98,14 @@ void la_regs_close(void)
     maps = -1;
 }
 
-static bool is_current(const struct la_reg *r)
+bool la_reg_is_current(struct la_reg *r)
 {
-    return mapping_of(r->address, r->size) == r->mapping;
+    if (!r->once && mapping_of(r->address, r->size) != r->mapping)
+        r->outdated = r->once = true; /* goes with its last user */
+    return !r->outdated;
 }
 
-static struct la_reg *find(uintptr_t address, uint64_t size, bool write)
+static struct la_reg *find(uintptr_t address, uint64_t size, bool write, bool check)
 {
     for (int i = 0; i < ROWS; i++) {
         struct la_reg *r = &rows[i];
@@ -110,9 +113,8 @@ static struct la_reg *find(uintptr_t address, uint64_t size, bool write)
         if (r->size == 0 || r->once || (write && !r->write) || address < r->address ||
             address - r->address > r->size || size > r->size - (address - r->address))
             continue;
-        if (is_current(r))
+        if (!check || la_reg_is_current(r))
             return r;
-        r->once = true; /* goes with its last user */
         if (r->users == 0)
             close_row(r);
     }
@@ -168,6 +170,7 @@ static struct la_reg *open_row(uintptr_t address, uint64_t size, bool write)
     r->users = 0;
     r->mapping = extra ? 0 : mapping_of(address, size);
     r->once = r->mapping == 0;
+    r->outdated = false;
     idle_bytes += extra ? 0 : size;
     return r;
 }
@@ -177,9 +180,10 @@ static bool is_row(const struct la_reg *r)
     return r >= rows && r < rows + ROWS;
 }
 
-struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
+static struct la_reg *use(const void *address, uint64_t size, bool write, bool check,
+                          utofu_stadd_t *stadd)
 {
-    struct la_reg *r = find((uintptr_t)address, size, write);
+    struct la_reg *r = find((uintptr_t)address, size, write, check);
 
     if (r == NULL)
         r = open_row((uintptr_t)address, size, write);
@@ -190,6 +194,21 @@ struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stad
     r->used = ++uses;
     *stadd = r->stadd + ((uintptr_t)address - r->address);
     return r;
+}
+
+struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
+{
+    return use(address, size, write, true, stadd);
+}
+
+struct la_reg *la_reg_soon(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
+{
+    return use(address, size, write, false, stadd);
+}
+
+bool la_reg_is_shared(const struct la_reg *r)
+{
+    return r->mapping != 0;
 }
 
 void la_unreg(struct la_reg *r)

@@ -17,11 +17,13 @@ static uint16_t free_reqs[LA_REQS];
 static uint32_t num_free;
 static uint64_t serial;
 static struct la_peer *waiting; /* for room */
+static struct la_req *helpers;
 
 void la_send_setup(void)
 {
     num_free = 0;
     waiting = NULL;
+    helpers = NULL;
     for (uint32_t i = 0; i < LA_REQS; i++) {
         reqs[i] = (struct la_req){.index = (uint16_t)i};
         free_reqs[num_free++] = (uint16_t)(LA_REQS - 1 - i);
@@ -120,6 +122,7 @@ static struct la_req *take_req(const struct la_req *what)
         if (la.dispatching || la.depth > 1) {
             la_net_poll();
             la_send_waiting();
+            la_send_help(); /* others wait for that, too */
         } else {
             la_go_on(&idle);
         }
@@ -133,8 +136,20 @@ static struct la_req *take_req(const struct la_req *what)
     return r;
 }
 
+static void stop_help(struct la_req *r)
+{
+    struct la_req **at = &helpers;
+
+    while (r->helps && *at != r)
+        at = &(*at)->next_helper;
+    if (r->helps)
+        *at = r->next_helper;
+    r->helps = false;
+}
+
 static void drop_req(struct la_req *r)
 {
+    stop_help(r);
     if (r->reg != NULL)
         la_unreg(r->reg);
     r->reg = NULL;
@@ -319,20 +334,76 @@ static bool keep_copy(struct la_req *r)
     return true;
 }
 
-static int send_or_append(struct la_peer *peer, struct la_req *r, const struct la_req *what)
+static int give_up(struct la_req *r, int rc)
+{
+    drop_req(r);
+    return rc;
+}
+
+static int send_or_append(struct la_peer *peer, struct la_req *r)
 {
     if (!anything_before(peer) && post_queued(peer, r)) {
         posted(r);
         return LAPI_SUCCESS;
     }
-    if (r->by_handler && !keep_copy(r)) {
-        r->reg = NULL; /* the caller's again */
-        r->copy = what->copy == r->copy ? NULL : r->copy;
-        drop_req(r);
-        return LAPI_ERR_MEMORY_EXHAUSTED;
-    }
+    if (r->by_handler && !keep_copy(r))
+        return give_up(r, LAPI_ERR_MEMORY_EXHAUSTED);
     append(peer, r);
     return LAPI_SUCCESS;
+}
+
+/* It may have ended meanwhile. */
+static bool is_same(const struct la_req *r, uint64_t number)
+{
+    return r->used && r->serial == number;
+}
+
+/* Its memory as it is now. */
+static bool check_memory(struct la_req *r)
+{
+    if (la_reg_is_current(r->reg))
+        return true;
+    la_unreg(r->reg);
+    r->reg = la_reg(r->data, r->len, false, &r->stadd);
+    return r->reg != NULL;
+}
+
+/* It may be that this task moves some of the data itself: of more than one piece. */
+static bool may_share(const struct la_req *r, const struct la_peer *peer)
+{
+    return peer->near && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
+           la_reg_is_shared(r->reg);
+}
+
+static bool prepare(struct la_req *r, const struct la_peer *peer)
+{
+    const uint64_t closed = LA_CLOSED;
+
+    if ((r->flags & LA_RENDEZVOUS) == 0 || r->kind == LA_GETV)
+        return true;
+    if (!may_share(r, peer))
+        return check_memory(r);
+    r->flags |= LA_SHARE;
+    memcpy(la_replies[r->index] + LA_CLAIM, &closed, sizeof(closed));
+    return true;
+}
+
+/* What cannot be registered the target cannot fetch, and says so. */
+static void open_claims(struct la_req *r)
+{
+    const utofu_stadd_t before = r->stadd;
+    utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
+
+    memcpy(la_replies[r->index] + LA_ELSEWHERE, &stadd, sizeof(stadd));
+    la_set_now(la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), stadd == before ? 0 : LA_MOVED);
+}
+
+static int refuse(const struct la_req *what, int rc)
+{
+    if (what->reg != NULL)
+        la_unreg(what->reg);
+    free(what->copy);
+    return rc;
 }
 
 int la_send(const struct la_req *what)
@@ -340,24 +411,27 @@ int la_send(const struct la_req *what)
     int rc = LAPI_SUCCESS;
     struct la_peer *peer = la_peer_use(what->rank, &rc);
     struct la_req *r;
+    uint64_t number;
 
     if (peer == NULL)
-        return rc;
+        return refuse(what, rc);
     if (peer->gone || peer->purged)
-        return LAPI_ERR_TGT_PURGED;
+        return refuse(what, LAPI_ERR_TGT_PURGED);
     if (!waits(what) && !anything_before(peer) && post(peer, what)) {
         departed(what);
         return LAPI_SUCCESS;
     }
     r = take_req(what);
     r->serial = ++serial;
-    if (peer->gone || peer->purged) {
-        r->reg = NULL; /* the caller's again */
-        r->copy = what->copy == r->copy ? NULL : r->copy;
-        drop_req(r);
-        return LAPI_ERR_TGT_PURGED;
-    }
-    return send_or_append(peer, r, what);
+    if (peer->gone || peer->purged)
+        return give_up(r, LAPI_ERR_TGT_PURGED);
+    if (!prepare(r, peer))
+        return give_up(r, LAPI_ERR_MEMORY_EXHAUSTED);
+    number = r->serial;
+    rc = send_or_append(peer, r);
+    if (rc == LAPI_SUCCESS && is_same(r, number) && (r->flags & LA_SHARE) != 0)
+        open_claims(r);
+    return rc;
 }
 
 static bool send_list(struct la_peer *peer, int list)
@@ -407,6 +481,85 @@ bool la_send_waiting(void)
 }
 
 /*
+ * Data that both sides move: la_send_help() claims one piece of each request, or says that there
+ * is no more.
+ */
+
+bool la_send_helps(void)
+{
+    return helpers != NULL;
+}
+
+static void help(struct la_req *r)
+{
+    if (r->helps)
+        return;
+    r->helps = true;
+    r->next_helper = helpers;
+    helpers = r;
+}
+
+static void piece_brought(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct la_req *r = op->arg;
+
+    (void)old_value;
+    if (!is_same(r, op->n))
+        return;
+    r->help_failed |= rc != UTOFU_SUCCESS;
+    help(r);
+}
+
+static void say_helped(const struct la_req *r, const struct la_peer *peer, uint64_t in)
+{
+    uint64_t word = (uint64_t)la.rank << LA_HELPED_SHIFT | r->helped;
+
+    if (r->helped > 0 && in < LA_INS)
+        la_put8_notice(peer->id, word | (r->help_failed ? LA_HELP_FAILED : 0),
+                       la_helped_stadd(peer->id, (uint32_t)in));
+}
+
+/* While it claims a piece the target may end the request. */
+static void bring_piece(struct la_req *r, struct la_op *op)
+{
+    const struct la_peer *peer = la_peer(r->rank);
+    const uint64_t number = r->serial, size = la_piece_size(r->len);
+    struct la_invitation i;
+    uint64_t piece, at;
+
+    memcpy(&i, la_replies[r->index] + LA_INVITATION, sizeof(i));
+    if (la_add_now(la.rank, la_vcq_id(), la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), &piece) !=
+            UTOFU_SUCCESS ||
+        !is_same(r, number)) {
+        la_op_drop(op);
+        return;
+    }
+    piece &= ~LA_MOVED;
+    if (piece >= la_pieces(r->len)) {
+        la_op_drop(op);
+        say_helped(r, peer, i.in);
+        return;
+    }
+    r->helped++;
+    op->n = number;
+    at = piece * size;
+    la_op_put(op, peer->id, r->stadd + at, i.stadd + at, r->len - at < size ? r->len - at : size,
+              0);
+}
+
+bool la_send_help(void)
+{
+    struct la_req *r = helpers;
+    struct la_op *op = r == NULL ? NULL : la_op_take(LA_KEEP_OPS, r->rank, piece_brought, r);
+
+    if (op == NULL)
+        return false;
+    stop_help(r);
+    bring_piece(r, op);
+    return true;
+}
+
+/*
  * What targets say of them: notices on the reply of a request.
  */
 
@@ -452,6 +605,11 @@ void la_send_returned(uint32_t index, uint32_t offset)
     uint8_t flag = offset == LA_CMPL ? LA_WANTS_CMPL : LA_WANTS_FIN;
     uint64_t word;
 
+    if (offset == LA_INVITED && (r->flags & LA_SHARE) != 0) {
+        if (r->used && !r->queued)
+            help(r);
+        return;
+    }
     if (!is_expected(r, offset, flag))
         return;
     memcpy(&word, la_replies[index] + (flag == LA_WANTS_CMPL ? 8 : 0), 8);

@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 4 << 20, IN_FLIGHT = 4 /* pieces */, KEEP = 8 /* ops, for replies */ };
+enum {
+    PIECE = 4 << 20,
+    IN_FLIGHT = 4, /* pieces */
+    KEEP = 8,      /* ops, for replies */
+    SHARES = 8,    /* pieces of a message that both sides move, of */
+    LEAST_SHARE = 256 << 10,
+    MOST_SHARE = 1 << 20
+};
 
 static struct la_in ins[LA_INS];
 static uint32_t num_used;
@@ -87,6 +94,17 @@ static void list(struct la_in *in)
     pending = in;
 }
 
+static void unlist(struct la_in *in)
+{
+    struct la_in **at = &pending;
+
+    while (in->listed && *at != in)
+        at = &(*at)->next;
+    if (in->listed)
+        *at = in->next;
+    in->listed = false;
+}
+
 static void piece_done(struct la_op *op, int rc, uint64_t old_value)
 {
     struct la_in *in = op->arg;
@@ -108,28 +126,159 @@ static uint64_t end_of(const struct la_in *in)
     return in->rec.kind == LA_GETV && !in->bring ? in->list_size : in->rec.len;
 }
 
-static bool start_piece(struct la_in *in)
+static void start_piece(struct la_in *in, struct la_op *op, uint64_t at, uint64_t size)
 {
-    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
-    uint64_t left = end_of(in) - in->started, at = in->started;
-    size_t size = left < PIECE ? left : PIECE;
-
-    if (op == NULL)
-        return false;
     in->in_flight++;
-    in->started += size;
     if (in->bring)
         la_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
     else
         la_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
+}
+
+static bool start_next_piece(struct la_in *in)
+{
+    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    uint64_t left = end_of(in) - in->started, at = in->started;
+    uint64_t size = left < PIECE ? left : PIECE;
+
+    if (op == NULL)
+        return false;
+    in->started += size;
+    start_piece(in, op, at, size);
     return true;
+}
+
+/*
+ * Data that both sides move.
+ */
+
+uint64_t la_piece_size(uint64_t len)
+{
+    uint64_t size = (len / SHARES + LEAST_SHARE - 1) / LEAST_SHARE * LEAST_SHARE;
+
+    if (size < LEAST_SHARE)
+        return LEAST_SHARE;
+    return size < MOST_SHARE ? size : MOST_SHARE;
+}
+
+uint32_t la_pieces(uint64_t len)
+{
+    return (uint32_t)((len + la_piece_size(len) - 1) / la_piece_size(len));
+}
+
+static void invited(struct la_op *op, int rc, uint64_t old_value)
+{
+    (void)op;
+    (void)rc;
+    (void)old_value;
+}
+
+static bool may_invite(const struct la_in *in)
+{
+    return in->shared && in->status == 0 && in >= ins && in < ins + LA_INS &&
+           la_reg_is_shared(in->reg);
+}
+
+static void invite(struct la_in *in)
+{
+    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - ins)};
+    struct la_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, invited, NULL) : NULL;
+
+    if (op == NULL)
+        return;
+    memcpy(la_op_bounce(op), &i, sizeof(i));
+    la_op_put(op, in->rec.id, la_op_bounce_stadd(op),
+              la_reply_stadd(in->rec.id, in->rec.req, LA_INVITATION), sizeof(i),
+              UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
+}
+
+static int next_piece(struct la_in *in, uint64_t *piece)
+{
+    const struct la_record *rec = &in->rec;
+    int rc = la_add_now(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM), piece);
+
+    if (rc != UTOFU_SUCCESS || (*piece & LA_MOVED) == 0 || (*piece & LA_CLOSED) != 0)
+        return rc;
+    *piece &= ~LA_MOVED;
+    if (!in->elsewhere)
+        rc = la_get_now(rec->rank, rec->id, &in->rec.stadd,
+                        la_reply_stadd(rec->id, rec->req, LA_ELSEWHERE), sizeof(in->rec.stadd));
+    in->elsewhere = true;
+    return rc;
+}
+
+/* After an error the rest is claimed all the same, and not moved. */
+static void claim_piece(struct la_in *in)
+{
+    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    uint64_t size = la_piece_size(in->rec.len), piece = 0, at;
+    int rc;
+
+    if (op == NULL)
+        return;
+    rc = next_piece(in, &piece);
+    if (rc != UTOFU_SUCCESS && in->status == 0)
+        in->status = LAPI_ERR_TIMEOUT;
+    if (rc == UTOFU_SUCCESS && (piece & LA_CLOSED) != 0) {
+        la_op_drop(op);
+        return;
+    }
+    if (rc != UTOFU_SUCCESS || piece >= la_pieces(in->rec.len)) {
+        in->all_claimed = true;
+        la_op_drop(op);
+        return;
+    }
+    in->moved++;
+    at = piece * size;
+    if (in->status == 0)
+        start_piece(in, op, at, in->rec.len - at < size ? in->rec.len - at : size);
+    else
+        la_op_drop(op);
+}
+
+static bool move_shared(struct la_in *in)
+{
+    if (la_watch_is_gone(in->rec.rank)) {
+        in->status = LAPI_ERR_TIMEOUT;
+        in->all_claimed = true;
+    }
+    if (in->in_flight == 0 && !in->all_claimed)
+        claim_piece(in);
+    if (in->in_flight > 0)
+        return false;
+    if (!in->all_claimed)
+        list(in);
+    return in->all_claimed &&
+           (in->moved + in->helped >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
+}
+
+void la_transfer_helped(uint32_t index)
+{
+    struct la_in *in = &ins[index];
+    uint64_t word = la_helped[index];
+
+    if (!in->used || !in->shared || word >> LA_HELPED_SHIFT != in->rec.rank)
+        return; /* of a task that was given up */
+    in->helped = (uint32_t)(word & (LA_HELP_FAILED - 1));
+    if ((word & LA_HELP_FAILED) != 0 && in->status == 0)
+        in->status = LAPI_ERR_TGT_ADDR;
+    list(in);
+}
+
+void la_transfer_lost(uint32_t rank)
+{
+    for (uint32_t i = 0; i < LA_INS; i++)
+        if (ins[i].used && ins[i].shared && ins[i].rec.rank == rank)
+            list(&ins[i]);
 }
 
 /* true: all is there, or it has failed. */
 static bool move(struct la_in *in)
 {
+    if (in->shared)
+        return move_shared(in);
     while (in->status == 0 && in->started < end_of(in) && in->in_flight < IN_FLIGHT)
-        if (!start_piece(in))
+        if (!start_next_piece(in))
             break;
     return in->in_flight == 0 && (in->status != 0 || in->started == end_of(in));
 }
@@ -199,6 +348,8 @@ void la_transfer_start(struct la_in *in)
                (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
         in->status = LAPI_ERR_TGT_ADDR;
     }
+    in->shared = (in->rec.flags & LA_SHARE) != 0;
+    invite(in);
     list(in);
 }
 
@@ -257,9 +408,10 @@ bool la_transfer_step(void)
         next = in->next;
         in->listed = false;
         if (move(in)) {
+            unlist(in);
             moved(in);
             any = true;
-        } else if (in->in_flight < IN_FLIGHT && in->started < end_of(in)) {
+        } else if (!in->shared && in->in_flight < IN_FLIGHT && in->started < end_of(in)) {
             list(in);
         }
     }

@@ -116,6 +116,7 @@ void la_watch_lost(uint32_t rank, const char *why)
     la.lost++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la_send_lost(rank, true);
+    la_transfer_lost(rank);
     la_failure(LAPI_ERR_TIMEOUT, rank);
     tell_others(rank);
 }

@@ -7,10 +7,11 @@
  */
 #include "check.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
-enum { DATA = 100000 };
+enum { DATA = 8 << 20, LARGE = 100000 };
 
 static _Atomic int heard, leaving; /* then the others leave too, and seem to be gone */
 static lapi_cntr_t cntr;
@@ -56,6 +57,8 @@ static int wait_somewhere(const char *where)
         if (strcmp(where, "put") == 0)
             rc = LAPI_Put(hndl, 1, 100, of(1)->data, data, NULL, NULL, NULL);
         else if (strcmp(where, "large") == 0)
+            rc = LAPI_Put(hndl, 1, LARGE, of(1)->data, data, NULL, NULL, &cntr);
+        else if (strcmp(where, "shared") == 0)
             rc = LAPI_Put(hndl, 1, sizeof(data), of(1)->data, data, NULL, NULL, &cntr);
         else
             rc = LAPI_Rmw(hndl, FETCH_AND_ADD, 1, (int *)of(1)->data, &one, &before, &cntr);
@@ -65,6 +68,34 @@ static int wait_somewhere(const char *where)
             rc = LAPI_Fence(hndl);
     }
     return rc;
+}
+
+/*
+ * How the task ends: while it waits for the others, or sends them data that both sides move.
+ */
+
+static void *kill_soon(void *unused)
+{
+    (void)unused;
+    usleep(300 * 1000);
+    raise(SIGKILL);
+    return NULL;
+}
+
+static void die(bool sending)
+{
+    pthread_t thread;
+
+    OK(LAPI_Waitcntr(hndl, &place.arrived, n - 1, NULL));
+    if (!sending)
+        raise(SIGKILL);
+    CHECK(pthread_create(&thread, NULL, kill_soon, NULL) == 0);
+    for (int to = 0;; to++)
+        if (to % n != 1) {
+            OK(LAPI_Put(hndl, (uint)(to % n), DATA, of(to % n)->data, place.data, NULL, NULL,
+                        &cntr));
+            OK(LAPI_Waitcntr(hndl, &cntr, 1, NULL));
+        }
 }
 
 /* To all others and itself, and from them. */
@@ -103,10 +134,8 @@ int main(int argc, char **argv)
     init(hear);
     CHECK(argc == 2 && n >= 3);
     OK(LAPI_Address_init64(hndl, (uintptr_t)&place, places));
-    if (me == 1) { /* when all have left what is collective */
-        OK(LAPI_Waitcntr(hndl, &place.arrived, n - 1, NULL));
-        raise(SIGKILL);
-    }
+    if (me == 1) /* when all have left what is collective */
+        die(strcmp(argv[1], "shared") == 0);
     OK(LAPI_Put(hndl, 1, 0, NULL, NULL, &of(1)->arrived, NULL, NULL));
     begin = time(NULL);
     rc = wait_somewhere(argv[1]);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large messages, of which both tasks move a part where they can: of any length and alignment, in
+ * both directions at once, from handlers, and checked as soon as the target's counter rises.
+ */
+#include "check.h"
+
+enum { LARGEST = 2 << 20, SPACE = LARGEST + 64, PIECE = 256 << 10, REPEATS = 50 };
+
+static uint8_t *from, *to, *reply;
+static lapi_long_t places[64], counters[64];
+static lapi_cntr_t arrived, org, cmpl, answered;
+static int next, before;
+static const size_t lengths[] = {PIECE,         PIECE + 1, 2 * PIECE - 1, 2 * PIECE,
+                                 2 * PIECE + 1, 1000001,   LARGEST};
+enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+
+static void lengths_and_alignments(void)
+{
+    for (int i = 0; i < LENGTHS; i++) {
+        size_t len = lengths[i], shift = (size_t)(i * 5) % 17;
+
+        fill(from + shift, len, me, i);
+        memset(to, 0xee, SPACE);
+        OK(LAPI_Gfence(hndl));
+        OK(LAPI_Put(hndl, (uint)next, len, (void *)(uintptr_t)(places[next] + 3 * shift),
+                    from + shift, (lapi_cntr_t *)(uintptr_t)counters[next], &org, &cmpl));
+        wait_for(&arrived, 1);
+        CHECK(is_filled(to + 3 * shift, len, before, i));
+        CHECK(to[3 * shift + len] == 0xee && (shift == 0 || to[3 * shift - 1] == 0xee));
+        wait_for(&org, 1);
+        wait_for(&cmpl, 1);
+    }
+}
+
+/* A word of each page, the last ones first: those may be the last to come. */
+static bool has_words(uint64_t value)
+{
+    for (size_t at = LARGEST; at > 0; at -= 4096)
+        if (*(volatile uint64_t *)(to + at - 8) != value)
+            return false;
+    return true;
+}
+
+static void all_is_there_when_the_counter_rises(void)
+{
+    for (uint64_t i = 1; i <= REPEATS; i++) {
+        for (size_t at = LARGEST; at > 0; at -= 4096)
+            *(uint64_t *)(from + at - 8) = i;
+        OK(LAPI_Put(hndl, (uint)next, LARGEST, (void *)(uintptr_t)places[next], from,
+                    (lapi_cntr_t *)(uintptr_t)counters[next], NULL, &cmpl));
+        wait_for(&arrived, 1);
+        CHECK(has_words(i));
+        wait_for(&cmpl, 1);
+        OK(LAPI_Gfence(hndl));
+    }
+}
+
+static void *answer(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
+                    compl_hndlr_t **handler, void **info)
+{
+    (void)msg_len;
+    (void)handler;
+    (void)info;
+    CHECK(*uhdr_len == sizeof(int));
+    OK(LAPI_Put(*h, (uint) * (int *)uhdr, LARGEST, (void *)(uintptr_t)places[*(int *)uhdr], reply,
+                (lapi_cntr_t *)(uintptr_t)counters[*(int *)uhdr], NULL, &answered));
+    return NULL;
+}
+
+static void from_a_handler(void)
+{
+    fill(reply, LARGEST, me, 77);
+    OK(LAPI_Gfence(hndl));
+    OK(LAPI_Amsend(hndl, (uint)next, (void *)1, &me, sizeof(me), NULL, 0, NULL, NULL, NULL));
+    wait_for(&arrived, 1);
+    CHECK(is_filled(to, LARGEST, next, 77));
+    wait_for(&answered, 1);
+    OK(LAPI_Gfence(hndl));
+}
+
+int main(void)
+{
+    init(NULL);
+    next = (me + 1) % n;
+    before = (me + n - 1) % n;
+    from = malloc(SPACE);
+    to = malloc(SPACE);
+    reply = malloc(LARGEST);
+    OK(LAPI_Addr_set(hndl, address_of(answer), 1));
+    OK(LAPI_Address_init64(hndl, (uintptr_t)to, places));
+    OK(LAPI_Address_init64(hndl, (uintptr_t)&arrived, counters));
+    lengths_and_alignments();
+    OK(LAPI_Gfence(hndl));
+    all_is_there_when_the_counter_rises();
+    from_a_handler();
+    OK(LAPI_Term(hndl));
+    free(from);
+    free(to);
+    free(reply);
+    return 0;
+}
