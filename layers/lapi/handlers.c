@@ -10,12 +10,18 @@ static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static struct la_in *first, *last;
 static pthread_t thread;
 static bool runs, stop;
-static int waits; /* calls of a handler that wait: with the lock */
+static int unfinished; /* atomic */
+static int waits;      /* calls of a handler that wait: with the lock */
 static _Thread_local bool is_this __attribute__((tls_model("initial-exec")));
 
 bool la_handlers_is_this(void)
 {
     return is_this;
+}
+
+bool la_handlers_busy(void)
+{
+    return __atomic_load_n(&unfinished, __ATOMIC_RELAXED) > 0;
 }
 
 bool la_handlers_wait(void)
@@ -53,8 +59,10 @@ static void *run(void *unused)
 
     (void)unused;
     is_this = true;
-    while ((in = next()) != NULL)
+    while ((in = next()) != NULL) {
         la_transfer_run_handler(in);
+        __atomic_fetch_sub(&unfinished, 1, __ATOMIC_RELAXED);
+    }
     return NULL;
 }
 
@@ -76,6 +84,7 @@ bool la_handlers_add(struct la_in *in)
 {
     if (!runs && !start())
         return false;
+    __atomic_fetch_add(&unfinished, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&mutex);
     in->next = NULL;
     if (first == NULL)

@@ -368,6 +368,7 @@ uintptr_t la_program_base(void);
 bool la_handlers_add(struct la_in *in);
 void la_handlers_stop(void);    /* without the lock */
 bool la_handlers_is_this(void); /* thread */
+bool la_handlers_busy(void);    /* with some that have not ended; any thread */
 /* A completion handler waits for something, in a call of this thread. */
 bool la_handlers_wait(void);
 void la_handlers_begin_wait(void);
@@ -393,6 +394,7 @@ bool la_reg_is_shared(const struct la_reg *reg); /* with processes of this host 
 /*
  * progress.c: makes everything go on.
  */
+void la_progress_setup(void);
 bool la_progress(void);
 /* Waits a little, with the lock given away; idle counts the calls since something happened. */
 void la_pause(uint32_t *idle);

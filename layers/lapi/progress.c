@@ -17,7 +17,9 @@
 enum {
     POLLS = 16,         /* notices, before they are handled */
     LOOKS = 8,          /* at memory, until notices are taken too */
-    SPINS = 64,         /* polls without result before the core is yielded */
+    LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
+    MOST_SPINS = 4096,  /* and where the job leaves each thread that waits a core: a yield is a
+                           system call, and others may keep the core for long */
     CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
     THREAD_POLLS = 256, /* of the thread */
     NAP_NS = 20 * 1000,
@@ -29,7 +31,16 @@ enum {
 
 static pthread_t thread;
 static bool stop;
-static bool call_polls; /* since the thread looked */
+static bool call_polls;  /* since the thread looked */
+static uint32_t cores;   /* for this process */
+static uint32_t resting; /* threads in calls that wait; atomic */
+
+void la_progress_setup(void)
+{
+    cpu_set_t set;
+
+    cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
 
 /* What lies in memory is quicker to see than its notice, but notices have to be taken too. */
 static bool look(void)
@@ -92,9 +103,16 @@ static void sleep_for_notice(uint32_t naps)
         utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
 
-static void pause_for(uint32_t idle, uint32_t polls)
+/* Every task could be on this host. */
+static bool has_own_core(void)
 {
-    if (idle < SPINS)
+    return (uint64_t)la.procs * __atomic_load_n(&resting, __ATOMIC_RELAXED) <= cores &&
+           !la_handlers_busy();
+}
+
+static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
+{
+    if (idle < spins)
         relax();
     else if (idle < polls)
         sched_yield();
@@ -112,7 +130,9 @@ void la_rest(uint32_t *idle)
 {
     la_handlers_begin_wait();
     la_leave();
-    pause_for(++*idle, CALL_POLLS);
+    __atomic_fetch_add(&resting, 1, __ATOMIC_RELAXED);
+    pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
+    __atomic_fetch_sub(&resting, 1, __ATOMIC_RELAXED);
     la_take();
     la_handlers_end_wait();
 }
@@ -158,7 +178,7 @@ static void *run(void *unused)
         if (found == A_CALL_POLLS)
             nap(CALL_NAP_NS);
         else
-            pause_for(idle, THREAD_POLLS);
+            pause_for(idle, LEAST_SPINS, THREAD_POLLS);
     }
     return NULL;
 }

@@ -33,6 +33,7 @@ static bool open_all(void)
     la_send_setup();
     la_receive_setup();
     la_transfer_setup();
+    la_progress_setup();
     la_sync_setup();
     la_regs_setup();
     if (!la_net_setup())
