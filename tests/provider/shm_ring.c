@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring of the shm provider in the states that a killed producer can leave, made by hand. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../provider/shm/ring.h"
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "../harness/check.h"
 
 static struct sp_ring *ring;
 

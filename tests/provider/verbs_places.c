@@ -5,22 +5,14 @@
  * device: fake_verbs.h, whose clock stands still unless it is moved. The peers are played here:
  * what they are told, and what they say.
  */
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "fake_verbs.h"
 
 #include "../../provider/verbs/post.h"
 #include "../../provider/verbs/wake.h"
+#include "../harness/check.h"
 #include "process/process.h"
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum {
     PLACES = 4,

@@ -4,18 +4,9 @@
  * answered, and when. There is no device: fake_verbs.h, whose clock stands still unless it is
  * moved.
  */
-#include <stdio.h>
-
 #include "fake_verbs.h"
+#include "../harness/check.h"
 #include "process/process.h"
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { AT_ONCE = 256, PER_MS = 2, QUIET_MS = 10, ENDPOINT = 7 };
 

@@ -8,21 +8,10 @@
 #include "util/clock.h"
 #include "vcq/wake.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "../harness/check.h"
 #include "utofu.h"
 
 enum { WORD = 8, SLOW_MS = 1000000, LIMIT_MS = 30000 };
-
-#define CHECK(x)                                                                                   \
-    do {                                                                                           \
-        if (!(x)) {                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static utofu_vcq_hdl_t session, other;
 static utofu_vcq_id_t session_id, other_id;

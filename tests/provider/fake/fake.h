@@ -5,19 +5,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include <utofu.h>
 
-#define CHECK(c)                                                                                   \
-    do {                                                                                           \
-        if (!(c)) {                                                                                \
-            printf("FAILED: %s:%d: %s\n", __FILE__, __LINE__, #c);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "../../harness/check.h"
 
 /* For a minute at most. */
 #define POLL_UNTIL(cond, poll)                                                                     \

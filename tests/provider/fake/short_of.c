@@ -6,20 +6,11 @@
  */
 #include <unistd.h>
 
-#include "fake.h"
+#include "pair.h"
 
 enum { VALUE = 4711, TIMEOUT = 2, ALWAYS = 1000000 };
 
-static uint64_t here[8], there[8], back[2][8];
-static utofu_vcq_hdl_t origin, peer;
-static utofu_vcq_id_t origin_id, peer_id;
-static utofu_stadd_t lcl, rmt, back_lcl, back_rmt;
-
-static void put(utofu_vcq_hdl_t from, utofu_vcq_id_t to, utofu_stadd_t src, utofu_stadd_t dst)
-{
-    CHECK(utofu_put(from, to, src, dst, sizeof(uint64_t), 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
-                    NULL) == UTOFU_SUCCESS);
-}
+static const unsigned long int notice = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
 
 /* Both are polled until the communication of `which` has ended. */
 static int end_of(utofu_vcq_hdl_t which)
@@ -47,7 +38,7 @@ static void memory_comes(void)
 {
     fake_lacks_memory = 5;
     here[0]++;
-    put(origin, peer_id, lcl, rmt);
+    put_there(notice);
     CHECK(end_of(origin) == UTOFU_SUCCESS && there[0] == here[0]);
     CHECK(fake_lacks_memory == 0);
     disconnect(origin);
@@ -56,7 +47,7 @@ static void memory_comes(void)
 static void memory_does_not_come(void)
 {
     fake_lacks_memory = ALWAYS;
-    put(origin, peer_id, lcl, rmt);
+    put_there(notice);
     CHECK(end_of(origin) == UTOFU_ERR_MRQ_OTHER);
     CHECK(fake_lacks_memory < ALWAYS - 3);
     fake_lacks_memory = 0;
@@ -66,15 +57,15 @@ static void memory_does_not_come(void)
  * another one, for which the origin has no room; nor has it memory to ask for one itself. */
 static void room_comes(void)
 {
-    put(peer, origin_id, back_lcl, back_rmt);
+    put_back(notice);
     CHECK(end_of(peer) == UTOFU_SUCCESS);
     sleep(TIMEOUT + 1);
     here[0]++;
-    put(origin, peer_id, lcl, rmt); /* reads the peer's table first */
+    put_there(notice); /* reads the peer's table first */
     CHECK(fake_poll_mrq(origin) == UTOFU_ERR_NOT_FOUND);
     uint32_t asks = fake_asks;
     fake_breaks = true; /* of what the peer has asked for */
-    put(peer, origin_id, back_lcl, back_rmt);
+    put_back(notice);
     POLL_UNTIL(fake_asks > asks, (void)fake_poll_mrq(peer));
     CHECK(!fake_breaks);
     fake_has_no_room = 1;
@@ -85,23 +76,12 @@ static void room_comes(void)
 
 int main(void)
 {
-    setenv("UTOFU_PROVIDER", "fake", 1);
-    setenv("UTOFU_PROGRESS_THREAD", "0", 1);
     setenv("UTOFU_JOB_TIMEOUT", "2", 1);
-    CHECK(utofu_create_vcq(0, 0, &origin) == UTOFU_SUCCESS);
-    CHECK(utofu_create_vcq(4, 0, &peer) == UTOFU_SUCCESS);
-    CHECK(utofu_query_vcq_id(origin, &origin_id) == UTOFU_SUCCESS);
-    CHECK(utofu_query_vcq_id(peer, &peer_id) == UTOFU_SUCCESS);
-    CHECK(utofu_reg_mem(origin, here, sizeof(here), 0, &lcl) == UTOFU_SUCCESS);
-    CHECK(utofu_reg_mem(peer, there, sizeof(there), 0, &rmt) == UTOFU_SUCCESS);
-    CHECK(utofu_reg_mem(peer, back[0], sizeof(back[0]), 0, &back_lcl) == UTOFU_SUCCESS);
-    CHECK(utofu_reg_mem(origin, back[1], sizeof(back[1]), 0, &back_rmt) == UTOFU_SUCCESS);
-    fake_peer_lives = true;
+    pair_open();
     here[0] = VALUE;
     memory_comes();
     memory_does_not_come();
     room_comes();
-    CHECK(utofu_free_vcq(origin) == UTOFU_SUCCESS && utofu_free_vcq(peer) == UTOFU_SUCCESS);
-    printf("ok\n");
+    pair_close();
     return 0;
 }
