@@ -184,7 +184,7 @@ static uint64_t end_of_attempts(const struct vp_conn *conn, enum sign sign)
     uint64_t busy = conn->hs_first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
     uint64_t unresolved = conn->hs_first + config->job_timeout_ms;
 
-    if (sign == SHORT || (sign == UNRESOLVED && unresolved > silent))
+    if (sign == UNRESOLVED && unresolved > silent)
         return unresolved;
     return silent < busy ? silent : busy;
 }

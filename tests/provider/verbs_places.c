@@ -17,7 +17,7 @@
 enum {
     PLACES = 4,
     CONNS = 12,
-    JOB_MS = 8000,
+    PEER_MS = 4000,
     ENDPOINT = 7,
     HOLD_MS = 100,
     ANSWER_MS = 250,
@@ -232,11 +232,8 @@ static const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks
 
 static void open_with(unsigned int places)
 {
-    const struct prov_config config = {.wake = wake,
-                                       .num_tnis = 1,
-                                       .peer_timeout_ms = 4000,
-                                       .job_timeout_ms = JOB_MS,
-                                       .local_size = 3};
+    const struct prov_config config = {
+        .wake = wake, .num_tnis = 1, .peer_timeout_ms = PEER_MS, .local_size = 3};
 
     fake_now.tv_sec = 1000;
     prov = fake_open(&config);
@@ -533,14 +530,14 @@ static void a_device_runs_out(void)
     close_all("a device runs out");
 }
 
-/* Until the job's timeout is over. */
+/* It is given as much time as a peer that is silent. */
 static void a_device_has_none(void)
 {
     for (int again = 0; again < 2; again++) {
         open_with(0);
         fake_most_qps = 0;
         ask(&conns[0]);
-        for (int ms = 0; ms < JOB_MS - 1000; ms += 100) {
+        for (int ms = 0; ms < PEER_MS - 1000; ms += 100) {
             pass_ms(100);
             run();
         }
