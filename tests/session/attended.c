@@ -67,8 +67,8 @@ static void let_thread_back_off(void)
         ut_lock(&vcq->lock);
         off = vcq->look_again_at != 0;
         if (off) {
-            vcq->look_again_at = ut_now_ms() + SLOW_MS;
-            vcq->wake_pending = 0;
+            __atomic_store_n(&vcq->look_again_at, ut_now_ms() + SLOW_MS, __ATOMIC_RELAXED);
+            __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELAXED);
         }
         ut_unlock(&vcq->lock);
         CHECK(ut_now_ms() < end);
