@@ -37,6 +37,19 @@ int la_send_data(struct la_req *r)
     return la_send(r);
 }
 
+/* Out of line: a message of one line needs no request. */
+static __attribute__((noinline)) int send_data(struct la_req r)
+{
+    return la_send_data(&r);
+}
+
+static int has_left(lapi_cntr_t *org_cntr)
+{
+    if (org_cntr != NULL)
+        la_bump(org_cntr);
+    return LAPI_SUCCESS;
+}
+
 static int check_am(const void *hdr_hdl, const void *uhdr, uint uhdr_len, const void *udata,
                     ulong udata_len)
 {
@@ -55,22 +68,27 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
                 ulong udata_len, lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr,
                 lapi_cntr_t *cmpl_cntr)
 {
-    struct la_req r = {.kind = LA_AM,
-                       .rank = tgt,
-                       .at = (uintptr_t)hdr_hdl,
-                       .uhdr = uhdr,
-                       .uhdr_len = (uint16_t)uhdr_len,
-                       .data = udata,
-                       .len = udata_len,
-                       .tgt_cntr = (uintptr_t)tgt_cntr,
-                       .org_cntr = org_cntr,
-                       .cmpl_cntr = cmpl_cntr};
     int rc = begin(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_am(hdr_hdl, uhdr, uhdr_len, udata, udata_len);
-    return end(rc == LAPI_SUCCESS ? la_send_data(&r) : rc);
+    if (rc != LAPI_SUCCESS)
+        return end(rc);
+    if (cmpl_cntr == NULL && la_send_line(LA_AM, tgt, (uintptr_t)hdr_hdl, uhdr, uhdr_len, udata,
+                                          udata_len, (uintptr_t)tgt_cntr))
+        return end(has_left(org_cntr));
+    const struct la_req r = {.kind = LA_AM,
+                             .rank = tgt,
+                             .at = (uintptr_t)hdr_hdl,
+                             .uhdr = uhdr,
+                             .uhdr_len = (uint16_t)uhdr_len,
+                             .data = udata,
+                             .len = udata_len,
+                             .tgt_cntr = (uintptr_t)tgt_cntr,
+                             .org_cntr = org_cntr,
+                             .cmpl_cntr = cmpl_cntr};
+    return end(send_data(r));
 }
 
 static int check_addresses(const void *tgt_addr, const void *org_addr, ulong len)
@@ -85,20 +103,25 @@ static int check_addresses(const void *tgt_addr, const void *org_addr, ulong len
 int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_addr,
              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr)
 {
-    struct la_req r = {.kind = LA_PUT,
-                       .rank = tgt,
-                       .at = (uintptr_t)tgt_addr,
-                       .data = org_addr,
-                       .len = len,
-                       .tgt_cntr = (uintptr_t)tgt_cntr,
-                       .org_cntr = org_cntr,
-                       .cmpl_cntr = cmpl_cntr};
     int rc = begin(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_addresses(tgt_addr, org_addr, len);
-    return end(rc == LAPI_SUCCESS ? la_send_data(&r) : rc);
+    if (rc != LAPI_SUCCESS)
+        return end(rc);
+    if (cmpl_cntr == NULL &&
+        la_send_line(LA_PUT, tgt, (uintptr_t)tgt_addr, NULL, 0, org_addr, len, (uintptr_t)tgt_cntr))
+        return end(has_left(org_cntr));
+    const struct la_req r = {.kind = LA_PUT,
+                             .rank = tgt,
+                             .at = (uintptr_t)tgt_addr,
+                             .data = org_addr,
+                             .len = len,
+                             .tgt_cntr = (uintptr_t)tgt_cntr,
+                             .org_cntr = org_cntr,
+                             .cmpl_cntr = cmpl_cntr};
+    return end(send_data(r));
 }
 
 /* Where the answer does not carry the data the target puts them here. */

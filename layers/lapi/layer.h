@@ -34,6 +34,7 @@ enum {
     LA_KEEP_REQS = 256, /* of these, for handlers */
     LA_KEEP_SOME = 32,  /* of these, for the next handler: or no message is handled */
     LA_REPLY = 128,     /* bytes that a target may write for one of them */
+    LA_MOST_EARLY = 64, /* records that are seen before their notices */
     LA_INS = 256,       /* messages of others of which something is still to be done */
     LA_COMP_WORK = 5,   /* component ids of the VCQs */
     LA_COMP_MEET = 4,
@@ -58,6 +59,9 @@ extern struct la {
     int code;              /* of the last one */
     int lost;              /* tasks that are gone */
     uint64_t departures, arrivals;
+    uint32_t free_ops, free_reqs, used_ins; /* of LA_OPS, LA_REQS and LA_INS */
+    uint32_t early;                         /* records that were seen, and not their notices */
+    uint32_t waiters;                       /* for the lock; atomic */
 } la;
 
 /*
@@ -67,8 +71,13 @@ bool la_enter(lapi_handle_t hndl); /* false: it is not valid, and the lock is no
 void la_take(void);
 void la_leave(void);
 bool la_try(void);
-void la_give_way(void); /* to threads that wait for it */
-bool la_alone(void);    /* not in a handler: may wait */
+void la_let_others(void); /* that wait for it have it */
+static inline void la_give_way(void)
+{
+    if (__builtin_expect(__atomic_load_n(&la.waiters, __ATOMIC_RELAXED) != 0, 0))
+        la_let_others();
+}
+bool la_alone(void); /* not in a handler: may wait */
 
 /*
  * log.c
@@ -94,7 +103,10 @@ utofu_vcq_id_t la_vcq_id(void);
 struct la_op *la_op_take(uint32_t keep, uint32_t rank,
                          void (*done)(struct la_op *op, int rc, uint64_t old_value), void *arg);
 void la_op_drop(struct la_op *op); /* it was not started */
-uint32_t la_ops_free(void);
+/* A line, which needs no op: nobody waits for its end. NULL: none is free at the moment. The one
+ * that was taken last is put with a remote notice, its last word behind all others. */
+void *la_line_take(void);
+void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt);
 void *la_op_bounce(struct la_op *op); /* LA_SLOT bytes */
 utofu_stadd_t la_op_bounce_stadd(const struct la_op *op);
 /* They start the op's communication; where that is refused it is done, with an error. */
@@ -182,7 +194,10 @@ struct la_peer {
     uint32_t fence; /* what a fence waits for, of sent */
     utofu_vcq_id_t id;
     uint64_t sent, freed; /* of an own lane: records; of the shared one: tickets */
-    uint64_t ticket;
+    union {
+        uint64_t ticket;     /* of the shared lane */
+        utofu_stadd_t slots; /* an own lane */
+    };
     struct la_req *first[2], *last[2]; /* of handlers, which go first; of the program */
     struct la_peer *next;              /* of those that wait for room */
 };
@@ -244,10 +259,13 @@ struct la_req {
 void la_send_setup(void);
 /* A LAPI_ERR_* code; what->reg and what->copy are given away in any case. */
 int la_send(const struct la_req *what);
+/* A message that needs no answer, in one line. False: it does not fit, or cannot leave in this way
+ * now; nothing was done. */
+bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhdr,
+                  uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr);
 bool la_send_waiting(void);
 bool la_send_help(void); /* moves pieces of data that the target does not move itself */
 bool la_send_helps(void);
-bool la_send_can_reply(void); /* there is room for what a handler may send */
 void la_send_returned(uint32_t index, uint32_t offset);
 void la_send_lost(uint32_t rank, bool gone); /* nothing goes there any more */
 uint64_t la_send_serial(void);
@@ -260,8 +278,12 @@ bool la_send_settled(uint64_t before, bool *posted);
 bool la_receive_setup(void);
 void la_receive_close(void);
 void la_receive_arrived(uint32_t slot);
-bool la_receive_may_look(void);
-bool la_receive_look(void); /* for records whose notices have not come yet */
+/* Else notices are to be taken: they are not to fill the MRQ. */
+static inline bool la_receive_may_look(void)
+{
+    return la.early < LA_MOST_EARLY && __atomic_load_n(&la_control->lanes, __ATOMIC_RELAXED) > 0;
+}
+bool la_receive_look(void); /* handles records whose notices have not come yet */
 bool la_dispatch(void);
 void *la_receive_address(int index);
 void la_receive_set_address(int index, void *address);
@@ -293,7 +315,7 @@ struct la_in {
 };
 void la_transfer_setup(void);
 struct la_in *la_in_take(void); /* NULL: none is free */
-bool la_in_any_free(void);
+bool la_in_spare(void);         /* there is one more */
 void la_in_drop(struct la_in *in);
 void la_transfer_start(struct la_in *in); /* fetch the data, or bring it */
 /* Of a get of pieces: the list of them is there, or is to be fetched. */
@@ -306,6 +328,14 @@ void la_transfer_lost(uint32_t rank);    /* it is gone, and brings nothing any m
 void la_transfer_run_handler(struct la_in *in);
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets: one past the word */
+
+/* For a message: what it may need, and what its handler may send. */
+static inline bool la_has_room(bool needs_in)
+{
+    return la.free_reqs >= LA_KEEP_SOME && la.free_ops > 2 &&
+           (!needs_in || la.used_ins < LA_INS || la_in_spare());
+}
+
 /*
  * Where both tasks can reach each other's memory, both move data of a large message: in pieces, of
  * which each claims the next one with an atomic add. Behind the first words of the reply are the

@@ -19,18 +19,18 @@ static bool grab(void)
     return __atomic_exchange_n(&la.lock, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
-static uint32_t waiters, served;
+static uint32_t served;
 
-static void wait(void)
+static __attribute__((noinline)) void wait(void)
 {
     uint32_t spins = 0;
 
-    __atomic_fetch_add(&waiters, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&la.waiters, 1, __ATOMIC_RELAXED);
     while (!grab())
         while (__atomic_load_n(&la.lock, __ATOMIC_RELAXED) != 0)
             if (++spins > SPINS)
                 sched_yield(); /* the holder may need this core */
-    __atomic_fetch_sub(&waiters, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&la.waiters, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&served, 1, __ATOMIC_RELAXED);
 }
 
@@ -48,15 +48,20 @@ bool la_try(void)
     return true;
 }
 
-void la_take(void)
+static inline void take(void)
 {
-    if (is_mine()) {
+    if (__builtin_expect(is_mine(), 0)) {
         la.depth++;
         return;
     }
     if (__builtin_expect(!grab(), 0))
         wait();
     own();
+}
+
+void la_take(void)
+{
+    take();
 }
 
 void la_leave(void)
@@ -67,11 +72,11 @@ void la_leave(void)
     __atomic_store_n(&la.lock, 0, __ATOMIC_RELEASE);
 }
 
-void la_give_way(void)
+void la_let_others(void)
 {
     uint32_t was = __atomic_load_n(&served, __ATOMIC_RELAXED);
 
-    if (__atomic_load_n(&waiters, __ATOMIC_RELAXED) == 0 || la.depth > 1)
+    if (la.depth > 1)
         return;
     la_leave();
     for (int i = 0; i < YIELDS && __atomic_load_n(&served, __ATOMIC_RELAXED) == was; i++)
@@ -81,8 +86,8 @@ void la_give_way(void)
 
 bool la_enter(lapi_handle_t hndl)
 {
-    la_take();
-    if (la.running && hndl == la.handle)
+    take();
+    if (__builtin_expect(la.running && hndl == la.handle, 1))
         return true;
     la_leave();
     return false;

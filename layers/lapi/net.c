@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TCQ_PERIOD = 32 /* polls */ };
+enum {
+    TCQ_PERIOD = 32, /* polls */
+    LINES = 64,
+    MARK_PERIOD = 16, /* lines, of which the last one has a TCQ notice: all before have left too */
+};
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t vcq_id;
@@ -17,7 +21,13 @@ static uint8_t (*bounce)[LA_SLOT];
 static utofu_stadd_t bounce_stadd;
 static struct la_op ops[LA_OPS];
 static uint8_t free_ops[LA_OPS];
-static uint32_t num_free, polls;
+static uint32_t polls;
+/* Behind the ops' buffers. TCQ notices come in order, whatever the targets. */
+static uint8_t (*lines)[LA_LINE];
+static uint64_t lines_begun, lines_left;
+static uint64_t marks[LINES / MARK_PERIOD]; /* what lines_left is when their notices come */
+
+static const size_t bounce_size = sizeof(*bounce) * LA_OPS + sizeof(*lines) * LINES;
 
 static bool open_vcq(void)
 {
@@ -42,23 +52,23 @@ static bool open_vcq(void)
 
 bool la_net_setup(void)
 {
-    const size_t size = sizeof(*bounce) * LA_OPS;
-
     if (!open_vcq())
         return false;
-    bounce = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bounce = mmap(NULL, bounce_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bounce == MAP_FAILED ||
-        utofu_reg_mem(vcq, bounce, size, 0, &bounce_stadd) != UTOFU_SUCCESS) {
-        la_log("LAPI_Init: no %zu bytes of buffers: %s", size, lc_utofu_error());
+        utofu_reg_mem(vcq, bounce, bounce_size, 0, &bounce_stadd) != UTOFU_SUCCESS) {
+        la_log("LAPI_Init: no %zu bytes of buffers: %s", bounce_size, lc_utofu_error());
         if (bounce != MAP_FAILED)
-            munmap(bounce, size);
+            munmap(bounce, bounce_size);
         utofu_free_vcq(vcq);
         return false;
     }
-    num_free = 0;
+    la.free_ops = 0;
+    lines = (uint8_t(*)[LA_LINE])(bounce + LA_OPS);
+    lines_begun = lines_left = 0;
     for (uint32_t i = 0; i < LA_OPS; i++) {
         ops[i] = (struct la_op){.index = (uint8_t)i};
-        free_ops[num_free++] = (uint8_t)(LA_OPS - 1 - i);
+        free_ops[la.free_ops++] = (uint8_t)(LA_OPS - 1 - i);
     }
     return true;
 }
@@ -66,7 +76,7 @@ bool la_net_setup(void)
 void la_net_close(void)
 {
     utofu_dereg_mem(vcq, bounce_stadd, 0);
-    munmap(bounce, sizeof(*bounce) * LA_OPS);
+    munmap(bounce, bounce_size);
     utofu_free_vcq(vcq);
 }
 
@@ -80,19 +90,14 @@ utofu_vcq_id_t la_vcq_id(void)
     return vcq_id;
 }
 
-uint32_t la_ops_free(void)
-{
-    return num_free;
-}
-
 struct la_op *la_op_take(uint32_t keep, uint32_t rank,
                          void (*done)(struct la_op *op, int rc, uint64_t old_value), void *arg)
 {
     struct la_op *op;
 
-    if (num_free <= keep)
+    if (la.free_ops <= keep)
         return NULL;
-    op = &ops[free_ops[--num_free]];
+    op = &ops[free_ops[--la.free_ops]];
     op->done = done;
     op->arg = arg;
     op->rank = rank;
@@ -103,7 +108,7 @@ struct la_op *la_op_take(uint32_t keep, uint32_t rank,
 void la_op_drop(struct la_op *op)
 {
     op->busy = false;
-    free_ops[num_free++] = op->index;
+    free_ops[la.free_ops++] = op->index;
 }
 
 /* The op may be taken again by what it calls. */
@@ -129,6 +134,11 @@ utofu_stadd_t la_op_bounce_stadd(const struct la_op *op)
     return bounce_stadd + (utofu_stadd_t)op->index * LA_SLOT;
 }
 
+static bool is_mark(const void *cbdata)
+{
+    return (uintptr_t)cbdata - (uintptr_t)marks < sizeof(marks);
+}
+
 /* Makes room in the TOQ; what could not be sent is reported here alone. */
 static bool poll_tcq(void)
 {
@@ -137,7 +147,9 @@ static bool poll_tcq(void)
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
-    if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER && cbdata != NULL)
+    if (is_mark(cbdata))
+        lines_left = *(const uint64_t *)cbdata;
+    else if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER && cbdata != NULL)
         end_op(cbdata, rc, 0);
     return true;
 }
@@ -173,6 +185,32 @@ void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     while (utofu_put_piggyback8(vcq, id, value, rmt, 8, LA_NO_OP,
                                 UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_ERR_BUSY)
+        poll_tcq();
+}
+
+void *la_line_take(void)
+{
+    while (lines_begun - lines_left == LINES)
+        if (!poll_tcq())
+            return NULL;
+    return lines[lines_begun % LINES];
+}
+
+void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
+{
+    const uint64_t n = lines_begun % LINES;
+    unsigned long int flags =
+        UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
+    uint64_t *mark = NULL;
+
+    lines_begun++;
+    if (lines_begun % MARK_PERIOD == 0) {
+        mark = &marks[n / MARK_PERIOD];
+        *mark = lines_begun;
+        flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
+    }
+    while (utofu_put(vcq, id, bounce_stadd + sizeof(*bounce) * LA_OPS + n * LA_LINE, rmt, LA_LINE,
+                     LA_NO_OP, flags, mark) == UTOFU_ERR_BUSY)
         poll_tcq();
 }
 

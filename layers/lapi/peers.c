@@ -130,6 +130,8 @@ static int draw_lane(struct la_peer *peer)
                         la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane);
 
     peer->lane = (uint16_t)(lane < most_lanes ? lane : LA_LANES);
+    if (peer->lane < LA_LANES)
+        peer->slots = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
     return rc;
 }
 

@@ -16,7 +16,9 @@
 
 enum {
     POLLS = 16,         /* notices, before they are handled */
-    LOOKS = 8,          /* at memory, until notices are taken too */
+    LOOKS = 8,          /* at memory without finding anything, until all else is done too, */
+    MOST_LOOKS = 32,    /* and in any case */
+    NOTICES = 2,        /* taken meanwhile for each message: it has one, and may need another */
     LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
     MOST_SPINS = 4096,  /* and where the job leaves each thread that waits a core: a yield is a
                            system call, and others may keep the core for long */
@@ -42,37 +44,42 @@ void la_progress_setup(void)
     cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* What lies in memory is quicker to see than its notice, but notices have to be taken too. */
-static bool look(void)
-{
-    return la_receive_look() && la_dispatch();
-}
-
 static bool take_notices(void)
 {
     bool any = false, handled = false;
 
     for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
-        la_receive_look();
-        handled = la_dispatch();
+        handled = la_receive_look() | la_dispatch();
     }
     return any | (handled || la_dispatch());
 }
 
-bool la_progress(void)
+static bool do_everything(void)
 {
-    static uint32_t turns;
-    bool any = look();
+    bool any = take_notices();
 
-    if (++turns % LOOKS != 0 && la_receive_may_look() && !la_transfer_busy() && !la_send_helps())
-        return any;
-    any |= take_notices();
     any |= la_transfer_step();
     any |= la_send_help();
     any |= la_send_waiting();
     la_watch_poll();
     la_watch_report();
+    return any;
+}
+
+/* What lies in memory is quicker to see than its notice, but notices have to be taken too: when the
+ * next message has not come yet. */
+bool la_progress(void)
+{
+    static uint32_t turns, idle;
+    bool any = la_receive_look();
+
+    idle = any ? 0 : idle + 1;
+    if (++turns % MOST_LOOKS == 0 || idle % LOOKS == LOOKS - 1 || !la_receive_may_look() ||
+        la_transfer_busy() || la_send_helps())
+        return do_everything() | any;
+    for (int i = 0; i < NOTICES && idle == 1 && la_net_poll(); i++)
+        any |= la_dispatch();
     return any;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16, MOST_EARLY = 64 };
+enum { BATCH = 16 };
 
 static uint16_t arrived[LA_SLOTS];
 static uint32_t num_arrived;
@@ -17,7 +17,6 @@ static uint64_t done[LA_LANES + 1]; /* bit n: slot freed + n modulo the slots is
 static uint64_t next[LA_LANES];     /* the record that is expected */
 static uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
 static uint16_t early[LA_SLOTS];    /* records that were seen, and not their notices */
-static uint32_t num_early;
 static void *addresses[LAPI_ADDRTBL_SZ];
 static unsigned int shuffle; /* state of random numbers; 0: in order */
 
@@ -28,7 +27,7 @@ bool la_receive_setup(void)
     memset(next, 0, sizeof(next));
     memset(taken, 0, sizeof(taken));
     memset(early, 0, sizeof(early));
-    num_early = 0;
+    la.early = 0;
     memset(addresses, 0, sizeof(addresses));
     shuffle = lc_env_number("LAPI_SHUFFLE", 0);
     if (shuffle != 0)
@@ -51,6 +50,13 @@ static uint32_t lane_of(uint32_t slot)
     return slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
 }
 
+/* Of records that came earlier than the one that was expected. */
+static void skip_taken(uint32_t lane)
+{
+    while ((taken[lane] & 1u << next[lane] % LA_LANE_SLOTS) != 0)
+        taken[lane] &= ~(1u << next[lane]++ % LA_LANE_SLOTS);
+}
+
 static void take_slot(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);
@@ -60,15 +66,14 @@ static void take_slot(uint32_t slot)
     if (lane == LA_LANES)
         return;
     taken[lane] |= 1u << slot % LA_LANE_SLOTS;
-    while ((taken[lane] & 1u << next[lane] % LA_LANE_SLOTS) != 0)
-        taken[lane] &= ~(1u << next[lane]++ % LA_LANE_SLOTS);
+    skip_taken(lane);
 }
 
 void la_receive_arrived(uint32_t slot)
 {
     if (early[slot] > 0) {
         early[slot]--;
-        num_early--;
+        la.early--;
     } else {
         take_slot(slot);
     }
@@ -93,27 +98,15 @@ static uint32_t lanes_in_use(void)
     return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
 }
 
-/* Their notices are not to fill the MRQ. */
-bool la_receive_may_look(void)
+/* In order, as it mostly is. */
+static bool free_next_slot(uint32_t lane, uint32_t slot)
 {
-    return num_early < MOST_EARLY && lanes_in_use() > 0;
-}
+    uint64_t freed = la_control->freed[lane];
 
-/* Each record has its notice too: it ends the sleep of who waits for one. */
-bool la_receive_look(void)
-{
-    uint32_t lanes = num_early < MOST_EARLY ? lanes_in_use() : 0;
-    bool any = false;
-
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        if (__builtin_expect(!is_there(lane), 1))
-            continue;
-        early[next_slot(lane)]++;
-        num_early++;
-        take_slot(next_slot(lane));
-        any = true;
-    }
-    return any;
+    if (__builtin_expect(done[lane] != 0 || (slot - freed) % LA_LANE_SLOTS != 0, 0))
+        return false;
+    __atomic_store_n(&la_control->freed[lane], freed + 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 /* Both sizes of a lane are powers of two: a division by one that is not known costs more than all
@@ -227,11 +220,13 @@ static void return_packed(const struct la_record *rec)
         la_return(rec, LA_FIN, 0);
 }
 
-static void receive_am(struct la_record *rec)
+/* line: its flags are LA_ONE_LINE alone. */
+static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool line)
 {
-    const bool whole = (rec->flags & LA_RENDEZVOUS) == 0;
-    uint8_t *data = data_of(rec);
-    lapi_return_info_t info = {.msg_len = len_of(rec),
+    const bool whole = line || (rec->flags & LA_RENDEZVOUS) == 0;
+    uint8_t *uhdr = line ? (uint8_t *)rec + LA_SHORT_RECORD : uhdr_of(rec);
+    uint8_t *data = uhdr + (rec->uhdr_len + 7u) / 8 * 8;
+    lapi_return_info_t info = {.msg_len = line ? rec->size : len_of(rec),
                                .udata_one_pkt_ptr = whole && rec->size > 0 ? data : NULL,
                                .src = rec->rank};
     hdr_hndlr_t *header = handler_of(rec);
@@ -244,11 +239,11 @@ static void receive_am(struct la_record *rec)
         fail(rec, LAPI_ERR_HDR_HNDLR_NULL, "no header handler is set for its index");
         return;
     }
-    buf = header(&hndl, rec->uhdr_len > 0 ? uhdr_of(rec) : NULL, &uhdr_len, &info.msg_len, &handler,
+    buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
                  &user_info);
     if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
         put_there(rec, buf, data);
-    if (whole)
+    if (whole && !line)
         return_packed(rec);
     if (!whole && buf == NULL)
         fail(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
@@ -355,6 +350,12 @@ static bool has_good_list(const struct la_record *rec)
            rec->value <= rec->len && (!there || rec->value <= rec->size);
 }
 
+static bool is_in_line(const struct la_record *rec)
+{
+    return rec->uhdr_len <= LA_LINE_DATA && rec->size <= LA_LINE_DATA &&
+           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= LA_LINE_DATA;
+}
+
 static uint32_t room_in(const struct la_record *rec)
 {
     if ((rec->flags & LA_ONE_LINE) != 0)
@@ -378,7 +379,7 @@ static void receive(uint32_t slot)
     if (!is_good(rec))
         la_log("a message that is none is left out: another program's?");
     else if (rec->kind == LA_AM)
-        receive_am(rec);
+        receive_am(rec, false);
     else if (rec->kind == LA_PUT)
         receive_put(rec);
     else if (rec->kind == LA_GET)
@@ -406,8 +407,7 @@ static bool needs_in(const struct la_record *rec)
 /* What needs nothing goes on: a completion handler, for which others wait, may wait for it. */
 static bool has_room(uint32_t slot)
 {
-    return (la_in_any_free() || !needs_in((struct la_record *)la_inbox[slot])) &&
-           la_send_can_reply() && la_ops_free() > 2;
+    return la_has_room(needs_in((struct la_record *)la_inbox[slot]));
 }
 
 static void swap_some(void)
@@ -440,6 +440,56 @@ static uint32_t handle_some(void)
         memmove(arrived + kept, arrived + i, (num_arrived - i) * sizeof(arrived[0]));
     num_arrived -= handled;
     return handled;
+}
+
+/* A message of one line needs few checks, and no queue where nothing that came before waits. */
+static bool may_handle_now(const struct la_record *rec)
+{
+    return num_arrived == 0 && rec->flags == LA_ONE_LINE && rec->kind - LA_AM <= LA_PUT - LA_AM &&
+           rec->rank < la.procs && is_in_line(rec) && !la.dispatching && shuffle == 0 &&
+           la_has_room(rec->kind == LA_AM);
+}
+
+static void handle_now(uint32_t lane, uint32_t slot)
+{
+    struct la_record *rec = (struct la_record *)la_inbox[slot];
+
+    next[lane]++;
+    if (__builtin_expect(taken[lane] != 0, 0))
+        skip_taken(lane);
+    la.arrivals++;
+    la.dispatching = true;
+    if (rec->kind == LA_AM)
+        receive_am(rec, true);
+    else
+        receive_put(rec);
+    if (!free_next_slot(lane, slot))
+        free_slot(slot);
+    la.dispatching = false;
+}
+
+/* Each record has its notice too: it ends the sleep of who waits for one. */
+bool la_receive_look(void)
+{
+    uint32_t lanes = la.early < LA_MOST_EARLY ? lanes_in_use() : 0;
+    bool handled = false, kept = false;
+
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        uint32_t slot = next_slot(lane);
+
+        if (__builtin_expect(!is_there(lane), 1))
+            continue;
+        early[slot]++;
+        la.early++;
+        if (may_handle_now((struct la_record *)la_inbox[slot])) {
+            handle_now(lane, slot);
+            handled = true;
+        } else {
+            take_slot(slot);
+            kept = true;
+        }
+    }
+    return (kept && la_dispatch()) | handled;
 }
 
 bool la_dispatch(void)

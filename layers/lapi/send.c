@@ -14,19 +14,18 @@
 
 static struct la_req reqs[LA_REQS];
 static uint16_t free_reqs[LA_REQS];
-static uint32_t num_free;
 static uint64_t serial;
 static struct la_peer *waiting; /* for room */
 static struct la_req *helpers;
 
 void la_send_setup(void)
 {
-    num_free = 0;
+    la.free_reqs = 0;
     waiting = NULL;
     helpers = NULL;
     for (uint32_t i = 0; i < LA_REQS; i++) {
         reqs[i] = (struct la_req){.index = (uint16_t)i};
-        free_reqs[num_free++] = (uint16_t)(LA_REQS - 1 - i);
+        free_reqs[la.free_reqs++] = (uint16_t)(LA_REQS - 1 - i);
     }
 }
 
@@ -107,18 +106,13 @@ static bool is_handler(void)
     return la.dispatching || la_handlers_is_this();
 }
 
-bool la_send_can_reply(void)
-{
-    return num_free >= LA_KEEP_SOME;
-}
-
 /* The program waits until there is one, and messages are handled meanwhile. */
 static struct la_req *take_req(const struct la_req *what)
 {
     uint32_t idle = 0;
     struct la_req *r;
 
-    while (num_free <= (is_handler() ? 0 : LA_KEEP_REQS)) {
+    while (la.free_reqs <= (is_handler() ? 0 : LA_KEEP_REQS)) {
         if (la.dispatching || la.depth > 1) {
             la_net_poll();
             la_send_waiting();
@@ -127,7 +121,7 @@ static struct la_req *take_req(const struct la_req *what)
             la_go_on(&idle);
         }
     }
-    r = &reqs[free_reqs[--num_free]];
+    r = &reqs[free_reqs[--la.free_reqs]];
     uint16_t index = r->index;
     *r = *what;
     r->index = index;
@@ -156,7 +150,7 @@ static void drop_req(struct la_req *r)
     free(r->copy);
     r->copy = NULL;
     r->used = false;
-    free_reqs[num_free++] = r->index;
+    free_reqs[la.free_reqs++] = r->index;
 }
 
 static void enter(struct la_peer *peer, struct la_peer **list)
@@ -252,6 +246,49 @@ static void run_handler(const struct la_req *r)
     la.dispatching = was;
 }
 
+static bool anything_before(const struct la_peer *peer)
+{
+    return peer->first[0] != NULL || (peer->first[1] != NULL && !is_handler());
+}
+
+/* A word or two, mostly. */
+static void copy_few(uint8_t *to, const void *from, size_t size)
+{
+    if (__builtin_expect(size == 8, 1))
+        memcpy(to, from, 8);
+    else if (size > 0)
+        memcpy(to, from, size);
+}
+
+bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhdr,
+                  uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr)
+{
+    struct la_peer *peer = la_peer(rank);
+    const uint32_t head = (uhdr_len + 7) / 8 * 8;
+    struct la_record *rec;
+
+    if (peer == NULL || head > LA_LINE_DATA || len > LA_LINE_DATA - head || peer->gone ||
+        peer->purged || !has_own_lane(peer) || peer->sent >= peer->freed + LA_LANE_SLOTS ||
+        anything_before(peer) || (rec = la_line_take()) == NULL)
+        return false;
+    rec->kind = (uint8_t)kind;
+    rec->flags = LA_ONE_LINE;
+    rec->uhdr_len = (uint16_t)uhdr_len;
+    rec->rank = la.rank;
+    rec->at = at;
+    rec->tgt_cntr = tgt_cntr;
+    rec->size = (uint32_t)len;
+    rec->req = rec->op = 0;
+    rec->number = peer->sent + 1;
+    copy_few((uint8_t *)rec + LA_SHORT_RECORD, uhdr, uhdr_len);
+    copy_few((uint8_t *)rec + LA_SHORT_RECORD + head, data, len);
+    la_line_put(peer->id, peer->slots + peer->sent++ % LA_LANE_SLOTS * LA_SLOT);
+    if (peer->sent > peer->freed + LA_LANE_SLOTS / 2)
+        ask(peer);
+    la.departures++;
+    return true;
+}
+
 /* Its data has left, or is in the record. */
 static void departed(const struct la_req *r)
 {
@@ -307,11 +344,6 @@ static void posted(struct la_req *r)
         drop_req(r);
     if ((was.flags & LA_WANTS_FIN) == 0 && !was.cancelled)
         departed(&was);
-}
-
-static bool anything_before(const struct la_peer *peer)
-{
-    return peer->first[0] != NULL || (!is_handler() && peer->first[1] != NULL);
 }
 
 /* A handler cannot wait until its memory may be used again. */
@@ -655,7 +687,7 @@ uint64_t la_send_serial(void)
 
 static bool any_request(uint64_t before)
 {
-    for (uint32_t i = 0; num_free < LA_REQS && i < LA_REQS; i++)
+    for (uint32_t i = 0; la.free_reqs < LA_REQS && i < LA_REQS; i++)
         if (reqs[i].used && reqs[i].serial <= before && !reqs[i].cancelled &&
             (reqs[i].queued || (reqs[i].flags & LA_WANTS_FIN) != 0))
             return true;

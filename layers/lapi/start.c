@@ -114,7 +114,7 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
 
 static bool ops_in_flight(void)
 {
-    return la_ops_free() < LA_OPS;
+    return la.free_ops < LA_OPS;
 }
 
 /* All have what was sent to them when the first barrier is behind them, and nobody needs this

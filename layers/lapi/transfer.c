@@ -18,7 +18,6 @@ enum {
 };
 
 static struct la_in ins[LA_INS];
-static uint32_t num_used;
 static struct la_in *spare;
 static struct la_in *pending; /* pieces are to be started, or they have ended */
 
@@ -26,16 +25,14 @@ void la_transfer_setup(void)
 {
     for (uint32_t i = 0; i < LA_INS; i++)
         ins[i] = (struct la_in){0};
-    num_used = 0;
+    la.used_ins = 0;
     pending = NULL;
 }
 
 /* A completion handler that waits may wait for what comes behind many others: then there are more.
  */
-bool la_in_any_free(void)
+bool la_in_spare(void)
 {
-    if (num_used < LA_INS)
-        return true;
     if (spare == NULL && la_handlers_wait())
         spare = calloc(1, sizeof(*spare));
     return spare != NULL;
@@ -47,7 +44,7 @@ static struct la_in *take_spare(void)
 
     spare = NULL;
     in->used = true;
-    num_used++;
+    la.used_ins++;
     return in;
 }
 
@@ -61,7 +58,7 @@ struct la_in *la_in_take(void)
         if (in->used)
             continue;
         *in = (struct la_in){.used = true};
-        num_used++;
+        la.used_ins++;
         return in;
     }
     return take_spare();
@@ -71,7 +68,7 @@ void la_in_drop(struct la_in *in)
 {
     free(in->temp);
     in->used = false;
-    num_used--;
+    la.used_ins--;
     if (in < ins || in >= ins + LA_INS)
         free(in);
 }
@@ -421,5 +418,5 @@ bool la_transfer_step(void)
 
 bool la_transfer_busy(void)
 {
-    return num_used > 0;
+    return la.used_ins > 0;
 }
