@@ -78,6 +78,10 @@ static bool start(void)
         return true;
     la.running = false;
     la.epoch--;
+    if (la.interrupts)
+        la_progress_stop_thread(); /* which only tries to take the lock */
+    la_handlers_stop();
+    close_all();
     return false;
 }
 
