@@ -35,12 +35,15 @@ static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len
     CHECK(LAPI_Term(*h) == LAPI_ERR_IN_HNDLR);
     CHECK(LAPI_Senv(*h, INTERRUPT_SET, 0) == LAPI_ERR_IN_HNDLR);
     CHECK(LAPI_Address_init(*h, NULL, (void **)data) == LAPI_ERR_IN_HNDLR);
+    CHECK(LAPI_Address_init64(*h, 0, (lapi_long_t *)data) == LAPI_ERR_IN_HNDLR);
     return NULL;
 }
 
 /* Every function with a handle that is not valid. */
 static void handles(lapi_handle_t h)
 {
+    lapi_vec_t none = {.vec_type = LAPI_GEN_IOVECTOR};
+    lapi_util_t util = {.Util_type = LAPI_GET_THREAD_FUNC};
     void *address;
 
     CHECK(LAPI_Qenv(h, TASK_ID, &number) == LAPI_ERR_HNDL_INVALID);
@@ -63,6 +66,13 @@ static void handles(lapi_handle_t h)
     CHECK(LAPI_Get(h, 0, 0, NULL, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
     CHECK(LAPI_Rmw(h, SWAP, 0, &number, &number, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
     CHECK(LAPI_Rmw64(h, SWAP, 0, &wide, &wide, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Putv(h, 0, &none, &none, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Getv(h, 0, &none, &none, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Amsendv(h, 0, (void *)1, NULL, 0, &none, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    for (int type = 0; type < LAPI_LAST_XFER; type++)
+        CHECK(LAPI_Xfer(h, &(lapi_xfer_t){.Xfer_type = (lapi_xfer_type_t)type}) ==
+              LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Util(h, &util) == LAPI_ERR_HNDL_INVALID);
     CHECK(LAPI_Purge_totask(h, 0) == LAPI_ERR_HNDL_INVALID);
     CHECK(LAPI_Resume_totask(h, 0) == LAPI_ERR_HNDL_INVALID);
     CHECK(LAPI_Term(h) == LAPI_ERR_HNDL_INVALID);
@@ -192,6 +202,83 @@ static void transfers(void)
           LAPI_ERR_MEMORY_EXHAUSTED);
 }
 
+/* LAPI_Xfer() checks what the functions check. */
+static void by_xfer(void)
+{
+    const lapi_long_t h = (uintptr_t)address_of(header), at = (uintptr_t)data;
+    const ulong more = LAPI_MAX_MSG_SZ + 1;
+    lapi_vec_t vec = {.vec_type = LAPI_GEN_IOVECTOR}, bad = {.vec_type = LAPI_LAST_VECTYPE};
+    lapi_xfer_t x;
+
+#define XFER(member, code, ...)                                                                    \
+    do {                                                                                           \
+        x.member = (__typeof__(x.member)){__VA_ARGS__};                                            \
+        CHECK(LAPI_Xfer(hndl, &x) == (code));                                                      \
+    } while (0)
+    for (int type = 0; type < LAPI_LAST_XFER; type++)
+        XFER(Am, LAPI_ERR_TGT, .Xfer_type = (lapi_xfer_type_t)type, .tgt = (uint)n);
+    XFER(Am, LAPI_ERR_HDR_HNDLR_NULL, .Xfer_type = LAPI_AM_XFER);
+    XFER(Am, LAPI_ERR_UHDR_LEN, .Xfer_type = LAPI_AM_XFER, .hdr_hdl = h, .uhdr = data,
+         .uhdr_len = 65536 + 8);
+    XFER(Am, LAPI_ERR_UHDR_NULL, .Xfer_type = LAPI_AM_XFER, .hdr_hdl = h, .uhdr_len = 8);
+    XFER(Am, LAPI_ERR_DATA_LEN, .Xfer_type = LAPI_AM_XFER, .hdr_hdl = h, .udata = data,
+         .udata_len = more);
+    XFER(Am, LAPI_ERR_ORG_ADDR_NULL, .Xfer_type = LAPI_AM_XFER, .hdr_hdl = h, .udata_len = 1);
+    XFER(Put, LAPI_ERR_DATA_LEN, .Xfer_type = LAPI_PUT_XFER, .tgt_addr = at, .org_addr = data,
+         .len = more);
+    XFER(Put, LAPI_ERR_TGT_ADDR_NULL, .Xfer_type = LAPI_PUT_XFER, .org_addr = data, .len = 1);
+    XFER(Put, LAPI_ERR_ORG_ADDR_NULL, .Xfer_type = LAPI_PUT_XFER, .tgt_addr = at, .len = 1);
+    XFER(Get, LAPI_ERR_DATA_LEN, .Xfer_type = LAPI_GET_XFER, .tgt_addr = at, .org_addr = data,
+         .len = more);
+    XFER(Get, LAPI_ERR_TGT_ADDR_NULL, .Xfer_type = LAPI_GET_XFER, .org_addr = data, .len = 1);
+    XFER(Get, LAPI_ERR_ORG_ADDR_NULL, .Xfer_type = LAPI_GET_XFER, .tgt_addr = at, .len = 1);
+    XFER(Rmw, LAPI_ERR_OP_SZ, .Xfer_type = LAPI_RMW_XFER, .size = 0, .tgt_var = at, .in_val = data);
+    XFER(Rmw, LAPI_ERR_RMW_OP, .Xfer_type = LAPI_RMW_XFER, .op = LAPI_RMW_END, .size = 32,
+         .tgt_var = at, .in_val = data);
+    XFER(Rmw, LAPI_ERR_TGT_VAR_NULL, .Xfer_type = LAPI_RMW_XFER, .size = 64, .in_val = data);
+    XFER(Rmw, LAPI_ERR_TGT_VAR_ALIGN, .Xfer_type = LAPI_RMW_XFER, .size = 64, .tgt_var = 4,
+         .in_val = data);
+    XFER(Rmw, LAPI_ERR_IN_VAL_NULL, .Xfer_type = LAPI_RMW_XFER, .size = 32, .tgt_var = 4);
+    XFER(Putv, LAPI_ERR_ORG_VEC_NULL, .Xfer_type = LAPI_PUTV_XFER, .tgt_vec = &vec);
+    XFER(Putv, LAPI_ERR_TGT_VEC_TYPE, .Xfer_type = LAPI_PUTV_XFER, .tgt_vec = &bad,
+         .org_vec = &vec);
+    XFER(Getv, LAPI_ERR_TGT_VEC_NULL, .Xfer_type = LAPI_GETV_XFER, .org_vec = &vec);
+    XFER(Getv, LAPI_ERR_ORG_VEC_TYPE, .Xfer_type = LAPI_GETV_XFER, .tgt_vec = &vec,
+         .org_vec = &bad);
+    XFER(Amv, LAPI_ERR_HDR_HNDLR_NULL, .Xfer_type = LAPI_AMV_XFER, .org_vec = &vec);
+    XFER(Amv, LAPI_ERR_UHDR_NULL, .Xfer_type = LAPI_AMV_XFER, .hdr_hdl = h, .uhdr_len = 4,
+         .org_vec = &vec);
+    XFER(Amv, LAPI_ERR_ORG_VEC_NULL, .Xfer_type = LAPI_AMV_XFER, .hdr_hdl = h);
+}
+
+/* What waits for room is dropped, and its counters do not rise; what has left arrives. */
+static void purged_while_messages_wait(void)
+{
+    enum { SENT = 200 };
+    lapi_cntr_t left, came, last;
+    int arrived, gone;
+
+    OK(LAPI_Senv(hndl, INTERRUPT_SET, 0));
+    OK(LAPI_Setcntr(hndl, &left, 0));
+    OK(LAPI_Setcntr(hndl, &came, 0));
+    OK(LAPI_Setcntr(hndl, &last, 0));
+    OK(LAPI_Gfence(hndl));
+    for (int i = 0; i < SENT; i++) /* to itself: nothing is handled in these calls */
+        OK(LAPI_Put(hndl, (uint)me, 0, NULL, NULL, &came, &left, NULL));
+    OK(LAPI_Purge_totask(hndl, (uint)me));
+    OK(LAPI_Fence(hndl));
+    OK(LAPI_Getcntr(hndl, &came, &arrived));
+    OK(LAPI_Getcntr(hndl, &left, &gone));
+    CHECK(arrived == gone && arrived > 0 && arrived < SENT);
+    OK(LAPI_Resume_totask(hndl, (uint)me));
+    OK(LAPI_Put(hndl, (uint)me, 0, NULL, NULL, &came, &left, &last));
+    OK(LAPI_Waitcntr(hndl, &last, 1, NULL));
+    OK(LAPI_Waitcntr(hndl, &came, arrived + 1, &number));
+    CHECK(number == 0);
+    OK(LAPI_Gfence(hndl));
+    OK(LAPI_Senv(hndl, INTERRUPT_SET, 1));
+}
+
 static void purged(void)
 {
     uint to = (uint)((me + 1) % n);
@@ -278,7 +365,9 @@ int main(void)
         counters();
         amsend();
         transfers();
+        by_xfer();
         purged();
+        purged_while_messages_wait();
         found_at_the_target();
         if (n > 1)
             found_in_a_handler();
