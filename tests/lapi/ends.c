@@ -6,6 +6,7 @@
  *     utofurun ... lapi_ends WHERE     what the others do meanwhile
  */
 #include "check.h"
+#include "large.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +43,7 @@ static int wait_somewhere(const char *where)
     static char data[DATA];
     int one = 1, before, rc = LAPI_SUCCESS;
 
-    if (strcmp(where, "counter") == 0)
+    if (strcmp(where, "counter") == 0 || strcmp(where, "helping") == 0)
         return LAPI_Waitcntr(hndl, &cntr, 1, NULL);
     if (strcmp(where, "nopoll") == 0)
         return LAPI_Nopoll_wait(hndl, &cntr, 1, NULL);
@@ -82,20 +83,40 @@ static void *kill_soon(void *unused)
     return NULL;
 }
 
-static void die(bool sending)
+/* For the first part only, until the origin has claimed one. */
+static void take_time(void)
+{
+    before_large_get = NULL;
+    usleep(20 * 1000);
+}
+
+/* The target claims all other parts meanwhile. */
+static void kill_later(void)
+{
+    usleep(500 * 1000);
+    raise(SIGKILL);
+}
+
+/* helping: when it has claimed a part of the data, which it never brings. Where it claims none, as
+ * the two do not share memory, it ends all the same. */
+static void die(bool sending, bool helping)
 {
     pthread_t thread;
 
     OK(LAPI_Waitcntr(hndl, &place.arrived, n - 1, NULL));
     if (!sending)
         raise(SIGKILL);
-    CHECK(pthread_create(&thread, NULL, kill_soon, NULL) == 0);
-    for (int to = 0;; to++)
+    if (helping)
+        before_large_put = kill_later;
+    else
+        CHECK(pthread_create(&thread, NULL, kill_soon, NULL) == 0);
+    for (int to = 0; !helping || to < 20; to++)
         if (to % n != 1) {
             OK(LAPI_Put(hndl, (uint)(to % n), DATA, of(to % n)->data, place.data, NULL, NULL,
                         &cntr));
             OK(LAPI_Waitcntr(hndl, &cntr, 1, NULL));
         }
+    raise(SIGKILL);
 }
 
 /* To all others and itself, and from them. */
@@ -128,14 +149,18 @@ static void go_on(void)
 
 int main(int argc, char **argv)
 {
+    bool helping;
     int lost, rc;
     time_t begin;
 
     init(hear);
     CHECK(argc == 2 && n >= 3);
+    helping = strcmp(argv[1], "helping") == 0;
     OK(LAPI_Address_init64(hndl, (uintptr_t)&place, places));
     if (me == 1) /* when all have left what is collective */
-        die(strcmp(argv[1], "shared") == 0);
+        die(strcmp(argv[1], "shared") == 0 || helping, helping);
+    if (helping)
+        before_large_get = take_time;
     OK(LAPI_Put(hndl, 1, 0, NULL, NULL, &of(1)->arrived, NULL, NULL));
     begin = time(NULL);
     rc = wait_somewhere(argv[1]);

@@ -7,7 +7,7 @@
 # usage: ends.sh UTOFURUN PROGRAM [WHERE]: only there
 #
 # UT_TEST_TIMEOUT_SCALE: how much slower the machine is.
-utofurun=$1 program=$2 wheres=${3:-counter nopoll gfence compute put large shared rmw}
+utofurun=$1 program=$2 wheres=${3:-counter nopoll gfence compute put large shared helping rmw}
 export UTOFU_PEER_TIMEOUT=3
 failures=0
 work=$(mktemp -d)
