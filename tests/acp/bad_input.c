@@ -59,6 +59,8 @@ static acp_ga_t ga(int rank, size_t offset)
 
 static void before_init(void)
 {
+    const acp_ga_t ga_of_others_job = 1ull << 48;
+
     REFUSED(acp_finalize(), -1, "acp_finalize: before acp_init");
     REFUSED(acp_reset(0), -1, "acp_reset: before acp_init");
     REFUSED(acp_sync(), -1, "acp_sync: before acp_init");
@@ -68,7 +70,13 @@ static void before_init(void)
     REFUSED(acp_unregister_memory(1), -1, "before acp_init");
     REFUSED(acp_query_ga(1, &me), ACP_GA_NULL, "before acp_init");
     REFUSED(acp_copy(1, 1, 1, 0), 0, "acp_copy: before acp_init");
+    REFUSED(acp_add4(1, 1, 1, 0), 0, "acp_add4: before acp_init");
+    REFUSED(acp_cas8(1, 1, 1, 1, 0), 0, "acp_cas8: before acp_init");
     REFUSED(acp_inquire(1), 0, "acp_inquire: before acp_init");
+    REFUSED((acp_complete(1), 0), 0, "acp_complete: before acp_init");
+    CHECK(acp_query_rank(ga_of_others_job) == -1 && acp_query_color(ga_of_others_job) == -1);
+    CHECK(acp_query_address(ga_of_others_job) == NULL);
+    CHECK(acp_rank() == -1 && acp_procs() == -1);
 }
 
 static void ranks_and_colors(void)
@@ -144,6 +152,9 @@ static void copies(void)
         REFUSED(acp_##op##8(mine, theirs + 4, 1, 0), 0, "acp_" name "8: src");                     \
         REFUSED(acp_##op##8(mine + 4, theirs, 1, 0), 0, "its address is no multiple of 8");        \
         REFUSED(acp_##op##8(mine, ACP_GA_NULL, 1, 0), 0, "src 0x0 is no GA of this job");          \
+        REFUSED(acp_##op##4(ACP_GA_NULL, theirs, 1, 0), 0, "dst 0x0 is no GA of this job");        \
+        REFUSED(acp_##op##4(mine, theirs, 1, 1 << 30), 0, "order 1073741824 was never issued");    \
+        REFUSED(acp_##op##8(mine + 10240, theirs, 1, 0), 0, "are not inside a registered region"); \
     } while (0)
 
 static void atomics(void)
@@ -151,9 +162,13 @@ static void atomics(void)
     acp_ga_t mine = ga(me, 0), theirs = ga((me + 1) % n, 0);
 
     REFUSED(acp_cas4(mine, theirs + 3, 1, 2, 0), 0, "acp_cas4: src");
+    REFUSED(acp_cas4(mine + 2, theirs, 1, 2, 0), 0, "acp_cas4: dst");
     REFUSED(acp_cas8(mine + 1, theirs, 1, 0, 0), 0, "acp_cas8: dst");
-    REFUSED(acp_swap4(mine + 2, theirs, 1, 0), 0, "its address is no multiple of 4");
-    REFUSED(acp_swap8(mine, theirs + 4, 1, 0), 0, "its address is no multiple of 8");
+    REFUSED(acp_cas8(mine, theirs + 4, 1, 0, 0), 0, "acp_cas8: src");
+    REFUSED(acp_cas4(ACP_GA_NULL, theirs, 1, 2, 0), 0, "dst 0x0 is no GA of this job");
+    REFUSED(acp_cas8(mine, ACP_GA_NULL, 1, 2, 0), 0, "src 0x0 is no GA of this job");
+    REFUSED(acp_cas8(mine, theirs, 1, 2, 1 << 30), 0, "order 1073741824 was never issued");
+    EACH_REFUSED(swap, "swap");
     EACH_REFUSED(add, "add");
     EACH_REFUSED(xor, "xor");
     EACH_REFUSED(or, "or");

@@ -12,10 +12,15 @@ struct number {
 };
 
 extern struct {
-    char bytes[16536];
+    char portfile[8192];
+    struct number offsetrank, myrank, nprocs, lport;
+    char rhost[8192];
+    uint32_t rhost_ip;
+    struct number rport, taskid;
     struct number szsmem, szsmemcl, szsmemdl;
     struct number mhooksmall, mhooklarge, mhookhuge, mhooklow, mhookhigh, ethspeed;
 } iacpbl_option;
+_Static_assert(sizeof(iacpbl_option) == 16752, "the layout of ACP's upper layers");
 extern size_t iacp_starter_memory_size_cl, iacp_starter_memory_size_dl;
 acp_ga_t iacp_query_starter_ga_cl(int rank);
 acp_ga_t iacp_query_starter_ga_dl(int rank);
@@ -54,6 +59,10 @@ acp_ga_t iacp_query_starter_ga_dl(int rank)
 }
 
 static void use_channels(void)
+{
+}
+
+static void check_all_options(void)
 {
 }
 
@@ -119,6 +128,41 @@ static void use_channels(void)
     CHECK(acp_unregister_memory(key) == 0);
 }
 
+#    define IS(option, wanted) CHECK(iacpbl_option.option.value == (wanted))
+
+/* What tests/acp/client.sh gives, as the upper layers read it. */
+static void check_all_options(void)
+{
+    CHECK(strcmp(iacpbl_option.portfile, "/a/file") == 0);
+    CHECK(strcmp(iacpbl_option.rhost, "a.host") == 0);
+    IS(offsetrank, 1);
+    IS(nprocs, 3);
+    IS(lport, 65535);
+    IS(rport, 2);
+    IS(taskid, 4294967295);
+    IS(szsmem, 20000);
+    IS(szsmemcl, 30000);
+    IS(szsmemdl, 40000);
+    IS(mhooksmall, 1);
+    IS(mhooklarge, 1);
+    IS(mhookhuge, 1);
+    IS(mhooklow, 7);
+    IS(mhookhigh, 18446744073709551615u);
+    IS(ethspeed, 1000);
+    CHECK(iacp_starter_memory_size_cl == 30000 && iacp_starter_memory_size_dl == 40000);
+    /* the last byte of each, of the next process */
+    for (int i = 0; i < 3; i++) {
+        const acp_ga_t next[] = {acp_query_starter_ga((acp_rank() + 1) % 3) + 19999,
+                                 iacp_query_starter_ga_cl((acp_rank() + 1) % 3) + 29999,
+                                 iacp_query_starter_ga_dl((acp_rank() + 1) % 3) + 39999};
+
+        CHECK(acp_copy(next[i], acp_query_starter_ga(acp_rank()), 1, 0) != 0);
+        CHECK(acp_copy(next[i], acp_query_starter_ga(acp_rank()), 2, 0) == 0);
+    }
+    CHECK(iacp_query_starter_ga_cl(3) == ACP_GA_NULL &&
+          iacp_query_starter_ga_dl(-1) == ACP_GA_NULL);
+}
+
 #endif
 
 /* They may communicate: the layer is ready. */
@@ -149,12 +193,12 @@ int iacp_finalize_dl(void)
 
 void iacp_abort_cl(void)
 {
-    called('a');
+    fprintf(stderr, "abort of the channels\n");
 }
 
 void iacp_abort_dl(void)
 {
-    called('b');
+    fprintf(stderr, "abort of the data library\n");
 }
 
 /* The starter memory has another size after a reset, where all processes want the same. */
@@ -190,6 +234,18 @@ int main(int argc, char **argv)
 {
     CHECK(acp_init(&argc, &argv) == 0);
     CHECK(strcmp(calls, "DC") == 0);
+    if (argc == 2 && strcmp(argv[1], "options") == 0) {
+        check_all_options();
+        CHECK(acp_finalize() == 0);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "abort") == 0) {
+        acp_sync();
+        if (acp_rank() == 1)
+            acp_abort(NULL);
+        for (;;)
+            acp_sync();
+    }
     CHECK(iacpbl_option.mhooklow.value == 4000 && iacpbl_option.mhookhigh.value == 131072);
     CHECK(iacpbl_option.mhooksmall.value == 1 && iacpbl_option.mhooksmall.max == 1);
 #ifndef WITHOUT

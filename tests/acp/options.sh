@@ -37,6 +37,17 @@ refused '--acp-size-smem many: a number from 0 to' --acp-size-smem many
 refused '--acp-size-smem -1: a number from 0 to' --acp-size-smem -1
 refused '--acp-malloc-hook-small 2: a number from 0 to 1 is wanted' --acp-malloc-hook-small 2
 refused '--acp-port-local 65536: a number from 0 to 65535 is wanted' --acp-port-local 65536
+for name in size-smem size-smem-cl size-smem-dl malloc-hook-small malloc-hook-large malloc-hook-huge malloc-hook-low \
+    malloc-hook-high myrank nprocs ethernet-speed taskid offsetrank port-local port-remote; do
+    refused "--acp-$name 1x: a number from" --acp-$name 1x
+    refused "--acp-$name 18446744073709551616: a number from" --acp-$name 18446744073709551616
+done
+for name in portfile host-remote; do
+    refused "--acp-$name: its value is missing" --acp-$name
+    refused "--acp-$name: a text of less than 8192 bytes is wanted" --acp-$name "$(head -c 8192 /dev/zero | tr '\0' x)"
+done
+refused '--acp-size-smem 1099511627777: a number from 0 to 1099511627776 is wanted' --acp-size-smem 1099511627777
+refused 'no memory for 1099511640064 bytes of starter memory' --acp-size-smem-cl 1099511627776 --acp-size-smem-dl 0
 refused '--acp-nprocs 2, but the launcher has started 1' --acp-nprocs 2
 refused 'the ranks of the processes are not 0 to N - 1' --acp-myrank 1
 accepted "$program" 1 --acp-size-smem 20000 --acp-size-smem-cl 0 --acp-size-smem-dl 65536 \

@@ -3,6 +3,8 @@
  * Memory that is registered behind or across the end of a region becomes part of it: the same key,
  * counted, with GAs that go on; and peers that know the region do not notice. What is not next to a
  * region, or has another color, does not. Two processes; they do the same in turn.
+ *
+ *     acp_regions [many]      many: as many as there can be, too
  */
 #include "check.h"
 
@@ -66,6 +68,36 @@ static void not_beyond_a_mebibyte(void)
 
     CHECK(first != second);
     CHECK(acp_unregister_memory(first) == 0 && acp_unregister_memory(second) == 0);
+}
+
+static int fill(acp_atkey_t *keys, int count, int color)
+{
+    while (count < 65536 && (keys[count] = acp_register_memory(memory + 16 * (size_t)count, 1,
+                                                               color)) != ACP_ATKEY_NULL)
+        count++;
+    return count;
+}
+
+/* A byte each, with gaps: as many as uTofu has STags for a color, and in all as many as there are
+ * tags; and one for each that is ended. */
+static void as_many_as_there_are(void)
+{
+    static acp_atkey_t keys[65536 + 1];
+    int count = fill(keys, 0, 0);
+
+    CHECK(count >= 65000);
+    if (acp_colors() > 1) {
+        count = fill(keys, count, 1);
+        CHECK(count == 65532);
+        CHECK(acp_register_memory(memory, PAGE, 0) == ACP_ATKEY_NULL);
+    }
+    CHECK(acp_unregister_memory(keys[4711]) == 0);
+    keys[4711] = acp_register_memory(memory + 16 * (size_t)count + 8, 1, 0);
+    CHECK(keys[4711] != ACP_ATKEY_NULL);
+    CHECK(acp_query_address(acp_query_ga(keys[4711], memory + 16 * (size_t)count + 8)) ==
+          memory + 16 * (size_t)count + 8);
+    for (int i = 0; i < count; i++)
+        CHECK(acp_unregister_memory(keys[i]) == 0);
 }
 
 /* The other process puts to the region and gets it back, all the time, while it grows. */
@@ -175,6 +207,8 @@ int main(int argc, char **argv)
     if (acp_colors() > 1)
         merged_where_adjacent(PIECE, 1, false);
     not_beyond_a_mebibyte();
+    if (argc > 1)
+        as_many_as_there_are();
     for (int turn = 0; turn < 2; turn++) {
         acp_sync();
         peers_do_not_notice(turn == me);
