@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 64 MiB in one message from each task to the next; and what a task in use costs: printed.
+ * 64 MiB in one message from each task to the next, and lengths around the pieces that the target
+ * fetches; and what a task in use costs: printed.
  *
  *     lapi_huge [wrong]      a byte that is not as sent is found
  */
@@ -10,11 +11,12 @@
 
 #include <malloc.h>
 
-enum { HUGE_LEN = 64 << 20 };
+enum { HUGE_LEN = 64 << 20, PIECE = 4 << 20 };
 
 static uint8_t *in;
 static lapi_cntr_t arrived;
 static int completed;
+static size_t expected;
 
 static void done(lapi_handle_t *h, void *info)
 {
@@ -29,7 +31,7 @@ static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len
     (void)h;
     (void)uhdr;
     (void)uhdr_len;
-    CHECK(*msg_len == HUGE_LEN);
+    CHECK(*msg_len == expected);
     *handler = done;
     *info = in;
     return in;
@@ -59,6 +61,7 @@ static void memory_of_tasks(void)
 
 int main(int argc, char **argv)
 {
+    const size_t lens[] = {PIECE - 1, PIECE, PIECE + 1, HUGE_LEN};
     lapi_long_t counters[64];
     lapi_cntr_t org, cmpl;
     uint8_t *out;
@@ -73,17 +76,24 @@ int main(int argc, char **argv)
     set(&cmpl, 0);
     OK(LAPI_Addr_set(hndl, address_of(header), 5));
     OK(LAPI_Address_init64(hndl, (uintptr_t)&arrived, counters));
-    fill(out, HUGE_LEN, me, 3);
-    if (argc > 1 && strcmp(argv[1], "wrong") == 0)
-        out[HUGE_LEN - 1] ^= 1;
-    OK(LAPI_Amsend(hndl, (uint)next, (void *)5, NULL, 0, out, HUGE_LEN,
-                   (lapi_cntr_t *)(uintptr_t)counters[next], &org, &cmpl));
-    wait_for(&org, 1);
-    memset(out, 0, HUGE_LEN);
-    wait_for(&cmpl, 1);
-    wait_for(&arrived, 1);
-    CHECK(__atomic_load_n(&completed, __ATOMIC_ACQUIRE) == 1);
-    CHECK(is_filled(in, HUGE_LEN, (me + n - 1) % n, 3) && in[HUGE_LEN] == 0);
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        expected = lens[i];
+        fill(out, lens[i], me, 3);
+        if (argc > 1 && strcmp(argv[1], "wrong") == 0)
+            out[lens[i] - 1] ^= 1;
+        memset(in, 0, lens[i] + 1);
+        completed = 0;
+        OK(LAPI_Gfence(hndl));
+        OK(LAPI_Amsend(hndl, (uint)next, (void *)5, NULL, 0, out, lens[i],
+                       (lapi_cntr_t *)(uintptr_t)counters[next], &org, &cmpl));
+        wait_for(&org, 1);
+        memset(out, 0, lens[i]);
+        wait_for(&cmpl, 1);
+        wait_for(&arrived, 1);
+        CHECK(__atomic_load_n(&completed, __ATOMIC_ACQUIRE) == 1);
+        CHECK(is_filled(in, lens[i], (me + n - 1) % n, 3) && in[lens[i]] == 0);
+        OK(LAPI_Gfence(hndl));
+    }
     OK(LAPI_Term(hndl));
     free(out);
     free(in);

@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-enum { MOST_TASKS = 16, MOST_THREADS = 4, PART = 96 * 1024, LARGEST = 40000 };
+enum { MOST_TASKS = 16, MOST_THREADS = 4, PART = 96 * 1024, LARGEST = 40000, GFENCE_EVERY = 50 };
 
 struct shared { /* what others reach of a task */
     uint8_t parts[MOST_TASKS * MOST_THREADS][PART];
@@ -157,19 +157,31 @@ static void write_some(struct thread *t, bool message)
     OK(LAPI_Waitcntr(hndl, &t->org, 1, NULL));
 }
 
-static void read_some(struct thread *t)
+static void get_and_compare(struct thread *t)
 {
     int task = (int)draw(t, (uint32_t)n);
     size_t len = draw_len(t);
     uint32_t offset = draw(t, PART - (uint32_t)len);
 
+    OK(LAPI_Get(hndl, (uint)task, len, of(task)->parts[t->number] + offset, t->in, NULL, &t->got));
+    OK(LAPI_Waitcntr(hndl, &t->got, 1, NULL));
+    CHECK(memcmp(t->in, t->model[task] + offset, len) == 0);
+}
+
+static void read_some(struct thread *t)
+{
     if (draw(t, 2) == 0)
         settle(t);
     else
         OK(LAPI_Fence(hndl));
-    OK(LAPI_Get(hndl, (uint)task, len, of(task)->parts[t->number] + offset, t->in, NULL, &t->got));
-    OK(LAPI_Waitcntr(hndl, &t->got, 1, NULL));
-    CHECK(memcmp(t->in, t->model[task] + offset, len) == 0);
+    get_and_compare(t);
+}
+
+/* One thread of each task, while the others go on. */
+static void fence_all(struct thread *t)
+{
+    OK(LAPI_Gfence(hndl));
+    get_and_compare(t);
 }
 
 static void add_some(struct thread *t)
@@ -188,6 +200,8 @@ static void *run(void *arg)
     struct thread *t = arg;
 
     for (int i = 0; i < operations; i++) {
+        if (t->number % threads == 0 && i % GFENCE_EVERY == GFENCE_EVERY - 1)
+            fence_all(t);
         switch (draw(t, 8)) {
         case 0:
         case 1:
