@@ -192,6 +192,7 @@ struct prov_config {
     unsigned int peer_timeout_ms; /* a silent peer is given up after this */
     unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
     unsigned int local_size;      /* processes of the job on this host; 0: not known */
+    unsigned int local_rank;      /* and which of them this is, from 0 on */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 
@@ -215,7 +216,10 @@ struct prov_port {
     char netdev[16]; /* the network device below it */
     int gid_index;   /* -1: none */
     char gid[48];
-    char address[48];      /* where this process listened */
+    char address[48];      /* where this process listened, */
+    char network[56];      /* and the network of this address, as 10.1.0.0/16 */
+    uint32_t speed;        /* Mbit/s; 0: not known */
+    int numa_node;         /* -1: not known */
     uint32_t mtu, max_mtu; /* bytes */
     char atomics[8];       /* "none", "hca": coherent among devices, "glob": with CPUs too */
     uint32_t max_inline;   /* bytes; of a port in use */
@@ -225,7 +229,7 @@ struct prov_port {
     uint32_t srq_depth;    /* receives that the peers of an endpoint share, or */
     uint32_t rq_depth;     /* that each connection has of its own; of a port in use */
     uint32_t tnis;         /* in use: bit n for TNI n. 0: not in use */
-    char why_not[160];     /* not in use: the reason */
+    char why_not[256];     /* not in use: the reason */
 };
 
 struct prov_ops {

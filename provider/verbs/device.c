@@ -11,6 +11,7 @@
 #include "order.h"
 #include "places.h"
 #include "providers.h"
+#include "rails.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "wake.h"
@@ -246,35 +247,50 @@ bool vp_port_is_down(const struct vp_port *port)
     return port->down_since && !vp_port_is_active(port);
 }
 
-/* Takes the port if it is active and has an address that peers can reach. */
-static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int num)
+/* What this machine has; of it, the ports that are used go to the provider. */
+struct finding {
+    struct vp_device devices[VP_MAX_DEVICES];
+    struct vp_found ports[VP_MAX_FOUND];
+    unsigned int num_devices, num_ports;
+    struct vp_device *taken[VP_MAX_DEVICES]; /* where they are now */
+};
+
+/* Listens on the port if it is active and has an address that peers can reach. */
+static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_device *dev,
+                      unsigned int num)
 {
     const char *name = ibv_get_device_name(dev->context->device);
     struct vp_candidate candidates[VP_MAX_CANDIDATES];
-    struct vp_port *port = &prov->ports[prov->num_ports];
+    struct vp_found *found = &finding->ports[finding->num_ports];
+    struct vp_port *port = &found->port;
     struct ibv_port_attr attr;
     char text[INET6_ADDRSTRLEN];
 
-    if (ibv_query_port(dev->context, (uint8_t)num, &attr))
-        return false;
+    if (finding->num_ports == VP_MAX_FOUND || ibv_query_port(dev->context, (uint8_t)num, &attr))
+        return;
     if (attr.state != IBV_PORT_ACTIVE) {
         refuse(prov, name, num, "is %s", ibv_port_state_str(attr.state));
-        return false;
+        return;
     }
     bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     int count = vp_candidates(dev, num, roce, candidates);
-    memset(port, 0, sizeof(*port));
+    memset(found, 0, sizeof(*found));
+    found->infiniband = !roce;
+    found->near = vp_is_near(name);
+    snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr.max_msg_sz;
+    port->speed = vp_port_speed(&attr);
     int i = 0;
     while (i < count && !listen_at(prov, port, &candidates[i]))
         i++;
     if (i == count) {
         refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
                *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
-        return false;
+        return;
     }
+    vp_network_of(&port->addr, &port->network);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
                  num);
@@ -285,26 +301,21 @@ static bool port_open(struct vp_prov *prov, struct vp_device *dev, unsigned int 
                  candidates[i].gid_index, text);
     else
         snprintf(port->name, sizeof(port->name), "%s:%u (%s)", name, num, text);
-    prov->num_ports++;
-    return true;
+    finding->num_ports++;
 }
 
-static void device_open(struct vp_prov *prov, struct ibv_device *device)
+static void find_device(struct vp_prov *prov, struct finding *finding, struct ibv_device *device)
 {
-    struct vp_device *dev = &prov->devices[prov->num_devices];
+    struct vp_device *dev = &finding->devices[finding->num_devices];
     const char *name = ibv_get_device_name(device);
-    unsigned int first = prov->num_ports, most = VP_MAX_PORTS;
+    unsigned int first = finding->num_ports;
 
-    if (most > prov->config.num_tnis)
-        most = prov->config.num_tnis;
-    if (prov->num_devices == VP_MAX_DEVICES || prov->num_ports >= most)
+    if (finding->num_devices == VP_MAX_DEVICES)
         return;
     if (device->transport_type != IBV_TRANSPORT_IB) {
         refuse(prov, name, 0, "has no writes with immediate data");
         return;
     }
-    memset(dev, 0, sizeof(*dev));
-    dev->index = prov->num_devices;
     dev->context = ibv_open_device(device);
     if (!dev->context) {
         refuse(prov, name, 0, "cannot be opened (%s)", strerror(errno));
@@ -312,25 +323,80 @@ static void device_open(struct vp_prov *prov, struct ibv_device *device)
     }
     if (ibv_query_device(dev->context, &dev->attr))
         goto not_used;
-    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt && prov->num_ports < most; num++) {
+    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt; num++) {
         if (is_wanted(name, num))
-            port_open(prov, dev, num);
+            find_port(prov, finding, dev, num);
         else
             refuse(prov, name, num, "is not among UTOFU_VERBS_DEVICES");
     }
-    if (prov->num_ports == first)
-        goto not_used;
-    if (device_set_up(prov, dev)) {
-        refuse(prov, name, 0, "cannot be set up");
-        while (prov->num_ports > first)
-            rdma_destroy_id(prov->ports[--prov->num_ports].listener);
-        goto not_used;
+    if (finding->num_ports > first) {
+        finding->num_devices++;
+        return;
     }
-    prov->num_devices++;
-    return;
 
 not_used:
     device_close(dev);
+}
+
+/* The device at this place of the provider's, where one of its ports is used; NULL: not usable. */
+static struct vp_device *take_device(struct vp_prov *prov, struct vp_device *from)
+{
+    const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
+
+    if (!name)
+        return NULL; /* taken before, or could not be set up */
+    struct vp_device *dev = &prov->devices[prov->num_devices];
+    *dev = *from;
+    memset(from, 0, sizeof(*from));
+    dev->index = prov->num_devices;
+    if (device_set_up(prov, dev)) {
+        refuse(prov, name, 0, "cannot be set up");
+        device_close(dev);
+        return NULL;
+    }
+    prov->num_devices++;
+    return dev;
+}
+
+/* Takes a port and, with the first one of it, its device. */
+static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_found *found)
+{
+    struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
+
+    if (!*taken)
+        *taken = take_device(prov, found->port.dev);
+    if (!*taken)
+        return;
+    struct vp_port *port = &prov->ports[prov->num_ports++];
+    *port = found->port;
+    port->dev = *taken;
+    found->port.listener = NULL;
+}
+
+/* Opens what is used of it. */
+static void take_ports(struct vp_prov *prov, struct finding *finding)
+{
+    bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);
+    unsigned int most = VP_MAX_PORTS;
+
+    if (most > prov->config.num_tnis)
+        most = prov->config.num_tnis;
+    vp_rails_choose(finding->ports, finding->num_ports, chosen);
+    for (unsigned int i = 0; i < finding->num_ports; i++) {
+        const struct vp_found *found = &finding->ports[i];
+        if (found->why_not[0])
+            refuse(prov, ibv_get_device_name(found->port.dev->context->device), found->port.num,
+                   "%s", found->why_not);
+    }
+    unsigned int used =
+        vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
+    for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
+        take_port(prov, finding, &finding->ports[i]);
+    for (unsigned int i = 0; i < finding->num_ports; i++)
+        if (finding->ports[i].port.listener)
+            rdma_destroy_id(finding->ports[i].port.listener);
+    for (unsigned int i = 0; i < finding->num_devices; i++)
+        device_close(&finding->devices[i]);
 }
 
 static void list_devices(struct ibv_device **list, char *buf, size_t size)
@@ -426,9 +492,12 @@ static void log_tni(unsigned int tni, const struct vp_port *port)
 int vp_devices_open(struct vp_prov *prov)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
+    struct finding *finding = calloc(1, sizeof(*finding));
     char there[512];
-    int rc = 0;
+    int rc = finding ? 0 : -ENOMEM;
 
+    if (rc)
+        goto free_list;
     if (!vp_subnets_are_sound()) {
         for (struct ibv_device **d = list; d && *d; d++)
             refuse(prov, ibv_get_device_name(*d), 0, "is not opened: UTOFU_VERBS_SUBNETS is wrong");
@@ -440,7 +509,8 @@ int vp_devices_open(struct vp_prov *prov)
         goto free_list;
     }
     for (struct ibv_device **d = list; *d; d++)
-        device_open(prov, *d);
+        find_device(prov, finding, *d);
+    take_ports(prov, finding);
     list_devices(list, there, sizeof(there));
     if (!prov->num_ports)
         rc = nothing_found(list);
@@ -450,6 +520,7 @@ int vp_devices_open(struct vp_prov *prov)
         log_tni(tni, &prov->ports[tni % prov->num_ports]);
 
 free_list:
+    free(finding);
     if (list)
         ibv_free_device_list(list);
     return rc;

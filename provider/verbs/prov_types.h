@@ -84,10 +84,18 @@ union vp_sockaddr {
     struct sockaddr_in6 in6;
 };
 
+/* Bits behind the prefix are 0. */
+struct vp_network {
+    uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
+    uint8_t address[16];
+};
+
 struct vp_port {
     struct vp_device *dev;
     uint8_t num;
     uint32_t max_msg;
+    unsigned int speed; /* Mbit/s; 0: not known */
+    struct vp_network network;
     union vp_sockaddr addr; /* with the port number that the listener got */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, whose address is not a GID's */
@@ -101,7 +109,7 @@ struct vp_port {
 struct vp_port_refusal {
     char device[IBV_SYSFS_NAME_MAX];
     unsigned int port;
-    char why[160];
+    char why[256];
 };
 enum { VP_MAX_REFUSALS = 64 };
 struct vp_survey {

@@ -10,6 +10,7 @@
 
 #include "address.h"
 #include "order.h"
+#include "rails.h"
 #include "recvs.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
@@ -67,6 +68,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->srq_depth = vp_srq_depth(prov, p->dev);
         out->rq_depth = vp_rq_depth(prov, p->dev);
         vp_addr_text(&p->addr, out->address, sizeof(out->address));
+        vp_network_text(&p->network, out->network, sizeof(out->network));
         return p;
     }
     return NULL;
@@ -95,6 +97,7 @@ static void describe_port(struct ibv_context *context, struct prov_port *out, in
         return;
     snprintf(out->link, sizeof(out->link), "%s", link_text(attr.link_layer));
     snprintf(out->state, sizeof(out->state), "%s", state_text(attr.state));
+    out->speed = vp_port_speed(&attr);
     out->mtu = MTU_UNIT << attr.active_mtu;
     out->max_mtu = MTU_UNIT << attr.max_mtu;
     if (!find_gid(context, out->port, gid_index, &gid))
@@ -116,6 +119,7 @@ static void describe_device(const struct vp_prov *prov, struct ibv_device *devic
     for (unsigned int num = 1; num <= attr.phys_port_cnt; num++) {
         struct prov_port out = {.port = num, .gid_index = -1};
         snprintf(out.device, sizeof(out.device), "%s", ibv_get_device_name(device));
+        out.numa_node = vp_numa_node(out.device);
         const struct vp_port *used = port_in_use(prov, &out);
         if (!used)
             say_why_not(prov, &out);

@@ -440,7 +440,8 @@ static int resolve_addr(struct cm_id *id, const struct ad_msg *msg)
     }
     id->step = BOUND;
     id->route.dst = msg->cm.dst;
-    if (fault_hits(AD_FAULT_ADDR) || !find_port(&id->route.dst, NULL)) {
+    /* there is no route between ports */
+    if (fault_hits(AD_FAULT_ADDR) || find_port(&id->route.dst, NULL) != id->route.port_num) {
         tell(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
         return 0;
     }

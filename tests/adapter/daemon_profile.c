@@ -87,6 +87,24 @@ static void be_rxe(void)
     set_gid(port, 1, v4);
 }
 
+/* Two ports in networks without a route between them. */
+static void be_rails(void)
+{
+    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 78, 0, 1};
+    struct ad_port *port = &profile.device.ports[1];
+
+    profile.device.attr.phys_port_cnt = 2;
+    port->attr = profile.device.ports[0].attr;
+    set_gid(port, 2, v4);
+}
+
+/* The same, the first one slow, as one for management. */
+static void be_dual(void)
+{
+    be_rails();
+    profile.device.ports[1].attr.active_speed = 4;
+}
+
 static void be_mlx5(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
@@ -149,6 +167,8 @@ static const struct {
     {"bnxt", "no ibv_wr_*(), no ibv_resize_cq(), 4095 CQ entries, one READ, no inline data",
      be_bnxt},
     {"adaptive-routing", "as mlx5; WRITEs and their parts are placed in any order", be_reordering},
+    {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
+    {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
 };
 
 bool profile_choose(const char *name)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# utofu-info says which receive queues an adapter gets.
+# utofu-info says which receive queues an adapter gets, and which of its ports are used.
 # usage: info.sh WITH_ADAPTER UTOFU_INFO
 set -eu
 with_adapter=$1
@@ -30,3 +30,18 @@ says '100 receives for each connection' env UTOFU_VERBS_RQ_DEPTH=100
 "$with_adapter" --profile irdma -- "$info" --json >"$out"
 grep -q '"receives_per_connection": *80' "$out"
 grep -q '"shared_receives": *0' "$out"
+
+# One network, and no slow port, unless the user names them.
+profile=rails
+says 'listens at 10.77.0.1 in 10.77.0.0/24,' env
+says 'not used: is in 10.78.0.0/24, and rxe0:1 in 10.77.0.0/24: if these reach each other' env
+says 'listens at 10.78.0.1 in 10.78.0.0/24,' env UTOFU_VERBS_SUBNETS=10.78.0.0/16
+says 'listens at 10.78.0.1 in 10.78.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:2
+says 'TNI 0 2 4$' env UTOFU_VERBS_DEVICES=rxe0
+profile=dual
+says 'not used: has 2500 Mbit/s, and rxe0:2 has 10000: UTOFU_VERBS_DEVICES can name it' env
+says 'listens at 10.78.0.1 in 10.78.0.0/24,' env
+says 'listens at 10.77.0.1 in 10.77.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1
+"$with_adapter" --profile dual -- "$info" --json >"$out"
+grep -q '"speed_mbit": *10000' "$out"
+grep -q '"network": *"10.78.0.0/24"' "$out"

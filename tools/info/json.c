@@ -83,10 +83,12 @@ static json_t *port_value(const struct prov_port *port)
         if (port->tnis & 1u << t)
             json_array_append_new(tnis, json_integer(t));
     json_t *value = json_pack(
-        "{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:i, s:s, s:i, s:I, s:i, s:i, s:b, s:o}",
+        "{s:s, s:i, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:s, s:i, s:I, s:i, "
+        "s:i, s:b, s:o}",
         "device", port->device, "port", (int)port->port, "link", port->link, "state", port->state,
         "netdev", port->netdev, "gid_index", port->gid_index, "gid", port->gid, "address",
-        port->address, "mtu", (int)port->mtu, "max_mtu", (int)port->max_mtu, "atomics",
+        port->address, "network", port->network, "speed_mbit", (json_int_t)port->speed, "numa_node",
+        port->numa_node, "mtu", (int)port->mtu, "max_mtu", (int)port->max_mtu, "atomics",
         port->atomics, "max_inline", (int)port->max_inline, "max_connections",
         (json_int_t)port->max_conns, "shared_receives", (int)port->srq_depth,
         "receives_per_connection", (int)port->rq_depth, "in_use", port->tnis != 0, "tnis", tnis);

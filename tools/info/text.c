@@ -132,6 +132,10 @@ static void print_ports(const struct info *info)
                p->netdev);
         if (p->mtu)
             printf(", MTU %u of %u", p->mtu, p->max_mtu);
+        if (p->speed)
+            printf(", %g Gbit/s", p->speed / 1000.0);
+        if (p->numa_node >= 0)
+            printf(", NUMA node %d", p->numa_node);
         printf("\n");
         if (p->gid_index >= 0) {
             label("");
@@ -142,8 +146,8 @@ static void print_ports(const struct info *info)
             printf("not used: %s\n", p->why_not);
             continue;
         }
-        printf("listens at %s, atomics %s, inline to %u bytes\n", p->address, p->atomics,
-               p->max_inline);
+        printf("listens at %s in %s, atomics %s, inline to %u bytes\n", p->address, p->network,
+               p->atomics, p->max_inline);
         label("");
         printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
         if (p->max_conns) {
