@@ -75,7 +75,8 @@ X(SHM_MAP_LIMIT, "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
 X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
   "for tests: every n-th region is not mapped; 0 refuses none")
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
-  "comma-separated RDMA devices to use, each name or name:port; empty: every active one")
+  "comma-separated RDMA devices to use, each name or name:port; empty: the active ports of one "
+  "network, without those that have less than half the speed of the fastest")
 X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
   "RoCE: index into the GID table of every port, whose address is used (the connection manager "
   "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
