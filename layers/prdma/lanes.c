@@ -10,10 +10,9 @@ enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
 /*
  * How many bytes to one process auto copies. Whole pages go without a copy otherwise, and an RTR
  * costs as much as copying the first of these; what begins within a page is copied in part in any
- * case. Where processes share cores each step that waits for another process costs a change of
- * context, and without RTRs there is one step less.
+ * case.
  */
-enum { EAGER_WHOLE = 8192, EAGER = 16000, EAGER_CROWDED = 49152 };
+enum { EAGER_WHOLE = 8192, EAGER = 16000 };
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -35,8 +34,6 @@ static size_t most_eager(const struct pr_request *r)
         return r->set == PR_EAGER ? MOST : 0;
     if (pr_settings.eager >= 0)
         return (size_t)pr_settings.eager;
-    if (r->comm->crowded)
-        return EAGER_CROWDED;
     for (int i = 0; i < r->num_in; i++)
         if (pr_has_data(&r->in[i]) && !pr_begins_page(&r->in[i]))
             return EAGER;

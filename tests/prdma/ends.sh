@@ -49,17 +49,6 @@ for method in auto eager fast mid mrc off; do
     [ "$(how_many "stats: request.*method $expected,.*2 in, 2 out, 10 rounds.*fell back $why" \
         "$method")" = 6 ] || fail "a line for each request: $expected" "$method"
 done
-# How long a block auto copies depends on whether each process has a core.
-cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-start crowd -n 2 taskset -c "$cpu" env LD_PRELOAD="$library" "$forms" 20000 ||
-    fail 'two processes on one core' crowd
-[ "$(how_many 'method eager' crowd)" -ge 10 ] || fail 'processes that share a core copy longer blocks' crowd
-[ "$(how_many 'method fast' crowd)" = 0 ] || fail 'all of 20000 bytes' crowd
-if [ "$(nproc)" -ge 2 ]; then
-    start cores -n 2 env LD_PRELOAD="$library" "$forms" 20000 || fail 'two processes on two cores' cores
-    [ "$(how_many 'method fast' cores)" -ge 10 ] || fail 'processes with a core each do not' cores
-    [ "$(how_many 'method eager' cores)" = 0 ] || fail 'none of 20000 bytes' cores
-fi
 PRDMA_EAGER=7 start long -n 3 env LD_PRELOAD="$library" "$rounds" 10 || fail 'too long for eager' long
 [ "$(how_many 'method fast' long)" = 6 ] || fail 'auto is fast where blocks are too long' long
 PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast "$rounds" 10 ||
