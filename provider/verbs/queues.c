@@ -46,6 +46,14 @@ void vp_srq_rearm(struct vp_ep *ep)
         ut_debug(VP_CAT, "arming the receive queue of %s: %s", ep->port->name, strerror(rc));
 }
 
+/* Of the adapter's interrupts, the one for this process: each may go to another CPU. */
+static int vector_of(const struct vp_ep *ep)
+{
+    int vectors = ep->port->dev->context->num_comp_vectors;
+
+    return vectors > 1 ? (int)(ep->prov->config.local_rank % (unsigned int)vectors) : 0;
+}
+
 /* Where the connections have receives of their own, recv_cq grows with their number. */
 static int receive_queues_new(struct vp_ep *ep)
 {
@@ -59,7 +67,7 @@ static int receive_queues_new(struct vp_ep *ep)
     }
     struct ibv_srq_init_attr attr = {.srq_context = ep, .attr = {.max_wr = size, .max_sge = 1}};
     ep->recv_cq_size = size;
-    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, 0);
+    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, vector_of(ep));
     if (dev->has_srq && ep->recv_cq)
         ep->srq = ibv_create_srq(dev->pd, &attr);
     return ep->recv_cq && (ep->srq || !dev->has_srq) ? 0 : -errno;
@@ -73,7 +81,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
              extra = vp_at_most(2 * requests, CQ_EXTRA_MOST);
     uint32_t cq_size = vp_at_most(requests + extra, dev->attr.max_cqe);
 
-    ep->send_cq = ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, 0);
+    ep->send_cq = ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, vector_of(ep));
     int rc = ep->send_cq ? receive_queues_new(ep) : -errno;
     if (rc) {
         vp_log_nomem("creating queues", ep->port->name, -rc);

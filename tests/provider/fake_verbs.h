@@ -58,13 +58,16 @@ static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
 static uint32_t qp_num;
+static int fake_vectors[2]; /* of the completion queues made last */
+static unsigned int fake_num_vectors;
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *arg,
                              struct ibv_comp_channel *channel, int vector)
 {
     struct ibv_cq *cq = calloc(1, sizeof(*cq));
 
-    (void)channel, (void)vector;
+    (void)channel;
+    fake_vectors[fake_num_vectors++ % 2] = vector;
     *cq = (struct ibv_cq){.context = c, .cq_context = arg, .cqe = cqe};
     return cq;
 }

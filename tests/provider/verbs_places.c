@@ -230,10 +230,15 @@ static const struct prov_callbacks callbacks = {
     .done = on_done, .message = on_message, .request = on_request, .up = on_up, .down = on_down};
 static const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
 
+static unsigned int own_local_rank;
+
 static void open_with(unsigned int places)
 {
-    const struct prov_config config = {
-        .wake = wake, .num_tnis = 1, .peer_timeout_ms = PEER_MS, .local_size = 3};
+    const struct prov_config config = {.wake = wake,
+                                       .num_tnis = 1,
+                                       .peer_timeout_ms = PEER_MS,
+                                       .local_size = 3,
+                                       .local_rank = own_local_rank};
 
     fake_now.tv_sec = 1000;
     prov = fake_open(&config);
@@ -820,6 +825,29 @@ static void limits(void)
     printf("ok: limits\n");
 }
 
+static void vector_is(unsigned int local_rank, int vectors, int expected)
+{
+    own_local_rank = local_rank;
+    context.num_comp_vectors = vectors;
+    fake_vectors[0] = fake_vectors[1] = -1;
+    open_with(PLACES);
+    CHECK(fake_vectors[0] == expected && fake_vectors[1] == expected);
+    vp_ep_close(ep);
+    fake_close(prov);
+    own_local_rank = 0;
+    context.num_comp_vectors = 0;
+}
+
+static void interrupts_are_spread(void)
+{
+    vector_is(0, 4, 0);
+    vector_is(3, 4, 3);
+    vector_is(6, 4, 2);
+    vector_is(3, 1, 0);
+    vector_is(3, 0, 0);
+    printf("ok: interrupts are spread\n");
+}
+
 int main(void)
 {
     CHECK(ut_process_environment() == 0);
@@ -850,5 +878,6 @@ int main(void)
     the_way_to_the_peer_is_lost();
     full_queue_stalls();
     limits();
+    interrupts_are_spread();
     return 0;
 }
