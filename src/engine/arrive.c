@@ -2,6 +2,8 @@
 /* Messages and immediates of peers; and connections that break. */
 #include "armw/armw.h"
 #include "engine/inner.h"
+#include "engine/failure.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "stats/stats.h"
 
@@ -193,7 +195,7 @@ static void rewind_link(struct ut_link *link)
  * this one posted has arrived; `messaged`: its own message or immediate was posted.
  */
 
-static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     (void)link, (void)messaged;
     if (behind)
@@ -202,16 +204,43 @@ static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, 
         slot->stage = UT_STAGE_NONE;
 }
 
+/* It was posted, and nobody knows whether it was executed: a second time may do harm. */
+static bool has_unknown_fate(const struct ut_slot *slot)
+{
+    return slot->stage != UT_STAGE_NONE && ut_env_num(UT_ENV_AFTER_BREAK) == UT_AFTER_BREAK_REPORT;
+}
+
+static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
+{
+    ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+    slot->cause = UT_CAUSE_FATE;
+    slot->state = UT_SLOT_DONE;
+}
+
+/* What is told to the target is counted, and without having been told it does not use the data. */
+static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+{
+    if (!behind && has_unknown_fate(slot) && !ut_slot_wants_remote_notice(slot) &&
+        !ut_desc_sps(&slot->desc))
+        end_with_unknown_fate(link, slot);
+    else
+        resume_nop(link, slot, behind, messaged);
+}
+
 /* Only the message posted behind the read shows that the read is complete. */
 static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
-    resume_put(link, slot, behind && messaged, messaged);
+    resume_nop(link, slot, behind && messaged, messaged);
 }
 
+/* Those that the target's CPU executes are counted, those of the device are not. */
 static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind || !messaged) {
-        slot->stage = UT_STAGE_NONE;
+        if (link->vcq->armw_words && !slot->applied && has_unknown_fate(slot))
+            end_with_unknown_fate(link, slot);
+        else
+            slot->stage = UT_STAGE_NONE;
     } else if (link->vcq->armw_words || slot->applied) {
         slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
     } else {
@@ -220,11 +249,6 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind,
         slot->stage = UT_STAGE_DATA;
         link->armw_out++;
     }
-}
-
-static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
-{
-    resume_put(link, slot, behind, messaged);
 }
 
 static void resume(struct ut_link *link, struct ut_slot *slot, bool behind)

@@ -305,6 +305,10 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
     case UT_CAUSE_NO_MEMORY:
         add(t, "this process has no memory left for its connection");
         break;
+    case UT_CAUSE_FATE:
+        add(t, "its connection broke before the peer's adapter had acknowledged it: it may have "
+               "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");
+        break;
     default:
         add(t, "the cause is not known");
     }

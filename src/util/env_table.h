@@ -59,6 +59,9 @@ X(ARMW, "UTOFU_ARMW", ENUM, 0, 0, 2, "cpu|nic|auto",
   "is coherent with the CPU")
 X(PEER_TIMEOUT, "UTOFU_PEER_TIMEOUT", UINT, 30, 1, 3600, NULL,
   "seconds after which a silent or unreachable peer is given up, until it is tried again")
+X(AFTER_BREAK, "UTOFU_AFTER_BREAK", ENUM, 0, 0, 1, "repeat|report",
+  "puts without a remote notice, and ARMW by the adapter, that were under way when a connection "
+  "broke and may have been executed: repeat: again; report: not again, UTOFU_ERR_MRQ_OTHER")
 X(PROGRESS_THREAD, "UTOFU_PROGRESS_THREAD", BOOL, 1, 0, 1, NULL,
   "0 runs without the background thread: incoming requests are then served only while the "
   "program calls the library")

@@ -586,6 +586,10 @@ static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *
             : old == w->compare_add                  ? w->swap
                                                      : old;
     scatter(&target, 0, sizeof(value), &value);
+    if (fault_hits(AD_FAULT_UNKNOWN)) {
+        *status = IBV_WC_RETRY_EXC_ERR;
+        return FAILED;
+    }
     scatter(to, 0, sizeof(old), &old);
     return DONE;
 }

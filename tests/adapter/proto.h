@@ -102,7 +102,7 @@ enum ad_fault {
     AD_FAULT_ADDR,    /* n addresses are not resolved */
     AD_FAULT_ROUTE,   /* n routes are not resolved */
     AD_FAULT_CONNECT, /* n requests end in CONNECT_ERROR */
-    AD_FAULT_UNKNOWN, /* every n-th WRITE is executed and ends with RETRY_EXC */
+    AD_FAULT_UNKNOWN, /* every n-th WRITE or atomic is executed and ends with RETRY_EXC */
     AD_FAULT_SILENCE, /* nothing arrives for n ms */
     AD_FAULT_PORT,    /* the first port is down for n ms */
     AD_FAULT_DEVICE,  /* the device fails */
