@@ -227,7 +227,8 @@ static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, 
         resume_nop(link, slot, behind, messaged);
 }
 
-/* Only the message posted behind the read shows that the read is complete. */
+/* A read is known to be complete by the message posted behind it, or by what has waited for it:
+ * reads_are_complete_before(). */
 static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     resume_nop(link, slot, behind && messaged, messaged);
@@ -266,6 +267,40 @@ static void resume(struct ut_link *link, struct ut_slot *slot, bool behind)
     }
 }
 
+/*
+ * Before which slot are all reads complete, though their completions were not seen? The message
+ * behind a get, and what is STRONG_ORDER, are posted so that they wait for all reads before. A read
+ * repeated after them would undo what a later get has brought, or bring what a later put has
+ * written.
+ */
+static uint32_t reads_are_complete_before(const struct ut_link *link, uint32_t last_delivered)
+{
+    const struct ut_slot *toq = link->vcq->toq;
+    uint32_t before = UT_NO_SLOT;
+
+    for (uint32_t n = link->first; last_delivered != UT_NO_SLOT; n = toq[n].next) {
+        const struct ut_slot *slot = &toq[n];
+        bool get = slot->desc.kind == UT_DESC_GET;
+        bool known = slot->msg_number != 0 || (!get && slot->desc.kind != UT_DESC_ARMW);
+        if (known && (get || (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)))
+            before = n;
+        if (n == last_delivered)
+            break;
+    }
+    return before;
+}
+
+static void end_reads_before(struct ut_link *link, uint32_t before)
+{
+    struct ut_slot *toq = link->vcq->toq;
+
+    if (before == UT_NO_SLOT)
+        return;
+    for (uint32_t n = link->first; n != before; n = toq[n].next)
+        if (toq[n].state == UT_SLOT_WAITING && toq[n].desc.kind == UT_DESC_GET)
+            toq[n].state = UT_SLOT_DONE;
+}
+
 static void delivered(struct ut_link *link, uint64_t count)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -276,6 +311,7 @@ static void delivered(struct ut_link *link, uint64_t count)
         if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
             last_delivered = n;
     }
+    end_reads_before(link, reads_are_complete_before(link, last_delivered));
     bool behind = last_delivered != UT_NO_SLOT;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];

@@ -39,7 +39,7 @@ struct frame {
 };
 
 unsigned int fake_lacks_memory, fake_has_no_room;
-bool fake_refuses_messages, fake_saves_reports;
+bool fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks;
 uint32_t fake_asks, fake_ups;
@@ -379,6 +379,8 @@ static int take_reply(struct fake_conn *conn, const struct frame *f, const uint8
         return 0;
     conn->answered++;
     fake_unanswered--;
+    if (fake_hides_ends)
+        return 0;
     conn->ep->attr.callbacks->done(conn->ctx, conn->ops[n].cookie, (enum prov_status)f->status);
     return 1;
 }

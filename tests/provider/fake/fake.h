@@ -59,6 +59,7 @@ extern bool fake_breaks;   /* the next connection that it asked for, and that is
 extern uint32_t fake_asks; /* requests for connections that were sent */
 extern uint32_t fake_ups;  /* connections that it asked for, and that came up */
 extern bool fake_saves_reports; /* what is not signalled is answered with something later that is */
+extern bool fake_hides_ends;    /* what is answered is executed, but not reported */
 extern bool fake_peer_lives;    /* who hangs up without a word is not dead: PROV_REASON_BROKEN */
 
 #endif
