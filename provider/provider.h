@@ -174,6 +174,10 @@ struct prov_callbacks {
      * (in order: PROV_OK up to what is known to be executed, the failed one, PROV_FLUSHED). Only
      * conn_close() may follow. */
     void (*down)(void *ctx, enum prov_reason reason);
+    /* More messages and immediates had arrived than half of what the endpoint can receive, before
+     * it was polled: peers may have waited. Transports that cannot tell do not call it. NULL: not
+     * wanted. */
+    void (*crowded)(void *owner);
 };
 
 struct prov_ep_attr {

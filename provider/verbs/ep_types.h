@@ -14,6 +14,7 @@ enum {
     VP_POLL_BATCH = 16, /* completions taken at once */
     VP_INLINE_MAX = 1024,
     VP_SOLICIT_EVERY = 64, /* of a connection's arrivals at least one wakes who sleeps */
+    VP_RECVS_PARTS = 3,    /* a quarter of the receives, then half, then all */
 };
 
 struct vp_conn;
@@ -30,16 +31,17 @@ struct vp_chained {
     uint8_t data[VP_INLINE_MAX];
 };
 
-/* Receives of a shared receive queue, or of one queue pair. */
+/* Receives of a shared receive queue, or of one queue pair. There are `depth` of them, and places
+ * for `most`: see vp_recvs_grow(). */
 struct vp_recvs {
     struct ibv_qp *qp; /* NULL: they are the endpoint's */
-    uint32_t depth, refill_at;
+    uint32_t depth, refill_at, most;
     uint32_t to_post;        /* buffers taken out and not given back */
     struct ibv_recv_wr *wrs; /* one per buffer, with its sge */
     struct ibv_sge *sges;
     struct ibv_recv_wr *first, *last; /* of those to post */
     uint8_t *slab;
-    struct ibv_mr *mr;
+    struct ibv_mr *mrs[VP_RECVS_PARTS]; /* of the slab's parts, one for each time that it grew */
     uint64_t posted, completed; /* ever; the latter of a shared one only where it is asserted */
 };
 

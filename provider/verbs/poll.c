@@ -263,6 +263,18 @@ static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsig
     return conn;
 }
 
+/* Half of the receives were used up. */
+static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
+{
+    refill(ep, &ep->recvs);
+    if (ep->closing) /* the owner wants no callback */
+        return;
+    vp_recvs_grow(ep, &ep->recvs);
+    vp_srq_rearm(ep);
+    if (ep->cb.crowded)
+        ep->cb.crowded(ep->owner);
+}
+
 static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
 {
     uint32_t pending = __atomic_exchange_n(&ep->pending, 0, __ATOMIC_ACQUIRE);
@@ -286,10 +298,8 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
         vp_conn_handle(conn, events);
     if (pending & VP_PEND_STALLS)
         vp_look_for_stalls(ep);
-    if (pending & VP_PEND_SRQ_LIMIT) {
-        refill(ep, &ep->recvs);
-        vp_srq_rearm(ep);
-    }
+    if (pending & VP_PEND_SRQ_LIMIT)
+        receives_ran_low(ep);
 }
 
 static inline void poll_queues(struct vp_ep *ep)

@@ -21,7 +21,8 @@ enum {
 
 static int buffers_new(struct vp_ep *ep)
 {
-    int rc = ep->srq ? vp_recvs_new(ep, &ep->recvs, ep->recv_cq_size, 0) : 0;
+    uint32_t most = ep->recv_cq_size;
+    int rc = ep->srq ? vp_recvs_new(ep, &ep->recvs, vp_srq_first(most), most, 0) : 0;
 
     if (!rc)
         rc = vp_slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,

@@ -14,17 +14,33 @@
 
 enum { REFILL_MOST = 32, REFILL_PART = 4 };
 
-int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
+static size_t whole_pages(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (size + page - 1) & ~(page - 1);
+}
+
+static uint8_t *slab_alloc(size_t size)
+{
     void *mem;
 
-    size = (size + page - 1) & ~(page - 1);
-    if (posix_memalign(&mem, page, size))
+    return posix_memalign(&mem, (size_t)sysconf(_SC_PAGESIZE), whole_pages(size)) ? NULL : mem;
+}
+
+/* Its first use: memory that is not touched yet costs nothing. */
+static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size)
+{
+    memset(from, 0, size);
+    return ibv_reg_mr(ep->port->dev->pd, from, size, IBV_ACCESS_LOCAL_WRITE);
+}
+
+int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
+{
+    *slab = slab_alloc(size);
+    if (!*slab)
         return -ENOMEM;
-    memset(mem, 0, size);
-    *slab = mem;
-    *mr = ibv_reg_mr(ep->port->dev->pd, mem, size, IBV_ACCESS_LOCAL_WRITE);
+    *mr = slab_register(ep, *slab, whole_pages(size));
     if (!*mr) {
         int err = errno;
         vp_log_nomem("registering message buffers", ep->port->name, err);
@@ -46,22 +62,24 @@ static uint32_t refill_at(uint32_t depth, uint32_t awake)
     return n ? n : 1;
 }
 
-int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t awake)
+/* Prepares receives up to `depth`, as one list behind those that there are. */
+static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
 {
-    recvs->depth = depth;
-    recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
-    int rc = vp_slab_new(ep, (size_t)depth * PROV_MSG_MAX, &recvs->slab, &recvs->mr);
-    if (rc)
-        return rc;
-    recvs->wrs = calloc(depth, sizeof(*recvs->wrs));
-    recvs->sges = calloc(depth, sizeof(*recvs->sges));
-    if (!recvs->wrs || !recvs->sges)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < depth; i++) {
+    uint32_t first = recvs->depth, part = 0;
+    size_t from = (size_t)first * PROV_MSG_MAX, to = (size_t)depth * PROV_MSG_MAX;
+
+    while (recvs->mrs[part])
+        part++;
+    UT_ASSERT(part < VP_RECVS_PARTS && depth <= recvs->most);
+    recvs->mrs[part] =
+        slab_register(ep, recvs->slab + from, (depth == recvs->most ? whole_pages(to) : to) - from);
+    if (!recvs->mrs[part])
+        return -errno;
+    for (uint32_t i = first; i < depth; i++) {
         recvs->sges[i] = (struct ibv_sge){
             .addr = (uintptr_t)recvs->slab + (size_t)i * PROV_MSG_MAX,
             .length = PROV_MSG_MAX,
-            .lkey = recvs->mr->lkey,
+            .lkey = recvs->mrs[part]->lkey,
         };
         recvs->wrs[i] = (struct ibv_recv_wr){
             .wr_id = i,
@@ -70,13 +88,30 @@ int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint3
             .num_sge = 1,
         };
     }
+    recvs->depth = depth;
     return 0;
+}
+
+int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
+                 uint32_t awake)
+{
+    recvs->most = most;
+    recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
+    recvs->slab = slab_alloc((size_t)most * PROV_MSG_MAX);
+    recvs->wrs = calloc(most, sizeof(*recvs->wrs));
+    recvs->sges = calloc(most, sizeof(*recvs->sges));
+    if (!recvs->slab || !recvs->wrs || !recvs->sges)
+        return -ENOMEM;
+    int rc = prepare(ep, recvs, depth);
+    if (rc)
+        vp_log_nomem("registering message buffers", ep->port->name, -rc);
+    return rc;
 }
 
 void vp_recvs_free(struct vp_recvs *recvs)
 {
-    if (recvs->mr)
-        ibv_dereg_mr(recvs->mr);
+    for (int i = 0; i < VP_RECVS_PARTS && recvs->mrs[i]; i++)
+        ibv_dereg_mr(recvs->mrs[i]);
     free(recvs->slab);
     free(recvs->wrs);
     free(recvs->sges);
@@ -97,6 +132,24 @@ int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
 {
     recvs->posted += recvs->depth;
     return post_list(ep, recvs, recvs->wrs);
+}
+
+void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    uint32_t before = recvs->depth, depth = before < recvs->most / 2 ? 2 * before : recvs->most;
+
+    if (before == recvs->most)
+        return;
+    int rc = prepare(ep, recvs, depth);
+    if (rc) {
+        ut_info(VP_CAT, "an endpoint of %s keeps %u receives: %s", ep->port->name, before,
+                strerror(-rc));
+        recvs->most = before;
+        return;
+    }
+    ut_debug(VP_CAT, "an endpoint of %s has %u receives now", ep->port->name, depth);
+    recvs->posted += depth - before;
+    post_list(ep, recvs, &recvs->wrs[before]);
 }
 
 void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
@@ -177,7 +230,8 @@ int vp_recvs_take(struct vp_conn *conn)
     if (!take_room(ep, ep->rq_depth))
         return -ENOSPC;
     struct vp_recvs *recvs = calloc(1, sizeof(*recvs));
-    int rc = recvs ? vp_recvs_new(ep, recvs, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
+    int rc =
+        recvs ? vp_recvs_new(ep, recvs, ep->rq_depth, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
     if (rc) {
         if (recvs)
             vp_recvs_free(recvs);

@@ -10,6 +10,8 @@
 #include "conn_types.h"
 #include "ep_types.h"
 
+enum { VP_SRQ_LEAST = 128 }; /* more than VP_SOLICIT_EVERY of each of two busy peers */
+
 static inline uint32_t vp_at_most(uint32_t value, int limit)
 {
     return limit > 0 && value > (uint32_t)limit ? (uint32_t)limit : value;
@@ -23,6 +25,14 @@ static inline uint32_t vp_srq_depth(const struct vp_prov *prov, const struct vp_
     return dev->has_srq ? vp_at_most(depth, dev->attr.max_cqe) : 0;
 }
 
+/* How many of those an endpoint begins with. */
+static inline uint32_t vp_srq_first(uint32_t most)
+{
+    uint32_t part = (most + 3) / 4;
+
+    return part > VP_SRQ_LEAST ? part : vp_at_most(VP_SRQ_LEAST, (int)most);
+}
+
 /* Receives of each connection; 0: they are shared. */
 static inline uint32_t vp_rq_depth(const struct vp_prov *prov, const struct vp_device *dev)
 {
@@ -31,12 +41,17 @@ static inline uint32_t vp_rq_depth(const struct vp_prov *prov, const struct vp_d
 
 /* Memory that the device writes, or reads: whole pages, as ibv_fork_init() needs them. */
 int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr);
-/* Buffers for `depth` receives that a sleeping owner can leave alone until `awake` more come. What
- * there is after an error, vp_recvs_free() takes away. */
-int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t awake);
+/* Buffers for `depth` receives, of `most` later, that a sleeping owner can leave alone until
+ * `awake` more come. What there is after an error, vp_recvs_free() takes away. */
+int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
+                 uint32_t awake);
 void vp_recvs_free(struct vp_recvs *recvs);
 /* Posts all of them: to the endpoint's queue, or to the queue pair. */
 int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs);
+/* Twice as many receives, up to the most: more has arrived than half of what there were, before
+ * anybody polled. Where there is no memory for them it stays as it is, without an error. Only from
+ * ep_poll(). */
+void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs);
 /* Posts those that were given back. */
 void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs);
 

@@ -79,6 +79,11 @@ static void on_down(void *ctx, enum prov_reason reason)
     ut_stats_check_blocked(link);
 }
 
+static void on_crowded(void *owner)
+{
+    ut_stats_crowded(owner);
+}
+
 const struct prov_callbacks ut_engine_counted_callbacks = {
     .done = on_done,
     .unsignalled_done = NULL, /* a counted VCQ posts nothing unsignalled */
@@ -87,4 +92,5 @@ const struct prov_callbacks ut_engine_counted_callbacks = {
     .request = on_request,
     .up = on_up,
     .down = on_down,
+    .crowded = on_crowded,
 };

@@ -567,6 +567,11 @@ void ut_stats_retry(struct ut_link *link)
     peer_of(link)->retries++;
 }
 
+void ut_stats_crowded(struct ut_vcq *vcq)
+{
+    vcq->stats->crowded++;
+}
+
 void ut_stats_rest(struct ut_link *link)
 {
     peer_of(link)->rests++;

@@ -94,7 +94,8 @@ struct ut_stats {
     struct ut_stats_counts counts; /* blocked: between empty polls */
     uint64_t busy;                 /* UTOFU_ERR_BUSY: no room in the TOQ */
     uint64_t empty_polls;
-    uint32_t most_mrq;                /* entries of the MRQ that were in use at one time */
+    uint64_t crowded;  /* half of what can be received had arrived before it was polled */
+    uint32_t most_mrq; /* entries of the MRQ that were in use at one time */
     uint64_t empty_first, empty_last; /* the empty polls under way; 0: none */
     struct ut_stats_peer *peers;
     struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
@@ -135,6 +136,8 @@ void ut_stats_start(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* Everything of a slot is complete. */
 void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
+/* More had arrived at once than half of what the VCQ can receive. */
+void ut_stats_crowded(struct ut_vcq *vcq);
 /* The provider could not take a communication, or it has to be done again. */
 void ut_stats_retry(struct ut_link *link);
 /* The connection was closed because there are too many. */

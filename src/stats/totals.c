@@ -24,6 +24,7 @@ void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats)
     add_counts(&into->counts, &stats->counts);
     into->busy += stats->busy;
     into->empty_polls += stats->empty_polls;
+    into->crowded += stats->crowded;
     if (stats->most_mrq > into->most_mrq)
         into->most_mrq = stats->most_mrq;
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
@@ -122,6 +123,7 @@ void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
     print_number(out, "most_in_mrq", stats->most_mrq);
     print_number(out, "busy", stats->busy);
     print_number(out, "empty_polls", stats->empty_polls);
+    print_number(out, "crowded", stats->crowded);
     fputc('\n', out);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next)
         print_peer(out, stats, p, rank);
@@ -181,6 +183,7 @@ void ut_stats_add_totals(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *
     totals[UT_TOTAL_FAILED] += c->failed;
     totals[UT_TOTAL_BUSY] += stats->busy;
     totals[UT_TOTAL_EMPTY_POLLS] += stats->empty_polls;
+    totals[UT_TOTAL_CROWDED] += stats->crowded;
     totals[UT_TOTAL_BLOCKED_US] += c->blocked_ns / 1000;
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
         totals[UT_TOTAL_RETRIES] += p->retries;

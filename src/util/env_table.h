@@ -92,7 +92,9 @@ X(VERBS_TRAFFIC_CLASS, "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0, 256, NULL,
 X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
   "send queue entries of a connection; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
-  "receive buffers that are kept posted for a VCQ")
+  "receive buffers that are kept posted for a VCQ at most; it begins with a quarter of them (128 "
+  "at "
+  "least), and has twice as many each time that half of them were used up at once")
 X(VERBS_RQ_DEPTH, "UTOFU_VERBS_RQ_DEPTH", UINT, 80, 80, 16384, NULL,
   "receive buffers that are kept posted for a connection, on devices that have no shared receive "
   "queues")

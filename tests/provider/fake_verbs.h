@@ -181,12 +181,18 @@ int ibv_destroy_qp(struct ibv_qp *qp)
     return 0;
 }
 
+static bool fake_reg_fails; /* for lack of memory */
+
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *addr, size_t size, int access)
 {
-    struct ibv_mr *mr = calloc(1, sizeof(*mr));
+    struct ibv_mr *mr = fake_reg_fails ? NULL : calloc(1, sizeof(*mr));
 
     (void)access;
+    if (!mr) {
+        errno = ENOMEM;
+        return NULL;
+    }
     *mr = (struct ibv_mr){.pd = p, .addr = addr, .length = size};
     return mr;
 }
@@ -197,9 +203,19 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     return 0;
 }
 
+/* Receives that were ever posted, and the first byte behind their buffers. */
+static unsigned int fake_receives;
+static uintptr_t fake_receives_end;
+
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    (void)srq, (void)wr, (void)bad;
+    (void)srq, (void)bad;
+    for (; wr; wr = wr->next) {
+        uintptr_t end = (uintptr_t)wr->sg_list->addr + wr->sg_list->length;
+        fake_receives++;
+        if (end > fake_receives_end)
+            fake_receives_end = end;
+    }
     return 0;
 }
 

@@ -313,6 +313,7 @@ enum { EARLY = 300 };
 static void what_arrived_before_a_break_is_handed_over(void)
 {
     setenv("UTOFU_VERBS_RQ_DEPTH", "512", 1);
+    setenv("UTOFU_VERBS_SRQ_DEPTH", "2048", 1); /* a quarter of them at first */
     struct vt_shared *s = vt_share();
     pid_t child = fork();
 
@@ -358,6 +359,7 @@ static void what_arrived_before_a_break_is_handed_over(void)
     tear_down();
     free(c);
     unsetenv("UTOFU_VERBS_RQ_DEPTH");
+    unsetenv("UTOFU_VERBS_SRQ_DEPTH");
 }
 
 /* Killed: with nothing outstanding, and with a request on the way. */

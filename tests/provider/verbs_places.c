@@ -226,8 +226,20 @@ static void look_for_stalls(void)
     vp_look_for_stalls(vp_ep(ep));
 }
 
-static const struct prov_callbacks callbacks = {
-    .done = on_done, .message = on_message, .request = on_request, .up = on_up, .down = on_down};
+static unsigned int crowded;
+
+static void on_crowded(void *owner)
+{
+    (void)owner;
+    crowded++;
+}
+
+static const struct prov_callbacks callbacks = {.done = on_done,
+                                                .message = on_message,
+                                                .request = on_request,
+                                                .up = on_up,
+                                                .down = on_down,
+                                                .crowded = on_crowded};
 static const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
 
 static unsigned int own_local_rank;
@@ -624,6 +636,87 @@ static void a_queue_breaks(void)
     close(fd);
 }
 
+static void receives_run_low(void)
+{
+    uint64_t one = 1;
+    int fd = eventfd(0, EFD_NONBLOCK);
+
+    CHECK(fd >= 0 && vp_watch(prov, fd, VP_WATCH_ASYNC) == 0);
+    fake_async = (struct ibv_async_event){.element.srq = vp_ep(ep)->srq,
+                                          .event_type = IBV_EVENT_SRQ_LIMIT_REACHED};
+    fake_has_async = true;
+    CHECK(write(fd, &one, sizeof(one)) == sizeof(one));
+    run();
+    CHECK(!fake_has_async);
+    close(fd);
+}
+
+/* An endpoint that may have `most` receives; it begins with `first`. */
+static void open_with_receives(uint32_t most, uint32_t first)
+{
+    open_with(PLACES);
+    vp_ep_close(ep);
+    prov->tuning.srq_depth = most;
+    prov->devices[0].attr.max_srq_wr = 1 << 15;
+    fake_receives = crowded = 0;
+    fake_receives_end = 0;
+    CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+    CHECK(fake_receives == first && vp_ep(ep)->recvs.depth == first);
+}
+
+/* The shared receive queue grows each time that half of it was used up, and its owner hears that.
+ */
+static void receives_grow_with_what_arrives(void)
+{
+    open_with_receives(1027, 257);
+    uintptr_t begin = fake_receives_end - 257 * PROV_MSG_MAX;
+    receives_run_low();
+    CHECK(fake_receives == 514 && crowded == 1);
+    receives_run_low();
+    CHECK(fake_receives == 1027 && fake_receives_end == begin + 1027 * PROV_MSG_MAX);
+    receives_run_low();
+    CHECK(fake_receives == 1027 && crowded == 3);
+    close_all("receives grow with what arrives");
+    open_with_receives(140, 128);
+    receives_run_low();
+    CHECK(fake_receives == 140);
+    close_all("few receives grow by few");
+    open_with_receives(64, 64);
+    receives_run_low();
+    CHECK(fake_receives == 64 && crowded == 1);
+    close_all("very few receives stay as many");
+}
+
+/* Whoever closes an endpoint hears nothing of it any more. */
+static void nobody_hears_of_a_crowd_at_the_end(void)
+{
+    open_with_receives(1024, 256);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    vp_ep(ep)->pending |= VP_PEND_SRQ_LIMIT;
+    vp_ep_close(ep);
+    CHECK(crowded == 0 && fake_receives == 256 && fake_qps == 0);
+    fake_close(prov);
+    num_arrivals = num_reports = 0;
+    printf("ok: nobody hears of a crowd at the end\n");
+}
+
+static void receives_stay_where_memory_is_short(void)
+{
+    open_with_receives(1024, 256);
+    fake_reg_fails = true;
+    receives_run_low();
+    fake_reg_fails = false;
+    CHECK(fake_receives == 256 && crowded == 1);
+    receives_run_low();
+    CHECK(fake_receives == 256);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    close_all("receives stay where memory is short");
+}
+
 /* Connections with receives of their own: entries of the completion queue come back from handshakes
  * that fail behind them. */
 static void failed_handshakes_give_receives_back(void)
@@ -869,6 +962,9 @@ int main(void)
     a_device_has_none();
     a_full_completion_queue();
     a_queue_breaks();
+    receives_grow_with_what_arrives();
+    nobody_hears_of_a_crowd_at_the_end();
+    receives_stay_where_memory_is_short();
     failed_handshakes_give_receives_back();
     who_waits_long_is_not_forgotten();
     stopped_peers_do_not_keep_their_places();
