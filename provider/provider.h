@@ -84,6 +84,7 @@ enum prov_reason {
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
     PROV_REASON_RESTS,       /* closed because there are too many connections; both ends have got
                               * everything: connect again when there is something to send */
+    PROV_REASON_GROWS,       /* as RESTS; closed because longer queues are wanted */
     PROV_REASON_LOCAL,       /* this side has no resources, or its device is gone; logged */
     PROV_REASON_SILENT,      /* no answer for too long: the host is gone, or the process stopped */
 };

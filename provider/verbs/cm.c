@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 
 #include "address.h"
+#include "busy.h"
 #include "conn_types.h"
 #include "device.h"
 #include "ep_types.h"
@@ -83,6 +84,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
         conn->req.kind |= VP_REQ_ANY_ORDER;
     conn->req.port = vp_ip_port(&ep->port->addr);
     conn->req.target_id = peer_id;
+    conn->sq_depth = vp_sq_depth(ep, peer_id);
     conn->req.origin_id = ep->id;
     memcpy(conn->req.key, address.key, VP_KEY_BYTES);
     if (hello_size)

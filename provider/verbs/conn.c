@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "busy.h"
 #include "device.h"
 #include "fail.h"
 #include "places.h"
@@ -52,7 +53,7 @@ static bool take_credit(struct vp_conn *conn)
 void vp_conn_up(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
-    uint32_t depth = ep->sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
+    uint32_t depth = conn->sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
 
     if (conn->closed || conn->life != VP_YOUNG)
         return;
@@ -265,6 +266,11 @@ static void begin_rest(struct vp_conn *conn)
     vp_ep_wake_later(ep, conn->life_deadline);
 }
 
+static enum prov_reason why_resting(const struct vp_conn *conn)
+{
+    return conn->grows ? PROV_REASON_GROWS : PROV_REASON_RESTS;
+}
+
 /* Both ends have said that nothing is outstanding: at most our REST is not acknowledged. */
 static bool has_rested(const struct vp_conn *conn)
 {
@@ -282,7 +288,7 @@ static void tend_resting(struct vp_conn *conn, bool late)
     } else if (!conn->last_posted) {
         vp_conn_drain_marker(conn, VP_CTL_REST);
     } else if (conn->peer_rests || conn->closed) {
-        vp_conn_know_reason(conn, PROV_REASON_RESTS);
+        vp_conn_know_reason(conn, why_resting(conn));
         finish(conn);
     }
 }
@@ -317,16 +323,33 @@ static void ask_to_rest(struct vp_conn *conn)
         vp_place_kept(conn);
     else
         conn->must_rest |= plea == VP_PLEA_MUST;
+    conn->has_asked = true;
     conn->mark = conn->head;
 }
 
+/* A send queue that is too short: no device can be relied on to make it longer (IBV_QP_CAP), so the
+ * connection is made anew. Where places are short it is longer when the connection is made the next
+ * time. */
+static void get_longer(struct vp_conn *conn)
+{
+    conn->wants_long = false;
+    vp_sq_lengthen(conn->ep, conn->active ? conn->req.target_id : conn->req.origin_id);
+    if (!vp_place_is_spare(conn))
+        return;
+    conn->grows = true;
+    begin_rest(conn);
+}
+
+/* One that was not asked wants a longer send queue. */
 static void peer_rests(struct vp_conn *conn)
 {
     conn->peer_rests = true;
-    if (conn->life == VP_ALIVE && !conn->closed)
+    if (conn->life == VP_ALIVE && !conn->closed) {
+        conn->grows = !conn->has_asked;
         begin_rest(conn);
-    else if (conn->life == VP_LEAVING)
+    } else if (conn->life == VP_LEAVING) {
         vp_conn_tend(conn);
+    }
 }
 
 /* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
@@ -361,6 +384,7 @@ void vp_conn_told(struct vp_conn *conn, uint32_t control)
             asked_to_rest(conn, control == VP_CTL_MUST);
         break;
     case VP_CTL_KEEP:
+        conn->has_asked = false;
         vp_place_kept(conn);
         break;
     case VP_CTL_REST:
@@ -504,6 +528,8 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     case VP_LEAVING:
         if (conn->stalled) {
             end_stall(conn);
+        } else if (conn->wants_long && conn->life == VP_ALIVE && !conn->closed) {
+            get_longer(conn);
         } else if (conn->resting) {
             tend_resting(conn, late);
         } else if (conn->tail == conn->head) {
@@ -623,6 +649,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
         return -EAGAIN;
     }
     conn->ctx = ctx;
+    conn->sq_depth = vp_sq_depth(conn->ep, conn->req.origin_id);
     conn->hello_size = (uint8_t)hello_size;
     if (hello_size)
         memcpy(conn->hello, hello, hello_size);
@@ -676,7 +703,7 @@ void vp_conn_handle(struct vp_conn *conn, unsigned int events)
         /* Without a goodbye: a queue pair that is broken here was broken by an operation; else
          * the peer was killed, or broke its own side. */
         if (conn->life == VP_LEAVING || conn->closed)
-            vp_conn_break(conn, has_rested(conn) ? PROV_REASON_RESTS : PROV_REASON_CLOSED);
+            vp_conn_break(conn, has_rested(conn) ? why_resting(conn) : PROV_REASON_CLOSED);
         else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
                  attr.qp_state == IBV_QPS_ERR)
             vp_conn_break(conn, PROV_REASON_BROKEN);

@@ -141,6 +141,9 @@ struct vp_conn {
     bool peer_rests; /* everything of the peer has arrived */
     bool delivered;  /* all that arrived before it failed was */
     bool must_rest;  /* the peer was told so */
+    bool has_asked;  /* the peer was asked to rest, and has not answered */
+    bool wants_long; /* its send queue was full so often that it should be longer; see post.c */
+    bool grows;      /* (resting) therefore, at either end */
     uint8_t reason;  /* enum prov_reason */
     uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
     uint32_t err_seq;
@@ -150,6 +153,8 @@ struct vp_conn {
     bool last_recv;                /* nothing arrives any more, and all that had has been polled */
     bool drained;                  /* each of its receives has completed */
     uint64_t life_deadline;
+    uint32_t sq_depth;        /* entries of its send queue, */
+    uint32_t full_at, fulls;  /* head when that was full last, and how often it was */
     struct vp_list tend_link; /* in ep->tending */
 
     /* its place: `mark` under the endpoint's lock too, the rest under prov->lock */

@@ -15,6 +15,7 @@ enum {
     VP_INLINE_MAX = 1024,
     VP_SOLICIT_EVERY = 64, /* of a connection's arrivals at least one wakes who sleeps */
     VP_RECVS_PARTS = 3,    /* a quarter of the receives, then half, then all */
+    VP_BUSY_PEERS = 256,   /* that an endpoint remembers at most; a power of two */
 };
 
 struct vp_conn;
@@ -63,9 +64,9 @@ struct vp_ep {
     uint32_t only_sends;  /* polls in a row, see sends_suffice() and vp_ep_poll() */
     bool aside; /* a batch is open, completions are stashed, or ep->tending is not empty */
     uint32_t max_inline;
-    uint32_t max_msg; /* of the port */
-    uint32_t sq_depth;
-    struct vp_conn *batch; /* has an open batch */
+    uint32_t max_msg;            /* of the port */
+    uint32_t sq_depth, sq_first; /* of a connection: most, and as long as it is not a busy one */
+    struct vp_conn *batch;       /* has an open batch */
     uint32_t batch_length;
     struct vp_chained *chain;
     struct vp_slot *table; /* qp_num to connection; open addressing */
@@ -80,6 +81,7 @@ struct vp_ep {
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
     int stash_recv, stash_send;         /* how many; send ones first */
     bool told_no_room;                  /* for another connection */
+    uint64_t busy[VP_BUSY_PEERS];       /* their ids plus 1, 0: none; see busy.h */
     bool polling;
     int made;               /* callbacks of this ep_poll() */
     struct vp_list tending; /* connections that close, drain or wait */

@@ -306,6 +306,16 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn)
     return plea;
 }
 
+bool vp_place_is_spare(struct vp_conn *conn)
+{
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    const struct vp_places *p = places_of(conn);
+    bool spare = conn->place == VP_PLACE_OPEN && p->taken < p->limit && vp_list_empty(&p->own) &&
+                 vp_list_empty(&p->others);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+    return spare;
+}
+
 /* Peers that do not answer are not waited for. */
 static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint64_t now)
 {

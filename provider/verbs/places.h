@@ -36,6 +36,9 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn);
 /* The peer, or this side, goes on using it. */
 void vp_place_kept(struct vp_conn *conn);
 
+/* Nobody waits for a place, there are more, and it is not to give up its own. */
+bool vp_place_is_spare(struct vp_conn *conn);
+
 /* By progress(). */
 void vp_places_run(struct vp_prov *prov, uint64_t now);
 /* A peer's request that has waited for a place for longer than so many ms, not in a list any more;

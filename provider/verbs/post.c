@@ -16,6 +16,8 @@
 #include "util/assert.h"
 #include "util/log.h"
 
+enum { FULLS_MOST = 16 }; /* then a send queue is too short */
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
@@ -195,11 +197,25 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
     submit(conn, wr, flags & PROV_MORE);
 }
 
+/* Its send queue is full; as long as little of it ends that counts once. */
+static void note_full(struct vp_conn *conn)
+{
+    if (conn->head - conn->full_at < conn->sq_app)
+        return;
+    conn->full_at = conn->head;
+    if (++conn->fulls != FULLS_MOST)
+        return;
+    conn->wants_long = true;
+    vp_conn_tend(conn);
+}
+
 static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 {
     if (!conn->postable) /* the core may post right after accept() */
         return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
     vp_flush(conn->ep); /* requests of the open batch would never complete otherwise */
+    if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
+        note_full(conn);
     return -EAGAIN;
 }
 
@@ -592,7 +608,7 @@ void vp_post_report(struct vp_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-    if (check_room(conn, conn->ep->sq_depth - 1, 0) == 0)
+    if (check_room(conn, conn->sq_depth - 1, 0) == 0)
         post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
 }
 

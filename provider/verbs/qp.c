@@ -21,6 +21,7 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
     conn->ep = ep;
     conn->active = active;
     conn->signal_due = ep->signal_every;
+    conn->sq_depth = ep->sq_first;
     conn->phase = active ? VP_QUEUED : VP_REQUESTED;
     conn->id.kind = VP_ID_CONN;
     vp_list_init(&conn->tend_link);
@@ -35,7 +36,7 @@ static int ring_alloc(struct vp_conn *conn)
 {
     uint32_t size = 1;
 
-    while (size < conn->ep->sq_depth)
+    while (size < conn->sq_depth)
         size *= 2;
     conn->ops = calloc(size, sizeof(*conn->ops));
     if (!conn->ops)
@@ -57,7 +58,7 @@ int vp_conn_create_qp(struct vp_conn *conn)
         .send_cq = ep->send_cq,
         .recv_cq = ep->recv_cq,
         .srq = ep->srq,
-        .cap = {.max_send_wr = ep->sq_depth,
+        .cap = {.max_send_wr = conn->sq_depth,
                 .max_recv_wr = ep->rq_depth,
                 .max_send_sge = 1,
                 .max_recv_sge = ep->srq ? 0 : 1,

@@ -16,6 +16,7 @@ enum {
     CQ_DEPTH_MOST = 1 << 20, /* of what an owner asks for */
     CQ_EXTRA_MOST = 4096,    /* entries beyond that: for messages, and for connections */
     CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
+    SQ_SHORT = 63,           /* send queues of so many entries are not halved */
     RQS_FIRST = 8,           /* own receive queues that a new completion queue has room for */
 };
 
@@ -95,7 +96,9 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
-    ep->signal_every = ep->sq_depth / 4;
+    ep->sq_first = ep->sq_depth > SQ_SHORT ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
+    ep->signal_every =
+        ep->sq_depth / 4; /* half of a short one: it must not fill without a report */
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
     return 0;

@@ -734,6 +734,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         }
         break;
     case PROV_REASON_RESTS:
+    case PROV_REASON_GROWS:
         rest(link, now);
         return;
     case PROV_REASON_BROKEN:

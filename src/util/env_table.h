@@ -90,7 +90,9 @@ X(VERBS_TRAFFIC_CLASS, "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0, 256, NULL,
   "traffic class of connections, in both directions (RoCE v2: the IP header's, four times the "
   "DSCP; the adapter derives the priority from it); 256: the one the administrator gave rdma_cm")
 X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
-  "send queue entries of a connection; devices round up, best is one less than a power of two")
+  "send queue entries of a connection that was full again and again; others have half of it where "
+  "it "
+  "is 64 or more; devices round up, best is one less than a power of two")
 X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
   "receive buffers that are kept posted for a VCQ at most; it begins with a quarter of them (128 "
   "at "

@@ -57,7 +57,7 @@ static struct ibv_wc arrivals[ARRIVALS];                     /* of receives */
 static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
-static uint32_t qp_num;
+static uint32_t qp_num, fake_sq_depth; /* the latter: of the queue pair made last */
 static int fake_vectors[2]; /* of the completion queues made last */
 static unsigned int fake_num_vectors;
 
@@ -113,6 +113,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
         return NULL;
     }
     fake_qps++;
+    fake_sq_depth = attr->cap.max_send_wr;
     *qp =
         (struct ibv_qp){.context = p->context, .qp_context = attr->qp_context, .qp_num = ++qp_num};
     return qp;

@@ -897,6 +897,158 @@ static void full_queue_stalls(void)
     close_all("full queue stalls");
 }
 
+static void open_with_send_queue(unsigned int places, unsigned int depth)
+{
+    open_with(places);
+    vp_ep_close(ep);
+    prov->tuning.sq_depth = depth;
+    prov->devices[0].attr.max_qp_wr = 1024;
+    CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+}
+
+/* Sends until the send queue is full, and some more often; then all of it ends. */
+static int fill_queue(struct test_conn *c)
+{
+    int sent = 0, rc;
+
+    fake_holds = true;
+    while ((rc = vp_send(c->conn, "", 0, 0, 0)) >= 0)
+        sent++;
+    for (int i = 0; i < 100 && rc == -EAGAIN; i++)
+        rc = vp_send(c->conn, "", 0, 0, 0);
+    CHECK(rc == -EAGAIN);
+    fake_holds = false;
+    run();
+    return sent;
+}
+
+/* Rounds until its connection is closed for a longer queue, and how many were sent in these. */
+static int fill_until_closed(struct test_conn *c, int *sent)
+{
+    int rounds = 0;
+
+    for (*sent = 0; !c->told[REST] && rounds < 100; rounds++)
+        *sent += fill_queue(c);
+    if (c->told[REST]) {
+        say(qp_of(c), VP_CTL_REST);
+        run();
+    }
+    return rounds;
+}
+
+/* A connection begins with half of the send queue, and is made anew with all of it. */
+static void a_send_queue_gets_longer(void)
+{
+    int sent;
+
+    open_with_send_queue(PLACES, 127);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up && fake_sq_depth == 63);
+    int rounds = fill_until_closed(&conns[0], &sent);
+    CHECK(rounds == 16 && conns[0].down && conns[0].reason == PROV_REASON_GROWS);
+    CHECK(conns[0].told[REST] == 1 && conns[0].told[ASK] == 0 && conns[0].told[BYE] == 0);
+    CHECK((int)conns[0].done == sent && conns[0].failed == 0);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up && fake_sq_depth == 127);
+    CHECK(fill_until_closed(&conns[0], &sent) == 100 && !conns[0].down);
+    vp_conn_close(conns[0].conn);
+    run();
+    ask_from_outside(&conns[1]); /* another one */
+    run();
+    CHECK(conns[1].up && fake_sq_depth == 63);
+    close_all("a send queue gets longer");
+}
+
+/* So is that of one that the peer asks for. */
+static void an_accepted_one_gets_longer(void)
+{
+    int sent;
+
+    open_with_send_queue(PLACES, 127);
+    for (int again = 0; again < 2; again++) {
+        ask_from_outside(&conns[0]);
+        run();
+        CHECK(conns[0].up && fake_sq_depth == (again ? 127 : 63));
+        fill_until_closed(&conns[0], &sent);
+        CHECK(conns[0].down == !again);
+    }
+    close_all("an accepted one gets longer");
+}
+
+/* That it stays full is not that it is full again and again. */
+static void a_queue_that_is_full_once_stays_short(void)
+{
+    open_with_send_queue(PLACES, 127);
+    ask(&conns[0]);
+    run();
+    for (int i = 0; i < 15; i++)
+        fill_queue(&conns[0]);
+    for (int i = 0; i < 1000; i++) { /* with one that ends now and then it is full all the time */
+        CHECK(use(&conns[0]) >= 0);
+        run();
+    }
+    CHECK(!conns[0].down && conns[0].told[REST] == 0);
+    close_all("a queue that is full once stays short");
+}
+
+/* Where there is no place to spare, it is longer when it is made the next time. */
+static void no_place_for_a_longer_one(void)
+{
+    int sent;
+
+    open_with_send_queue(2, 127);
+    ask(&conns[0]);
+    run();
+    ask_from_outside(&conns[1]);
+    run();
+    CHECK(conns[0].up && conns[1].up);
+    CHECK(fill_until_closed(&conns[0], &sent) == 100 && conns[0].told[REST] == 0);
+    vp_conn_close(conns[0].conn);
+    run();
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up && fake_sq_depth == 127);
+    close_all("no place for a longer one");
+}
+
+/* The peer wants a longer queue; one that was asked gives up its place. */
+static void the_peer_gets_longer(void)
+{
+    fill();
+    say(qp_of(&conns[0]), VP_CTL_REST);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_GROWS && conns[0].told[REST] == 1);
+    ask(&conns[0]);
+    run();
+    conns[1].is_mute = true;
+    ask(&conns[4]);
+    run();
+    CHECK(conns[1].told[ASK] == 1);
+    say(qp_of(&conns[1]), VP_CTL_REST);
+    run();
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS);
+    close_all("the peer gets longer");
+}
+
+/* Short ones stay as they are. */
+static void depths_of_send_queues(void)
+{
+    static const struct {
+        uint32_t depth, first;
+    } of[] = {{16, 16}, {63, 63}, {64, 31}, {127, 63}, {1023, 511}};
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+        open_with_send_queue(PLACES, of[i].depth);
+        ask(&conns[0]);
+        run();
+        CHECK(conns[0].up && fake_sq_depth == of[i].first);
+        CHECK(vp_ep(ep)->signal_every < vp_conn(conns[0].conn)->sq_app);
+        close_all("a send queue's depth");
+    }
+}
+
 static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
@@ -973,6 +1125,12 @@ int main(void)
     late_confirmation();
     the_way_to_the_peer_is_lost();
     full_queue_stalls();
+    a_send_queue_gets_longer();
+    an_accepted_one_gets_longer();
+    a_queue_that_is_full_once_stays_short();
+    no_place_for_a_longer_one();
+    the_peer_gets_longer();
+    depths_of_send_queues();
     limits();
     interrupts_are_spread();
     return 0;

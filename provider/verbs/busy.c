@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers that are sent much: see busy.h. Of two with the same place the later one is remembered. */
+#include "busy.h"
+
+static uint32_t place_of(uint64_t peer_id)
+{
+    return (uint32_t)(peer_id * 0x9e3779b97f4a7c15u >> 32) % VP_BUSY_PEERS;
+}
+
+uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id)
+{
+    return ep->busy[place_of(peer_id)] == peer_id + 1 ? ep->sq_depth : ep->sq_first;
+}
+
+void vp_sq_lengthen(struct vp_ep *ep, uint64_t peer_id)
+{
+    ep->busy[place_of(peer_id)] = peer_id + 1;
+}
