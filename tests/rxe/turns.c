@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns FOLDER any|one OPS: the processes of a job put to each other, add to words of each other
- * and read from each other, OPS times each, peers in random order ("any"), or all but rank 0 to
- * rank 0 alone ("one"). Every notice has to arrive once and in order, every addition to be executed
- * once, and what a process has put last to be there in the end. For UTOFU_VERBS_MAX_QPS: run with
- * more processes than that. Now and then a process computes for a while, and calls nothing.
+ * turns FOLDER any|all|one|from OPS: the processes of a job put to each other, add to words of each
+ * other and read from each other, OPS times each: peers in random order ("any"), every other one in
+ * turn ("all"), all but rank 0 to rank 0 alone ("one"), or rank 0 to every other one in turn
+ * ("from"). Every notice has to arrive once and in order, every addition to be executed once, and
+ * what a process has put last to be there in the end. For UTOFU_VERBS_MAX_QPS: run with more
+ * processes than that. Now and then a process computes for a while, and calls nothing.
  */
 #include "card.h"
 #include "check.h"
@@ -17,7 +18,8 @@
 #include <unistd.h>
 #include <utofu.h>
 
-enum { MOST = 128, STAG = 1, SIZE = 4096, UNDER_WAY = 24, TIMEOUT_S = 400 };
+enum { MOST = 1024, STAG = 1, SIZE = 20480, MANY = 32, UNDER_WAY = 24, TIMEOUT_S = 400 };
+enum whom { ANY, ALL, ONE, FROM };
 
 /* A process's memory, which the others know the layout of. */
 struct memory {
@@ -32,15 +34,28 @@ struct counts {
     uint64_t puts[MOST], adds[MOST]; /* to each target */
 };
 
+static enum whom whom;
 static int rank, size, under_way;
 static const char *folder;
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t id[MOST];
 static utofu_stadd_t lcl, rmt[MOST];
-static _Alignas(SIZE) struct memory memory;
+static _Alignas(4096) struct memory memory;
 static struct counts sent;
 static uint64_t received[MOST];
 static bool seen[MOST]; /* of each target: something was read */
+
+/* Nobody has to do with others than rank 0. */
+static bool is_star(void)
+{
+    return whom == ONE || whom == FROM;
+}
+
+/* Does this process communicate with that one, in either direction? */
+static bool knows(int other)
+{
+    return !is_star() || rank == 0 || other == 0 || other == rank;
+}
 
 static double now(void)
 {
@@ -113,7 +128,7 @@ static void hear(const char *what, int from, void *data, size_t bytes)
     while (!card_read(folder, what, from, data, bytes)) {
         if (vcq)
             poll_all();
-        usleep(2000);
+        usleep(2000 * (unsigned int)size); /* so that all together do not take the whole machine */
         CHECK(now() < end, "no %s comes from rank %d", what, from);
     }
 }
@@ -126,25 +141,45 @@ static void meet(void)
     CHECK(utofu_query_vcq_id(vcq, &id[rank]) == UTOFU_SUCCESS, "no id");
     say("id", &id[rank], sizeof(id[rank]));
     for (int i = 0; i < size; i++) {
+        if (!knows(i))
+            continue;
         hear("id", i, &id[i], sizeof(id[i]));
         CHECK(utofu_query_stadd(id[i], STAG, &rmt[i]) == UTOFU_SUCCESS, "no remote STADD");
     }
 }
 
-static void communicate(bool one, long ops)
+static int next_peer(unsigned int *seed)
+{
+    static int turn;
+
+    switch (whom) {
+    case ANY:
+        return rand_r(seed) % size;
+    case ONE:
+        return 0;
+    default:
+        turn = turn % (size - 1) + 1;
+        return (rank + turn) % size;
+    }
+}
+
+static void communicate(long ops)
 {
     unsigned int seed = (unsigned int)rank * 7919 + 1;
     double end = now() + TIMEOUT_S;
     long started = 0;
 
     while (started < ops || under_way > 0) {
-        int to = one ? 0 : rand_r(&seed) % size;
+        int to = started < ops ? next_peer(&seed) : 0;
         /* several to one peer: what waits while its connection is closed and opened */
         for (int n = rand_r(&seed) % 4; n >= 0 && started < ops && under_way < UNDER_WAY; n--)
             started += start(to, rand_r(&seed) % 5);
+        int before = under_way;
         poll_all();
         if (rand_r(&seed) % 500 == 0)
             usleep(3000);
+        else if (size > MANY && under_way == before) /* who gets on shall have the processors */
+            usleep(1000);
         CHECK(now() < end, "%ld of %ld started, %d under way", started, ops, under_way);
     }
 }
@@ -156,6 +191,8 @@ static void check_all(void)
 
     for (int i = 0; i < size; i++) {
         struct counts theirs;
+        if (!knows(i))
+            continue;
         hear("sent", i, &theirs, sizeof(theirs));
         adds += theirs.adds[rank];
         while (received[i] < theirs.puts[rank]) {
@@ -171,22 +208,40 @@ static void check_all(void)
     CHECK(memory.adds == adds, "%u additions of %u", (unsigned int)memory.adds, (unsigned int)adds);
 }
 
+static bool parse_whom(const char *name)
+{
+    static const char *const names[] = {
+        [ANY] = "any", [ALL] = "all", [ONE] = "one", [FROM] = "from"};
+
+    for (whom = ANY; whom <= FROM && strcmp(name, names[whom]) != 0; whom++)
+        ;
+    return whom <= FROM;
+}
+
+/* How many communications this process starts. */
+static long ops_of(const char *number)
+{
+    bool starts = !is_star() || (rank == 0) == (whom == FROM);
+
+    return starts ? atol(number) : 0;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 4 || !getenv("UTOFU_RANK"))
+    if (argc != 4 || !parse_whom(argv[2]) || !getenv("UTOFU_RANK"))
         return 2;
     folder = argv[1];
     rank = atoi(getenv("UTOFU_RANK"));
     size = atoi(getenv("UTOFU_SIZE"));
-    CHECK(size <= MOST, "%d processes", size);
+    CHECK(size > 1 && size <= MOST, "%d processes", size);
     meet();
-    bool one = strcmp(argv[2], "one") == 0;
-    communicate(one, one && rank == 0 ? 0 : atol(argv[3]));
+    communicate(ops_of(argv[3]));
     say("sent", &sent, sizeof(sent));
     check_all();
     say("done", &rank, sizeof(rank));
     for (int i = 0; i < size; i++)
-        hear("done", i, &(int){0}, sizeof(int)); /* it may need this process till then */
+        if (knows(i))
+            hear("done", i, &(int){0}, sizeof(int)); /* it may need this process till then */
     CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS, "freeing");
     return 0;
 }

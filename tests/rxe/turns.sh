@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # More busy peers than UTOFU_VERBS_MAX_QPS: nothing is lost, and connections were closed for it; where
 # there are enough places, none was.
-# Usage: turns.sh UTOFURUN PROGRAM any|one PROCESSES QPS OPS CLOSED
+# Usage: turns.sh UTOFURUN PROGRAM any|all|one|from PROCESSES QPS OPS CLOSED
 # CLOSED: so many times at least; 0: never. PROGRAM is turns.
 set -u
 utofurun=$1 program=$2 whom=$3 processes=$4 closed=$7
