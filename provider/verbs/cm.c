@@ -473,6 +473,20 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
     return conn;
 }
 
+static void refuse_busy(struct vp_conn *conn)
+{
+    vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
+    over(conn, PROV_REASON_BROKEN);
+}
+
+/* Where more ask than can be answered in time, each would be answered too late: the origin has
+ * given up this attempt, or is about to. A refusal takes little, and tells it that this process
+ * lives. */
+static bool is_stale(const struct vp_conn *conn)
+{
+    return ut_clock_ms() - conn->hs_started > first_timeout(conn->ep->prov) / 4 * 3;
+}
+
 void vp_cm_queue(struct vp_prov *prov)
 {
     struct vp_conn *conn;
@@ -480,6 +494,8 @@ void vp_cm_queue(struct vp_prov *prov)
     while ((conn = next_queued(prov))) {
         if (conn->active)
             step_start(conn);
+        else if (is_stale(conn))
+            refuse_busy(conn);
         else
             step_accept(conn);
         not_busy(conn);
@@ -521,8 +537,7 @@ void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
             conn->busy = true;
         pthread_mutex_unlock(&prov->lock);
         if (conn) {
-            vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
-            over(conn, PROV_REASON_BROKEN);
+            refuse_busy(conn);
             not_busy(conn);
         }
     } while (conn);
@@ -612,6 +627,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     }
     if (conn) {
         conn->there_any_order = req->kind & VP_REQ_ANY_ORDER;
+        conn->hs_started = ut_clock_ms();
         conn->id.cm = id;
         conn->rsp_resources = event->raw.param.conn.responder_resources;
         conn->init_depth = event->raw.param.conn.initiator_depth;

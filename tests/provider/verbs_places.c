@@ -761,6 +761,30 @@ static void who_waits_long_is_not_forgotten(void)
     close_all("who waits long is not forgotten");
 }
 
+/* More ask than can be answered in time: who has waited for most of an attempt's time is told that
+ * this process lives, and no queue pair is made for a request that may be given up by then. */
+static void who_is_late_is_refused(void)
+{
+    for (int late = 0; late < 2; late++) {
+        open_with(PLACES);
+        fake_refusal = 0;
+        ask_from_outside(&conns[0]);
+        vp_cm_events(prov);
+        vp_ep_poll(ep);
+        CHECK(conns[0].conn && !conns[0].up && fake_qps == 0);
+        pass_ms(late ? 760 : 740);
+        run();
+        CHECK(conns[0].up == !late && conns[0].down == late && fake_qps == !late);
+        CHECK(!late || (fake_refusal == VP_REFUSED_BUSY && conns[0].reason == PROV_REASON_BROKEN));
+        if (late) {
+            ask_from_outside(&conns[1]); /* it asks again */
+            run();
+            CHECK(conns[1].up);
+        }
+        close_all(late ? "who is late is refused" : "who is in time is accepted");
+    }
+}
+
 /* A message of the peer. */
 static void arrive(const struct test_conn *c)
 {
@@ -1125,6 +1149,7 @@ int main(void)
     receives_stay_where_memory_is_short();
     failed_handshakes_give_receives_back();
     who_waits_long_is_not_forgotten();
+    who_is_late_is_refused();
     stopped_peers_do_not_keep_their_places();
     what_arrived_comes_before_the_end();
     what_arrives_at_the_end_is_not_lost();

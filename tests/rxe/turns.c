@@ -179,7 +179,7 @@ static void communicate(long ops)
         if (rand_r(&seed) % 500 == 0)
             usleep(3000);
         else if (size > MANY && under_way == before) /* who gets on shall have the processors */
-            usleep(1000);
+            usleep(1000 * (unsigned int)size);
         CHECK(now() < end, "%ld of %ld started, %d under way", started, ops, under_way);
     }
 }
