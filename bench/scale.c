@@ -4,8 +4,8 @@
  *
  * What first contact costs as a job grows on one host: every process creates a VCQ and puts eight
  * bytes to every other one, or to the next NEIGHBOURS. Printed are the longest time that a process
- * needed for each part, and the CPU time of all. Processes that share a CPU yield it when a poll
- * finds nothing.
+ * needed for each part, and the CPU time of all; and both divided by the number of puts. Processes
+ * that share a CPU yield it when a poll finds nothing.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -108,10 +108,12 @@ int main(int argc, char **argv)
     if (run_processes("utofu-scale", be_process))
         return 1;
     getrusage(RUSAGE_CHILDREN, &use);
-    printf(
-        "processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.2f s\n",
-        size, neighbours, most(world->create), most(world->puts),
-        (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6);
+    double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+                 (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+    double us = 1e6 / size / neighbours;
+    printf("processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.2f s; "
+           "for each put %.0f us, CPU %.0f us\n",
+           size, neighbours, most(world->create), most(world->puts), cpu, most(world->puts) * us,
+           cpu * us);
     return 0;
 }
