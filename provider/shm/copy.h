@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving bytes in an order that a program that watches their target can rely on: of each line of
- * 256 bytes (a cache line of the machine this API comes from) the last word lands behind all else
- * of the line, the last line behind all others, and the last naturally aligned word behind that.
+ * Moving bytes to and from other processes in an order that a program that watches their target can
+ * rely on: of each line of 256 bytes (a cache line of the machine this API comes from) the last
+ * word lands behind all else of the line, the last line behind all others, and the last naturally
+ * aligned word behind that.
  */
 #ifndef SP_COPY_H
 #define SP_COPY_H
@@ -17,8 +18,5 @@ int sp_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length);
 
 /* Is this memory (of another process or our own) readable, all of it? */
 int sp_cma_readable(pid_t pid, uint64_t addr, size_t length);
-
-/* Within the process. */
-void sp_copy_ordered(void *to, const void *from, size_t length);
 
 #endif

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ordered.h"
 #include "conn_types.h"
-#include "copy.h"
 #include "mr.h"
 #include "prov_types.h"
 #include "ring.h"
@@ -319,8 +319,8 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
         fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
         return 0;
     }
-    sp_copy_ordered((void *)(uintptr_t)addr,
-                    slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
+    prov_copy_ordered((void *)(uintptr_t)addr,
+                      slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     if (!(slot->flags & SP_SLOT_LAST))
         return 0;
     count_executed(conn);
@@ -395,8 +395,8 @@ static void take_data(struct sp_conn *conn, const struct sp_slot *slot, const ui
                                op->length, PROV_ACCESS_WRITE))
         op->status = PROV_LCL_ACCESS; /* deregistered meanwhile */
     else if (n > 0)
-        sp_copy_ordered(op->lcl + op->moved,
-                        slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
+        prov_copy_ordered(op->lcl + op->moved,
+                          slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     op->moved += n;
     if (slot->flags & SP_SLOT_LAST) {
         UT_ASSERT(s->reads_out > 0);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/ordered.h"
 #include "conn_types.h"
 #include "copy.h"
 #include "map.h"
@@ -185,7 +186,7 @@ static inline void copy(void *to, const void *from, size_t length)
     if (__builtin_expect(prov_is_word(to, length), 1))
         prov_move_word(to, from);
     else
-        sp_copy_ordered(to, from, length);
+        prov_copy_ordered(to, from, length);
 }
 
 static inline bool has_cma(const struct sp_conn *conn)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copying whole lines of 256 bytes so that the last word of each lands behind all else of it, and
  * the lines one after the other, at the speed of the machine's widest plain stores. */
-#ifndef SP_LINES_H
-#define SP_LINES_H
+#ifndef PROV_LINES_H
+#define PROV_LINES_H
 
 #include <stddef.h>
 
-enum { SP_LINE = 256 };
-
 /* `to` is aligned to a line; size is a multiple of it. They do not overlap. */
-void sp_copy_lines(void *to, const void *from, size_t size);
+void prov_copy_lines(void *to, const void *from, size_t size);
 
 #endif

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "provider.h"
+
 #if defined(__x86_64__)
 #    include <immintrin.h>
 
@@ -26,7 +28,7 @@ __attribute__((target("avx"))) static void copy_avx(uint8_t *to, const uint8_t *
 #    define LOAD(i)     _mm256_loadu_si256((const __m256i *)(const void *)(from + 32 * (i)))
 #    define STORE(i, v) (_mm256_store_si256((__m256i *)(void *)(to + 32 * (i)), v), (void)0)
 
-    for (; size > 0; size -= SP_LINE, to += SP_LINE, from += SP_LINE) {
+    for (; size > 0; size -= PROV_LINE, to += PROV_LINE, from += PROV_LINE) {
         __m256i a = LOAD(0), b = LOAD(1), c = LOAD(2), d = LOAD(3);
         __m256i e = LOAD(4), f = LOAD(5), g = LOAD(6), h = LOAD(7);
         STORE(0, a);
@@ -54,13 +56,13 @@ __attribute__((target("avx"))) static void copy_avx(uint8_t *to, const uint8_t *
 
 static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
 {
-    for (; size > 0; size -= SP_LINE, to += SP_LINE, from += SP_LINE) {
-        for (int i = 0; i < SP_LINE - 16; i += 16) {
+    for (; size > 0; size -= PROV_LINE, to += PROV_LINE, from += PROV_LINE) {
+        for (int i = 0; i < PROV_LINE - 16; i += 16) {
             _mm_store_si128((__m128i *)(void *)(to + i),
                             _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
             IN_ORDER();
         }
-        for (int i = SP_LINE - 16; i < SP_LINE; i += 8) {
+        for (int i = PROV_LINE - 16; i < PROV_LINE; i += 8) {
             uint64_t word;
             memcpy(&word, from + i, 8);
             __atomic_store_n((uint64_t *)(void *)(to + i), word, __ATOMIC_RELEASE);
@@ -82,23 +84,23 @@ static lines_fn *choose(void)
     return fn;
 }
 
-void sp_copy_lines(void *to, const void *from, size_t size)
+void prov_copy_lines(void *to, const void *from, size_t size)
 {
     choose()(to, from, size);
 }
 
 #else
 
-void sp_copy_lines(void *to, const void *from, size_t size)
+void prov_copy_lines(void *to, const void *from, size_t size)
 {
     uint8_t *dst = to;
     const uint8_t *src = from;
 
-    for (; size > 0; size -= SP_LINE, dst += SP_LINE, src += SP_LINE) {
+    for (; size > 0; size -= PROV_LINE, dst += PROV_LINE, src += PROV_LINE) {
         uint64_t word;
-        memcpy(dst, src, SP_LINE - 8);
-        memcpy(&word, src + SP_LINE - 8, 8);
-        __atomic_store_n((uint64_t *)(void *)(dst + SP_LINE - 8), word, __ATOMIC_RELEASE);
+        memcpy(dst, src, PROV_LINE - 8);
+        memcpy(&word, src + PROV_LINE - 8, 8);
+        __atomic_store_n((uint64_t *)(void *)(dst + PROV_LINE - 8), word, __ATOMIC_RELEASE);
         __atomic_thread_fence(__ATOMIC_RELEASE);
     }
 }
