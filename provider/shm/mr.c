@@ -13,19 +13,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/there.h"
 #include "pageref.h"
 #include "prov_types.h"
 #include "remap.h"
 #include "util/assert.h"
 #include "util/log.h"
-
-#ifndef MADV_POPULATE_READ
-#    define MADV_POPULATE_READ  22
-#    define MADV_POPULATE_WRITE 23
-#endif
 
 /* Freed entries wait in a queue, so that an old key does not become valid again soon. */
 enum { MIN_QUEUE = 256 };
@@ -33,42 +28,6 @@ enum { MIN_QUEUE = 256 };
 static uintptr_t page_mask(void)
 {
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-}
-
-/* Has this kernel MADV_POPULATE_WRITE? An old one says EINVAL. */
-static bool knows_populate(void)
-{
-    static int known = -1;
-    int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-    if (k < 0) {
-        char here = 0;
-        void *page = (void *)((uintptr_t)&here & page_mask());
-        k = madvise(page, 1, MADV_POPULATE_WRITE) == 0;
-        __atomic_store_n(&known, k, __ATOMIC_RELAXED);
-    }
-    return k;
-}
-
-static bool page_allows(uintptr_t at, bool write)
-{
-    void *page = (void *)(at & page_mask());
-
-    return madvise(page, 1, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
-           errno == EAGAIN || errno == ENOMEM || errno == EINTR;
-}
-
-/* Is all of it mapped (MS_ASYNC does nothing else), and are its ends accessible as asked? */
-static bool is_there(const void *addr, size_t size, bool write)
-{
-    uintptr_t first = (uintptr_t)addr, end = first + size;
-    uintptr_t start = first & page_mask();
-
-    if (size == 0)
-        return true;
-    if (end < first || msync((void *)start, end - start, MS_ASYNC) != 0)
-        return false;
-    return !knows_populate() || (page_allows(first, write) && page_allows(end - 1, write));
 }
 
 static struct sp_mr *take_place(struct sp_prov *prov)
@@ -183,7 +142,7 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     struct sp_prov *prov = sp_prov_of(base);
 
     (void)device;
-    if (!is_there(addr, size, access & PROV_ACCESS_WRITE))
+    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     pthread_mutex_lock(&prov->mr_lock);
     struct sp_mr *mr = take_place(prov);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "there.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#    define MADV_POPULATE_READ  22
+#    define MADV_POPULATE_WRITE 23
+#endif
+
+static uintptr_t page_mask(void)
+{
+    return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/* Has this kernel MADV_POPULATE_WRITE? An old one says EINVAL. */
+static bool knows_populate(void)
+{
+    static int known = -1;
+    int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (k < 0) {
+        char here = 0;
+        void *page = (void *)((uintptr_t)&here & page_mask());
+        k = madvise(page, 1, MADV_POPULATE_WRITE) == 0;
+        __atomic_store_n(&known, k, __ATOMIC_RELAXED);
+    }
+    return k;
+}
+
+static bool page_allows(uintptr_t at, bool write)
+{
+    void *page = (void *)(at & page_mask());
+
+    return madvise(page, 1, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
+           errno == EAGAIN || errno == ENOMEM || errno == EINTR;
+}
+
+/* MS_ASYNC does nothing but to look. */
+bool prov_memory_is_there(const void *addr, size_t size, bool write)
+{
+    uintptr_t first = (uintptr_t)addr, end = first + size;
+    uintptr_t start = first & page_mask();
+
+    if (size == 0)
+        return true;
+    if (end < first || msync((void *)start, end - start, MS_ASYNC) != 0)
+        return false;
+    return !knows_populate() || (page_allows(first, write) && page_allows(end - 1, write));
+}
