@@ -24,9 +24,16 @@
 #    define PROV_FAKE(PROVIDER)
 #endif
 
+#ifdef PROV_WITH_OFI /* where libfabric's headers were there: the option `ofi` */
+#    define PROV_OFI(PROVIDER) PROVIDER(ofi, 3, PROV_REACH_NETWORK, "fabric of libfabric")
+#else
+#    define PROV_OFI(PROVIDER)
+#endif
+
 #define PROV_REGISTRY(PROVIDER)                                                                    \
     PROVIDER(shm, 1, PROV_REACH_HOST, "shared memory")                                             \
     PROVIDER(verbs, 2, PROV_REACH_NETWORK, "active RDMA device")                                   \
+    PROV_OFI(PROVIDER)                                                                             \
     PROV_FAKE(PROVIDER)
 
 enum prov_reach {

@@ -15,7 +15,7 @@ X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
 X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",
   "comma-separated categories whose info and debug messages are written, or all, of "
-  "api, barrier, bootstrap, engine, link, process, runtime, shm, stag, stats, vcq, verbs")
+  "api, barrier, bootstrap, engine, link, ofi, process, runtime, shm, stag, stats, vcq, verbs")
 X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
 X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",
@@ -118,6 +118,11 @@ X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
 X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,
   "for tests: 0 gives each connection a receive queue of its own, as with devices that have no "
   "shared ones")
+X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
+  "provider of libfabric to use, as in FI_PROVIDER (tcp, verbs, efa...); empty: the first that will "
+  "do")
+X(OFI_DOMAIN, "UTOFU_OFI_DOMAIN", STR, 0, 0, 0, "",
+  "domain of libfabric to use, as fi_info lists them (eth0, mlx5_0...); empty: the first one")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
   "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")

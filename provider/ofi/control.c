@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "peer.h"
+#include "pool.h"
+#include "util/host.h"
+#include "util/log.h"
+#include "wake.h"
+
+enum { RECEIVES = 64, ENTRIES = 16, SOON_MS = 1 };
+
+bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address)
+{
+    return address->version == FP_VERSION && address->fabric == prov->address.fabric &&
+           address->name_size > 0 && address->name_size <= FP_NAME_MAX;
+}
+
+/*
+ * Sending
+ */
+
+/* With prov->lock. */
+static void append(struct fp_control *c, struct fp_mail *mail)
+{
+    mail->next = NULL;
+    *c->last = mail;
+    c->last = &mail->next;
+}
+
+static bool is_given_up(const struct fp_mail *mail)
+{
+    return fp_peer_is_dead(mail->peer) ||
+           __atomic_load_n(&mail->peer->silences, __ATOMIC_ACQUIRE) != mail->silences;
+}
+
+/* With the control lock. */
+static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
+{
+    struct fp_control *c = &prov->control;
+    struct fp_peer *peer = mail->peer;
+
+    if (peer->blocked == c->round) /* notes to a peer keep their order */
+        return false;
+    peer->blocked = c->round;
+    if (peer->at == FI_ADDR_NOTAVAIL &&
+        fi_av_insert(c->av, peer->address.name, 1, &peer->at, 0, NULL) != 1) {
+        peer->at = FI_ADDR_NOTAVAIL;
+        return false;
+    }
+    struct fp_buf *buf = fp_pool_get(&c->sends, FP_BUF_SEND, peer);
+    if (!buf)
+        return false;
+    memcpy(buf->bytes, &mail->note, sizeof(mail->note));
+    if (fi_send(c->ep, buf->bytes, sizeof(mail->note), buf->desc, peer->at, &buf->context) != 0) {
+        fp_pool_put(buf);
+        return false;
+    }
+    peer->blocked = 0;
+    return true;
+}
+
+/* With the control lock. */
+static void drain(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+    struct fp_mail *first, *next;
+
+    pthread_mutex_lock(&prov->lock);
+    first = c->first;
+    c->first = NULL;
+    c->last = &c->first;
+    if (++c->round == 0)
+        c->round++;
+    pthread_mutex_unlock(&prov->lock);
+    struct fp_mail *later = NULL, **last = &later;
+    for (; first; first = next) {
+        next = first->next;
+        if (is_given_up(first) || send_one(prov, first)) {
+            free(first);
+            continue;
+        }
+        first->next = NULL;
+        *last = first;
+        last = &first->next;
+    }
+    if (!later)
+        return;
+    pthread_mutex_lock(&prov->lock);
+    *last = c->first; /* before those that came meanwhile */
+    if (!c->first)
+        c->last = last;
+    c->first = later;
+    pthread_mutex_unlock(&prov->lock);
+    fp_tick(prov);
+}
+
+static void queue(struct fp_peer *peer, const struct fp_note *note)
+{
+    struct fp_prov *prov = peer->prov;
+    struct fp_mail *mail = calloc(1, sizeof(*mail));
+
+    if (!mail) {
+        ut_error(FP_CAT, "no memory for a message to another process");
+        return;
+    }
+    mail->peer = peer;
+    mail->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
+    mail->note = *note;
+    mail->note.process = prov->address;
+    pthread_mutex_lock(&prov->lock);
+    append(&prov->control, mail);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void fp_control_send(struct fp_peer *peer, const struct fp_note *note)
+{
+    struct fp_prov *prov = peer->prov;
+
+    queue(peer, note);
+    if (pthread_mutex_trylock(&prov->control.lock) == 0) {
+        drain(prov);
+        pthread_mutex_unlock(&prov->control.lock);
+    }
+    fp_tick(prov);
+}
+
+/*
+ * Receiving
+ */
+
+/* Gives it to its endpoint; returns whom to wake. False: there is no such endpoint. */
+static bool deliver(struct fp_prov *prov, struct fp_mail *mail, void **owner)
+{
+    struct fp_ep *ep;
+
+    pthread_mutex_lock(&prov->lock);
+    for (ep = prov->eps; ep && ep->attr.id != mail->note.to_id; ep = ep->next)
+        ;
+    if (ep) {
+        mail->next = NULL;
+        *ep->last_mail = mail;
+        ep->last_mail = &mail->next;
+        __atomic_store_n(&ep->has_mail, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST))
+            *owner = ep->attr.owner;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return ep != NULL;
+}
+
+static void refuse(struct fp_peer *peer, const struct fp_note *note)
+{
+    struct fp_note answer = {.to_conn = note->from_conn,
+                             .from_conn = note->to_conn,
+                             .to_id = note->from_id,
+                             .from_id = note->to_id};
+
+    if (note->kind != FP_ASK && note->kind != FP_ACCEPT)
+        return;
+    answer.kind = note->kind == FP_ASK ? FP_NONE : FP_GONE;
+    queue(peer, &answer);
+}
+
+static void take_note(struct fp_prov *prov, const struct fp_note *note)
+{
+    struct fp_peer *peer = fp_peer_of(prov, &note->process);
+    struct fp_mail *mail;
+    void *owner = NULL;
+
+    if (!peer)
+        return;
+    fp_peer_heard(peer, note->kind == FP_PONG ? note->to_conn : 0);
+    if (note->kind == FP_PING)
+        queue(peer, &(struct fp_note){.kind = FP_PONG, .to_conn = note->from_conn});
+    if (note->kind == FP_PING || note->kind == FP_PONG || !(mail = calloc(1, sizeof(*mail))))
+        return;
+    mail->peer = peer;
+    mail->note = *note;
+    if (!deliver(prov, mail, &owner)) {
+        free(mail);
+        refuse(peer, note);
+    }
+    if (owner)
+        prov->config.wake(owner);
+}
+
+static void take_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size)
+{
+    struct fp_control *c = &prov->control;
+    struct fp_note note;
+
+    memcpy(&note, buf->bytes, sizeof(note));
+    fp_receive(buf, c->ep, &c->unposted);
+    if (size == sizeof(note) && note.hello_size <= PROV_HELLO_MAX &&
+        note.name_size <= FP_NAME_MAX && fp_address_is_good(prov, &note.process))
+        take_note(prov, &note);
+    else
+        ut_warn(FP_CAT, "a message of %zu bytes is none of this version of the library", size);
+}
+
+static void take_error(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+    struct fi_cq_err_entry error = {0};
+
+    if (fi_cq_readerr(c->cq, &error, 0) != 1 || !error.op_context)
+        return;
+    struct fp_buf *buf = error.op_context;
+    ut_info(FP_CAT, "a %s of the control endpoint failed: %s",
+            buf->kind == FP_BUF_SEND ? "send" : "receive", fp_strerror(-error.err));
+    if (buf->kind == FP_BUF_RECEIVE) {
+        buf->next = c->unposted;
+        c->unposted = buf;
+        return;
+    }
+    struct fp_peer *peer = buf->owner;
+    struct fp_note note;
+    memcpy(&note, buf->bytes, sizeof(note));
+    fp_pool_put(buf);
+    if (note.kind != FP_PONG)
+        queue(peer, &note); /* again, until the peer is given up */
+}
+
+static void repost(struct fp_control *c)
+{
+    struct fp_buf *all = c->unposted, *next;
+
+    c->unposted = NULL;
+    for (; all; all = next) {
+        next = all->next;
+        fp_receive(all, c->ep, &c->unposted);
+    }
+}
+
+/* Entries of the completion queue; 0: none is there. */
+static long read_some(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+    struct fi_cq_msg_entry entries[ENTRIES];
+    ssize_t n = fi_cq_read(c->cq, entries, ENTRIES);
+
+    if (n == -FI_EAVAIL)
+        take_error(prov);
+    for (ssize_t i = 0; i < n; i++) {
+        struct fp_buf *buf = entries[i].op_context;
+        if (!buf)
+            continue;
+        if (buf->kind == FP_BUF_RECEIVE)
+            take_receive(prov, buf, entries[i].len);
+        else
+            fp_pool_put(buf);
+    }
+    return n == -FI_EAGAIN ? 0 : n;
+}
+
+bool fp_control_progress(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+    struct fid *fid = c->cq ? &c->cq->fid : NULL;
+    bool quiet;
+
+    pthread_mutex_lock(&c->lock);
+    repost(c);
+    for (int i = 0; i < ENTRIES && read_some(prov) != 0; i++)
+        ;
+    drain(prov);
+    quiet = c->cq_fd < 0 || fi_trywait(prov->fabric, &fid, 1) == 0;
+    if (c->unposted || c->cq_fd < 0)
+        fp_tick(prov);
+    pthread_mutex_unlock(&c->lock);
+    return quiet;
+}
+
+/*
+ * Opening
+ */
+
+static int fill_address(struct fp_prov *prov)
+{
+    struct fp_address *a = &prov->address;
+    struct ut_host host;
+
+    ut_host_read(&host);
+    a->version = FP_VERSION;
+    a->fabric = fp_fabric_hash(prov->info);
+    a->boot = host.boot;
+    a->pid_ns = host.pid_ns;
+    a->pid = (uint32_t)getpid();
+    a->start = fp_process_start(a->pid);
+    return fp_ep_name(prov->control.ep, a->name, &a->name_size);
+}
+
+static int post_receives(struct fp_control *c)
+{
+    for (int i = 0; i < RECEIVES; i++) {
+        struct fp_buf *buf = fp_pool_get(&c->receives, FP_BUF_RECEIVE, NULL);
+        if (!buf)
+            return -ENOMEM;
+        fp_receive(buf, c->ep, &c->unposted);
+    }
+    return 0;
+}
+
+int fp_control_open(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+
+    c->last = &c->first;
+    int rc = fp_ep_make(prov, &c->ep, &c->cq, &c->av, &c->cq_fd);
+    if (rc == 0) {
+        fp_pool_init(&c->sends, prov, c->ep, sizeof(struct fp_note));
+        fp_pool_init(&c->receives, prov, c->ep, sizeof(struct fp_note));
+        rc = post_receives(c);
+    }
+    if (rc == 0)
+        rc = fill_address(prov);
+    if (rc == 0 && c->cq_fd >= 0)
+        rc = fp_watch(prov, c->cq_fd, EPOLLIN, FP_EVENT_CONTROL);
+    return rc;
+}
+
+static void free_mail(struct fp_mail *mail)
+{
+    while (mail) {
+        struct fp_mail *next = mail->next;
+        free(mail);
+        mail = next;
+    }
+}
+
+/* What has been closed last is said to the peers, as far as they take it. */
+static void say_last(struct fp_prov *prov)
+{
+    enum { TRIES = 200 };
+
+    for (int i = 0; i < TRIES && prov->control.first; i++) {
+        fp_control_progress(prov);
+        if (prov->control.first)
+            usleep(SOON_MS * 1000);
+    }
+}
+
+void fp_control_close(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+
+    if (c->ep)
+        say_last(prov);
+    fp_ep_unmake(&c->ep, &c->cq, &c->av);
+    fp_pool_free(&c->sends);
+    fp_pool_free(&c->receives);
+    free_mail(c->first);
+    c->first = NULL;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "fabric.h"
+#include "pool.h"
+#include "post.h"
+#include "send.h"
+#include "serve.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
+
+enum {
+    ENTRIES = 16,
+    READS = 8,         /* of the queue, in one poll */
+    LOOK_MS = 1000,    /* how often it is looked for operations that wait for long */
+    CLOSING_MS = 1000, /* for what was posted to be executed */
+};
+
+/*
+ * Opening
+ */
+
+static int post_receives(struct fp_ep *ep)
+{
+    for (int i = 0; i < FP_RECEIVES; i++) {
+        struct fp_buf *buf = fp_pool_get(&ep->receives, FP_BUF_RECEIVE, NULL);
+        if (!buf)
+            return -ENOMEM;
+        fp_receive(buf, ep->ep, &ep->unposted);
+    }
+    return 0;
+}
+
+/* From here on peers find it. */
+static int enlist(struct fp_ep *ep)
+{
+    struct fp_prov *prov = ep->prov;
+    struct fp_ep *same;
+
+    pthread_mutex_lock(&prov->lock);
+    for (same = prov->eps; same && same->attr.id != ep->attr.id; same = same->next)
+        ;
+    if (!same) {
+        ep->next = prov->eps;
+        prov->eps = ep;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return same ? -EEXIST : 0;
+}
+
+static void delist(struct fp_ep *ep)
+{
+    struct fp_prov *prov = ep->prov;
+    struct fp_ep **at = &prov->eps;
+
+    pthread_mutex_lock(&prov->lock);
+    while (*at && *at != ep)
+        at = &(*at)->next;
+    if (*at)
+        *at = ep->next;
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static void release(struct fp_ep *ep)
+{
+    if (ep->cq_fd >= 0)
+        epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->cq_fd, NULL);
+    fp_ep_unmake(&ep->ep, &ep->cq, &ep->av);
+    fp_pool_free(&ep->small);
+    fp_pool_free(&ep->large);
+    fp_pool_free(&ep->receives);
+    while (ep->mail) {
+        struct fp_mail *mail = ep->mail;
+        ep->mail = mail->next;
+        free(mail);
+    }
+    free(ep->conns);
+    free(ep);
+}
+
+int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
+{
+    struct fp_prov *prov = fp_prov_of(base);
+    struct fp_ep *ep = calloc(1, sizeof(*ep));
+    size_t largest = sizeof(struct fp_xfer) + prov->piece;
+
+    if (!ep)
+        return -ENOMEM;
+    ep->prov = prov;
+    ep->attr = *attr;
+    ep->cq_fd = -1;
+    ep->last_mail = &ep->mail;
+    ep->news_seen = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
+    int rc = fp_ep_make(prov, &ep->ep, &ep->cq, &ep->av, &ep->cq_fd);
+    if (rc != 0) {
+        free(ep);
+        return rc;
+    }
+    fp_pool_init(&ep->small, prov, ep->ep, FP_SMALL);
+    fp_pool_init(&ep->large, prov, ep->ep, largest);
+    fp_pool_init(&ep->receives, prov, ep->ep, largest);
+    rc = post_receives(ep);
+    if (rc == 0)
+        rc = fp_ep_name(ep->ep, ep->name, &ep->name_size);
+    if (rc == 0)
+        rc = enlist(ep);
+    if (rc != 0) {
+        release(ep);
+        return rc;
+    }
+    *out = (struct prov_ep *)ep;
+    return 0;
+}
+
+/*
+ * Polling
+ */
+
+static int take_mail(struct fp_ep *ep)
+{
+    struct fp_mail *mail, *next;
+    int calls = 0;
+
+    if (!__atomic_load_n(&ep->has_mail, __ATOMIC_ACQUIRE))
+        return 0;
+    pthread_mutex_lock(&ep->prov->lock);
+    mail = ep->mail;
+    ep->mail = NULL;
+    ep->last_mail = &ep->mail;
+    __atomic_store_n(&ep->has_mail, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&ep->prov->lock);
+    for (; mail; mail = next) {
+        next = mail->next;
+        calls += fp_conn_take_note(ep, mail->peer, &mail->note);
+        free(mail);
+    }
+    return calls;
+}
+
+static void take_error(struct fp_ep *ep)
+{
+    struct fi_cq_err_entry error = {0};
+
+    if (fi_cq_readerr(ep->cq, &error, 0) != 1 || !error.op_context)
+        return;
+    struct fp_buf *buf = error.op_context;
+    if (buf->kind == FP_BUF_RECEIVE) {
+        if (error.err != FI_ECANCELED)
+            ut_warn(FP_CAT, "a receive failed: %s", fp_strerror(-error.err));
+        buf->next = ep->unposted;
+        ep->unposted = buf;
+        return;
+    }
+    fp_break(buf->owner, fp_strerror(-error.err));
+    fp_sent(buf);
+}
+
+static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
+{
+    struct fp_buf *buf = entry->op_context;
+    int calls = 0;
+
+    if (!buf)
+        return 0;
+    if (buf->kind == FP_BUF_SEND) {
+        fp_sent(buf);
+        return 0;
+    }
+    calls = fp_serve(ep, buf->bytes, entry->len);
+    fp_receive(buf, ep->ep, &ep->unposted);
+    return calls;
+}
+
+static int read_queue(struct fp_ep *ep)
+{
+    struct fi_cq_msg_entry entries[ENTRIES];
+    int calls = 0;
+
+    for (int i = 0; i < READS; i++) {
+        ssize_t n = fi_cq_read(ep->cq, entries, ENTRIES);
+        if (n == -FI_EAVAIL)
+            take_error(ep);
+        for (ssize_t k = 0; k < n; k++)
+            calls += take_entry(ep, &entries[k]);
+        if (n < ENTRIES && n != -FI_EAVAIL)
+            break;
+    }
+    return calls;
+}
+
+/* Connections that have something to send, or to say. */
+static int serve_busy(struct fp_ep *ep)
+{
+    struct fp_conn *conn = ep->busy, *next;
+    int calls = 0;
+
+    ep->busy = NULL;
+    for (; conn; conn = next) {
+        next = conn->next_busy;
+        conn->busy = false;
+        if (conn->state >= FP_DOWN)
+            continue;
+        fp_send_queued(conn);
+        fp_push(conn);
+        fp_serve_reads(conn);
+        calls += fp_conn_report(conn) + fp_conn_settle(conn);
+        if ((conn->broken || conn->parting) && conn->state < FP_DOWN)
+            fp_mark_busy(conn);
+    }
+    return calls;
+}
+
+/* What has waited since the last look for the peer to execute it may have been lost. */
+static void nudge(struct fp_conn *conn)
+{
+    struct fp_head head = {.kind = FP_NUDGE, .seq = conn->sent};
+
+    if (conn->reported != conn->sent && conn->sent == conn->posted && !conn->broken &&
+        conn->reported == conn->seen_reported && conn->num_queued == 0)
+        fp_send(conn, &head, sizeof(head), NULL, 0); /* without memory: with the next look */
+    conn->seen_reported = conn->reported;
+}
+
+static int look(struct fp_ep *ep)
+{
+    uint64_t now = ut_now_ms();
+    uint32_t news = __atomic_load_n(&ep->prov->news, __ATOMIC_SEQ_CST);
+    bool long_ago = now - ep->looked_ms >= LOOK_MS;
+    int calls = 0;
+
+    if (!long_ago && news == ep->news_seen)
+        return 0;
+    ep->news_seen = news;
+    for (uint32_t i = 0; i < ep->num_names; i++) {
+        struct fp_conn *conn = ep->conns[i];
+        if (conn)
+            calls += fp_conn_look(conn);
+        if (conn && long_ago && (conn->state == FP_UP || conn->state == FP_CLOSING))
+            nudge(conn);
+    }
+    if (long_ago)
+        ep->looked_ms = now;
+    return calls;
+}
+
+static void repost(struct fp_ep *ep)
+{
+    struct fp_buf *all = ep->unposted, *next;
+
+    ep->unposted = NULL;
+    for (; all; all = next) {
+        next = all->next;
+        fp_receive(all, ep->ep, &ep->unposted);
+    }
+}
+
+int fp_ep_poll(struct prov_ep *base)
+{
+    struct fp_ep *ep = (struct fp_ep *)base;
+    bool was_due = ep->due != NULL;
+
+    int calls = take_mail(ep) + read_queue(ep) + look(ep);
+    if (ep->busy)
+        calls += serve_busy(ep);
+    if (ep->unposted)
+        repost(ep);
+    if (was_due || calls == 0) /* an answer may carry it, else */
+        fp_send_acks(ep);
+    if (ep->closed)
+        fp_conns_reap(ep);
+    return calls;
+}
+
+void fp_ep_flush(struct prov_ep *base)
+{
+    (void)base; /* PROV_MORE holds nothing back */
+}
+
+/*
+ * Sleeping
+ */
+
+bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
+{
+    (void)what; /* everything wakes */
+    struct fp_ep *ep = (struct fp_ep *)base;
+    struct fp_prov *prov = ep->prov;
+    struct fid *fid = &ep->cq->fid;
+
+    fp_send_acks(ep);
+    __atomic_store_n(&ep->armed, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&ep->has_mail, __ATOMIC_SEQ_CST) ||
+        __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST) != ep->news_seen)
+        return true;
+    if (ep->cq_fd >= 0 && fi_trywait(prov->fabric, &fid, 1) != 0)
+        return true;
+    if (ep->busy || ep->unposted || ep->cq_fd < 0) {
+        __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
+        fp_tick(prov);
+    }
+    if (ep->cq_fd < 0)
+        return false;
+    int rc = fp_watch(prov, ep->cq_fd, EPOLLIN | EPOLLONESHOT, (uintptr_t)ep->attr.owner);
+    if (rc != 0)
+        ut_warn(FP_CAT, "cannot watch a completion queue: %s", strerror(-rc));
+    return false;
+}
+
+void fp_ep_disarm(struct prov_ep *base)
+{
+    struct fp_ep *ep = (struct fp_ep *)base;
+
+    __atomic_store_n(&ep->armed, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ep->retry, 0, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Closing
+ */
+
+static void part_with(struct fp_conn *conn)
+{
+    switch (conn->state) {
+    case FP_AWAITED:
+        fp_reject((struct prov_conn *)conn);
+        break;
+    case FP_CLOSING:
+    case FP_CLOSED:
+        break;
+    default:
+        fp_conn_close((struct prov_conn *)conn);
+    }
+}
+
+static bool still_closing(const struct fp_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->num_names; i++) {
+        if (ep->conns[i] && ep->conns[i]->state == FP_CLOSING)
+            return true;
+    }
+    return false;
+}
+
+void fp_ep_close(struct prov_ep *base)
+{
+    enum { PAUSE_US = 50 };
+    struct fp_ep *ep = (struct fp_ep *)base;
+    uint64_t until = ut_now_ms() + CLOSING_MS;
+
+    ep->is_closing = true;
+    for (uint32_t i = 0; i < ep->num_names; i++) {
+        if (ep->conns[i])
+            part_with(ep->conns[i]);
+    }
+    while (still_closing(ep) && ut_now_ms() < until) {
+        fp_ep_poll(base);
+        usleep(PAUSE_US);
+    }
+    fp_send_acks(ep);
+    delist(ep);
+    for (uint32_t i = 0; i < ep->num_names; i++) {
+        if (ep->conns[i])
+            fp_conn_end(ep->conns[i]);
+    }
+    for (struct fp_conn *conn = ep->closed, *next; conn; conn = next) {
+        next = conn->next_closed;
+        fp_conn_free(conn);
+    }
+    release(ep);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fabric.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/env.h"
+#include "util/hash.h"
+#include "util/log.h"
+
+/* What is not in this version of the interface is not used. */
+#define API_VERSION FI_VERSION(1, 9)
+
+enum { DEPTH = 256 }; /* operations of an endpoint that the fabric takes at once */
+
+static char *copy_of(const char *text)
+{
+    return *text ? strdup(text) : NULL; /* freed by libfabric */
+}
+
+static struct fi_info *wishes(const struct fp_lib *lib)
+{
+    struct fi_info *hints = lib->dupinfo(NULL);
+
+    if (!hints)
+        return NULL;
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_ENDPOINT;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->fabric_attr->prov_name = copy_of(ut_env_str(UT_ENV_OFI_PROVIDER));
+    hints->domain_attr->name = copy_of(ut_env_str(UT_ENV_OFI_DOMAIN));
+    return hints;
+}
+
+static struct fi_info *ask(const struct fp_lib *lib, char why[FP_WHY])
+{
+    struct fi_info *hints = wishes(lib), *all = NULL;
+    int rc = hints ? lib->getinfo(API_VERSION, NULL, NULL, 0, hints, &all) : -FI_ENOMEM;
+
+    if (rc != 0) {
+        snprintf(why, FP_WHY, "libfabric has no fabric with reliable datagrams in order%s%.40s: %s",
+                 *ut_env_str(UT_ENV_OFI_PROVIDER) ? " of UTOFU_OFI_PROVIDER=" : "",
+                 ut_env_str(UT_ENV_OFI_PROVIDER), lib->strerror(-rc));
+        all = NULL;
+    }
+    if (hints)
+        lib->freeinfo(hints);
+    return all;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_link_local(const struct fi_info *info)
+{
+    struct sockaddr_in6 in6;
+
+    if (info->addr_format != FI_SOCKADDR_IN6 || !info->src_addr || info->src_addrlen < sizeof(in6))
+        return false;
+    memcpy(&in6, info->src_addr, sizeof(in6));
+    return IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr);
+}
+
+static bool is_loopback(const struct fi_info *info)
+{
+    struct sockaddr_in in;
+
+    if (info->addr_format == FI_SOCKADDR_IN && info->src_addr && info->src_addrlen >= sizeof(in)) {
+        memcpy(&in, info->src_addr, sizeof(in));
+        if (ntohl(in.sin_addr.s_addr) >> 24 == 127)
+            return true;
+    }
+    return info->domain_attr->name && strcmp(info->domain_attr->name, "lo") == 0;
+}
+
+/* Why it is not used even if nothing else is there; NULL: it can be. */
+static const char *cannot(const struct fi_info *info)
+{
+    const char *name = info->fabric_attr->prov_name;
+
+    const char *domain = ut_env_str(UT_ENV_OFI_DOMAIN);
+
+    if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
+        return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
+    if (info->ep_attr->max_msg_size < sizeof(struct fp_head) + PROV_MSG_MAX)
+        return "its messages are too short";
+    if (begins(name, "shm"))
+        return "it reaches this host only";
+    if (is_link_local(info))
+        return "its address is valid on one link only";
+    if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' &&
+        (begins(name, "sockets") || begins(name, "udp")))
+        return "libfabric has better ones (UTOFU_OFI_PROVIDER names it)";
+    return NULL;
+}
+
+static const struct fi_info *best_of(const struct fi_info *all)
+{
+    const struct fi_info *loopback = NULL;
+
+    for (const struct fi_info *at = all; at; at = at->next) {
+        if (cannot(at))
+            continue;
+        if (!is_loopback(at))
+            return at;
+        if (!loopback)
+            loopback = at;
+    }
+    return loopback;
+}
+
+/* ofi_rxm keeps a buffer of 16 KiB for each of its receives, and of each endpoint: 32 MiB of them. */
+static void reduce(size_t *depth)
+{
+    if (*depth > DEPTH)
+        *depth = DEPTH;
+}
+
+struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
+{
+    struct fi_info *all = ask(lib, why);
+    const struct fi_info *best = best_of(all);
+    struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
+
+    if (mine) {
+        reduce(&mine->tx_attr->size);
+        reduce(&mine->rx_attr->size);
+    }
+    if (all && !best)
+        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, cannot(all));
+    else if (all && !mine)
+        snprintf(why, FP_WHY, "no memory");
+    if (all)
+        lib->freeinfo(all);
+    return mine;
+}
+
+uint32_t fp_fabric_hash(const struct fi_info *info)
+{
+    const char *name = info->fabric_attr->prov_name;
+    uint64_t hash = ut_hash(UT_HASH_FIRST, name, strlen(name));
+
+    return (uint32_t)ut_hash(hash, &info->addr_format, sizeof(info->addr_format));
+}
+
+static void describe(const struct fi_info *info, struct prov_port *port)
+{
+    const char *domain = info->domain_attr->name;
+
+    *port = (struct prov_port){.gid_index = -1, .any_order = false};
+    snprintf(port->device, sizeof(port->device), "%s %s", info->fabric_attr->prov_name,
+             domain ? domain : "");
+    snprintf(port->state, sizeof(port->state), "active");
+}
+
+void fp_fabric_survey(const struct fp_lib *lib, void *ctx,
+                      void (*tell)(void *ctx, const struct prov_port *port))
+{
+    char why[FP_WHY];
+    struct fi_info *all = ask(lib, why);
+    const struct fi_info *best = best_of(all);
+
+    for (const struct fi_info *at = all; at; at = at->next) {
+        struct prov_port port;
+        describe(at, &port);
+        if (at == best)
+            port.tnis = 1;
+        else
+            snprintf(port.why_not, sizeof(port.why_not), "is not used: %s",
+                     cannot(at) ? cannot(at) : "another one comes first");
+        tell(ctx, &port);
+    }
+    if (all)
+        lib->freeinfo(all);
+}
+
+/*
+ * Endpoints
+ */
+
+static int open_queue(struct fp_prov *prov, struct fid_cq **cq, int *fd)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+
+    *fd = -1;
+    int rc = fi_cq_open(prov->domain, &attr, cq, NULL);
+    if (rc == 0 && fi_control(&(*cq)->fid, FI_GETWAIT, fd) != 0)
+        *fd = -1;
+    if (rc == 0)
+        return 0;
+    attr.wait_obj = FI_WAIT_NONE;
+    return fi_cq_open(prov->domain, &attr, cq, NULL);
+}
+
+int fp_ep_make(struct fp_prov *prov, struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av,
+               int *cq_fd)
+{
+    struct fi_av_attr av_attr = {.type = prov->info->domain_attr->av_type};
+    const char *what = "a completion queue";
+
+    int rc = open_queue(prov, cq, cq_fd);
+    if (rc == 0) {
+        what = "an address vector";
+        rc = fi_av_open(prov->domain, &av_attr, av, NULL);
+    }
+    if (rc == 0) {
+        what = "an endpoint";
+        rc = fi_endpoint(prov->domain, prov->info, ep, NULL);
+    }
+    if (rc == 0)
+        rc = fi_ep_bind(*ep, &(*cq)->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_ep_bind(*ep, &(*av)->fid, 0);
+    if (rc == 0)
+        rc = fi_enable(*ep);
+    if (rc == 0)
+        return 0;
+    ut_error(FP_CAT, "%s: cannot make %s: %s%s", prov->info->fabric_attr->prov_name, what,
+             fp_strerror(rc), ut_descriptor_advice(-rc));
+    fp_ep_unmake(ep, cq, av);
+    return rc == -FI_EMFILE || rc == -FI_ENOMEM ? rc : -EIO;
+}
+
+void fp_ep_unmake(struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av)
+{
+    if (*ep)
+        fi_close(&(*ep)->fid);
+    if (*cq)
+        fi_close(&(*cq)->fid);
+    if (*av)
+        fi_close(&(*av)->fid);
+    *ep = NULL;
+    *cq = NULL;
+    *av = NULL;
+}
+
+int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size)
+{
+    size_t length = FP_NAME_MAX;
+    int rc = fi_getname(&ep->fid, name, &length);
+
+    if (rc != 0 || length > FP_NAME_MAX) {
+        ut_error(FP_CAT, "an endpoint's name of %zu bytes: %s", length,
+                 rc ? fp_strerror(rc) : "too long");
+        return -EIO;
+    }
+    *size = (uint8_t)length;
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of libfabric's fabrics is used, and its endpoints. */
+#ifndef FP_FABRIC_H
+#define FP_FABRIC_H
+
+#include "types.h"
+
+/* Asks libfabric what this host has, and takes the first that will do. NULL: nothing; `why` (size
+ * FP_WHY) says so. */
+struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
+
+/* Every fabric that libfabric offers, and why it is not used; `chosen` is, NULL: none. */
+void fp_fabric_survey(const struct fp_lib *lib, void *ctx,
+                      void (*tell)(void *ctx, const struct prov_port *port));
+
+/* What two processes must have in common. */
+uint32_t fp_fabric_hash(const struct fi_info *info);
+
+/* An endpoint with a completion queue and an address vector of its own. cq_fd: -1 where the fabric
+ * has no descriptor to sleep on. 0 or -errno after an error line. */
+int fp_ep_make(struct fp_prov *prov, struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av,
+               int *cq_fd);
+/* Any of them may be NULL. */
+void fp_ep_unmake(struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av);
+
+/* Its name, which peers insert into their address vectors. */
+int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size);
+
+#endif

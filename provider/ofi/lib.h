@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libfabric, loaded when the provider is opened: the library itself does not need it. What its
+ * headers do inline needs no symbol of it. */
+#ifndef FP_LIB_H
+#define FP_LIB_H
+
+#include <rdma/fabric.h>
+
+struct fp_lib {
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+                   const struct fi_info *hints, struct fi_info **info);
+    void (*freeinfo)(struct fi_info *info);
+    struct fi_info *(*dupinfo)(const struct fi_info *info);
+    int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+    const char *(*strerror)(int error);
+};
+
+/* NULL: it is not there; `why` (its size is FP_WHY) says so. Loaded once, and never unloaded. By
+ * any thread. */
+enum { FP_WHY = 160 };
+const struct fp_lib *fp_lib(char why[FP_WHY]);
+
+/* A negative return code of libfabric as text. */
+const char *fp_strerror(long rc);
+
+#endif

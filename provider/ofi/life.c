@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions are notes, which the background thread of the peer answers, whatever its program does.
+ */
+#include "life.h"
+
+#include "control.h"
+#include "peer.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+enum { LOOK_MS = 1000, MIN_LOOK_MS = 100, LOOKS = 4 }; /* before a peer is given up */
+
+uint32_t fp_peer_ask(struct fp_peer *peer)
+{
+    uint32_t question = __atomic_add_fetch(&peer->pings, 1, __ATOMIC_SEQ_CST);
+
+    __atomic_store_n(&peer->wanted, question, __ATOMIC_RELEASE);
+    fp_control_send(peer, &(struct fp_note){.kind = FP_PING, .from_conn = question});
+    return question;
+}
+
+static unsigned int look_ms(const struct fp_prov *prov)
+{
+    unsigned int ms = prov->config.peer_timeout_ms / LOOKS;
+
+    return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
+}
+
+/* With the lock. */
+static bool look_at(struct fp_peer *peer, uint64_t now)
+{
+    struct fp_prov *prov = peer->prov;
+
+    if (now - peer->heard_ms > prov->config.peer_timeout_ms) {
+        ut_info(FP_CAT, "a process has not answered for %u s", prov->config.peer_timeout_ms / 1000);
+        __atomic_add_fetch(&peer->silences, 1, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&prov->news, 1, __ATOMIC_SEQ_CST);
+        peer->heard_ms = now;
+        return false;
+    }
+    if (now - peer->asked_ms < look_ms(prov) || now - peer->heard_ms < look_ms(prov))
+        return false;
+    peer->asked_ms = now;
+    return true;
+}
+
+int fp_peers_look(struct fp_prov *prov)
+{
+    uint64_t now = ut_now_ms();
+    unsigned int living = 0;
+
+    for (unsigned int i = 0; i < FP_BUCKETS; i++) {
+        pthread_mutex_lock(&prov->lock);
+        struct fp_peer *peer = prov->peers[i];
+        pthread_mutex_unlock(&prov->lock);
+        for (; peer; peer = peer->next) { /* none is freed, and new ones come before */
+            pthread_mutex_lock(&prov->lock);
+            bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
+            bool ask = lives && look_at(peer, now);
+            pthread_mutex_unlock(&prov->lock);
+            living += lives;
+            if (ask)
+                fp_peer_ask(peer);
+        }
+    }
+    return living > 0 ? (int)look_ms(prov) : -1;
+}

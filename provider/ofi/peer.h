@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes that connections lead to, and whether they live. */
+#ifndef FP_PEER_H
+#define FP_PEER_H
+
+#include "types.h"
+
+/* When a process was started, in ticks since boot; 0: there is none of that pid. */
+uint64_t fp_process_start(uint32_t pid);
+
+/* The peer of this address, which may be new. NULL: no memory. Any thread, without prov->lock. */
+struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address);
+void fp_peers_free(struct fp_prov *prov);
+
+/* A connection begins and ends. */
+void fp_peer_hold(struct fp_peer *peer);
+void fp_peer_drop(struct fp_peer *peer);
+
+/* It has sent something; `answer`: the number of the question, 0: it is no answer. */
+void fp_peer_heard(struct fp_peer *peer, uint32_t answer);
+static inline bool fp_peer_has_answered(const struct fp_peer *peer, uint32_t question)
+{
+    return (int32_t)(__atomic_load_n(&peer->answered, __ATOMIC_ACQUIRE) - question) >= 0;
+}
+/* Its process has ended. */
+void fp_peer_ended(struct fp_peer *peer);
+
+static inline bool fp_peer_is_dead(const struct fp_peer *peer)
+{
+    return __atomic_load_n(&peer->fate, __ATOMIC_ACQUIRE) == FP_DEAD;
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+#include <stdlib.h>
+
+#include "util/log.h"
+
+enum { BUFFERS_AT_ONCE = 32 };
+
+struct fp_slab {
+    struct fp_slab *next;
+    struct fid_mr *mr;
+    uint64_t bytes[];
+};
+
+void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, struct fid_ep *ep, size_t item)
+{
+    *pool = (struct fp_pool){.prov = prov, .ep = ep, .item = (item + 15) & ~(size_t)15};
+}
+
+static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size)
+{
+    struct fp_prov *prov = pool->prov;
+
+    if (!(prov->mr_mode & FI_MR_LOCAL))
+        return 0;
+    int rc = fi_mr_reg(prov->domain, slab->bytes, size, FI_SEND | FI_RECV, 0,
+                       (uint64_t)(uintptr_t)slab, 0, &slab->mr, NULL);
+    if (rc == 0 && (prov->mr_mode & FI_MR_ENDPOINT)) {
+        rc = fi_mr_bind(slab->mr, &pool->ep->fid, 0);
+        if (rc == 0)
+            rc = fi_mr_enable(slab->mr);
+        if (rc != 0)
+            fi_close(&slab->mr->fid);
+    }
+    return rc;
+}
+
+static bool grow(struct fp_pool *pool)
+{
+    size_t stride = sizeof(struct fp_buf) + pool->item, size = BUFFERS_AT_ONCE * stride;
+    struct fp_slab *slab = calloc(1, sizeof(*slab) + size);
+
+    if (!slab) {
+        ut_error(FP_CAT, "no memory for %zu bytes of buffers", size);
+        return false;
+    }
+    int rc = register_slab(pool, slab, size);
+    if (rc != 0) {
+        ut_error(FP_CAT, "cannot register %zu bytes of buffers: %s", size, fp_strerror(rc));
+        free(slab);
+        return false;
+    }
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    for (size_t i = 0; i < BUFFERS_AT_ONCE; i++) {
+        struct fp_buf *buf = (struct fp_buf *)(void *)((uint8_t *)slab->bytes + i * stride);
+        buf->pool = pool;
+        buf->desc = slab->mr ? fi_mr_desc(slab->mr) : NULL;
+        fp_pool_put(buf);
+    }
+    return true;
+}
+
+struct fp_buf *fp_pool_get(struct fp_pool *pool, enum fp_buf_kind kind, void *owner)
+{
+    if (!pool->free && !grow(pool))
+        return NULL;
+    struct fp_buf *buf = pool->free;
+    pool->free = buf->next;
+    buf->next = NULL;
+    buf->kind = (uint8_t)kind;
+    buf->owner = owner;
+    return buf;
+}
+
+void fp_pool_put(struct fp_buf *buf)
+{
+    buf->next = buf->pool->free;
+    buf->pool->free = buf;
+}
+
+void fp_pool_free(struct fp_pool *pool)
+{
+    while (pool->slabs) {
+        struct fp_slab *slab = pool->slabs;
+        pool->slabs = slab->next;
+        if (slab->mr)
+            fi_close(&slab->mr->fid);
+        free(slab);
+    }
+    pool->free = NULL;
+}
+
+bool fp_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted)
+{
+    if (fi_recv(ep, buf->bytes, buf->pool->item, buf->desc, FI_ADDR_UNSPEC, &buf->context) == 0)
+        return true;
+    buf->next = *unposted;
+    *unposted = buf;
+    return false;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An operation is copied into messages when it is posted, up to one piece; a longer write is sent
+ * on by polls, and nothing else is posted meanwhile.
+ */
+#include "post.h"
+
+#include <errno.h>
+
+#include "conn.h"
+#include "region.h"
+#include "send.h"
+
+/* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC asks for nothing there. */
+static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool long_write)
+{
+    return (flags & PROV_SIGNAL) || (long_write && (flags & PROV_SIGNAL_SRC)) ||
+           conn->posted - conn->reported >= FP_OPS / 2;
+}
+
+/* May an operation be posted? */
+static int room(struct fp_conn *conn, unsigned int flags)
+{
+    if (conn->state == FP_ACCEPTED)
+        return -EAGAIN;
+    if (conn->state != FP_UP || conn->broken || conn->parting)
+        return -ENOTCONN;
+    if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
+        !fp_send_has_room(conn) || ((flags & PROV_FENCE) && conn->reads_out > 0))
+        return -EAGAIN;
+    return 0;
+}
+
+static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct prov_xfer *x)
+{
+    struct fp_op *op = fp_op_at(conn, conn->posted++);
+    bool long_write = kind == FP_WRITE && x->length > conn->ep->prov->piece;
+
+    *op = (struct fp_op){.cookie = x->cookie,
+                         .rmt = x->rmt,
+                         .lcl = x->lcl,
+                         .lkey = x->lkey,
+                         .rkey = x->rkey,
+                         .length = x->length,
+                         .imm = x->imm,
+                         .kind = (uint8_t)kind,
+                         .status = PROV_OK};
+    if ((x->flags & PROV_NOTIFY) && kind == FP_WRITE)
+        op->flags |= FP_NOTIFY;
+    if (wants_answer(conn, x->flags, long_write))
+        op->flags |= FP_SIGNAL;
+    return op;
+}
+
+/* Takes the last operation back: there was no memory for it. */
+static int unpost(struct fp_conn *conn)
+{
+    conn->posted--;
+    return -EAGAIN;
+}
+
+static void fill(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m)
+{
+    *m = (struct fp_xfer){.head = {.kind = op->kind, .flags = op->flags, .seq = conn->sent + 1},
+                          .rmt = op->rmt,
+                          .rkey = op->rkey,
+                          .length = op->length,
+                          .offset = op->moved,
+                          .imm = op->imm};
+}
+
+/* The next message of the operation that is being sent. */
+static int send_piece(struct fp_conn *conn)
+{
+    struct fp_op *op = fp_op_at(conn, conn->sent);
+    uint32_t left = op->length - op->moved, piece = conn->ep->prov->piece;
+    struct fp_xfer m;
+
+    piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
+    fill(conn, op, &m);
+    int rc = fp_send(conn, &m, sizeof(m), op->lcl + op->moved, piece);
+    if (rc != 0)
+        return rc;
+    if (op->kind == FP_WRITE)
+        op->moved += piece;
+    if (op->kind == FP_READ || op->moved == op->length)
+        conn->sent++;
+    return 0;
+}
+
+void fp_push(struct fp_conn *conn)
+{
+    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken) {
+        if (send_piece(conn) != 0)
+            break;
+    }
+    if (conn->sent != conn->posted)
+        fp_mark_busy(conn);
+}
+
+int fp_write(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct fp_conn *conn = (struct fp_conn *)base;
+    struct fp_prov *prov = conn->ep->prov;
+
+    int rc = room(conn, x->flags);
+    if (rc != 0)
+        return rc;
+    if (!(x->flags & PROV_COPY) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
+        return -EPERM;
+    post(conn, FP_WRITE, x);
+    if (send_piece(conn) != 0)
+        return unpost(conn);
+    fp_push(conn);
+    return x->length <= prov->piece ? PROV_SRC_FREE : 0;
+}
+
+int fp_read(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct fp_conn *conn = (struct fp_conn *)base;
+
+    int rc = room(conn, x->flags);
+    if (rc != 0)
+        return rc;
+    if (conn->reads_out == FP_READS)
+        return -EAGAIN;
+    if (!fp_allows(conn->ep->prov, x->lkey, (uintptr_t)x->lcl, x->length, PROV_ACCESS_WRITE))
+        return -EPERM;
+    post(conn, FP_READ, x);
+    if (send_piece(conn) != 0)
+        return unpost(conn);
+    conn->reads_out++;
+    return 0;
+}
+
+int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+                    uint64_t cookie)
+{
+    struct fp_conn *conn = (struct fp_conn *)base;
+    struct prov_xfer x = {.cookie = cookie, .flags = flags};
+    struct fp_head head = {.kind = FP_MESSAGE, .seq = conn->posted + 1};
+
+    int rc = room(conn, flags);
+    if (rc != 0)
+        return rc;
+    head.flags = post(conn, FP_MESSAGE, &x)->flags;
+    if (fp_send(conn, &head, sizeof(head), data, size) != 0)
+        return unpost(conn);
+    conn->sent++;
+    return PROV_SRC_FREE;
+}
+
+/* Nothing is mapped. */
+void *fp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
+{
+    (void)base, (void)rmt, (void)length, (void)rkey;
+    return NULL;
+}

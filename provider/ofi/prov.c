@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the provider, what it says about itself, and its table of functions. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "control.h"
+#include "ep.h"
+#include "fabric.h"
+#include "life.h"
+#include "peer.h"
+#include "post.h"
+#include "region.h"
+#include "types.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
+
+enum { EVENTS = 16, OWNERS = 32, LOOK_MS = 1000 };
+
+/*
+ * Opening
+ */
+
+static int open_fabric(struct fp_prov *prov)
+{
+    struct fi_info *info = prov->info;
+
+    prov->mr_mode = (uint64_t)info->domain_attr->mr_mode;
+    prov->inject = info->tx_attr->inject_size < FP_SMALL ? info->tx_attr->inject_size : FP_SMALL;
+    prov->piece = FP_PIECE;
+    if (info->ep_attr->max_msg_size < sizeof(struct fp_xfer) + FP_PIECE)
+        prov->piece = (uint32_t)(info->ep_attr->max_msg_size - sizeof(struct fp_xfer)) & ~255u;
+    int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
+    if (rc == 0)
+        rc = fi_domain(prov->fabric, info, &prov->domain, NULL);
+    if (rc != 0)
+        ut_error(FP_CAT, "cannot open %s on %s: %s", info->fabric_attr->prov_name,
+                 info->domain_attr->name, fp_strerror(rc));
+    return rc == 0 ? 0 : -EIO;
+}
+
+static int open_descriptors(struct fp_prov *prov)
+{
+    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    prov->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (prov->epoll_fd < 0 || prov->tick_fd < 0) {
+        ut_error(FP_CAT, "cannot make an epoll instance or a timer: %s%s", strerror(errno),
+                 ut_descriptor_advice(errno));
+        return -EIO;
+    }
+    return fp_watch(prov, prov->tick_fd, EPOLLIN, FP_EVENT_TICK);
+}
+
+static void release(struct fp_prov *prov)
+{
+    fp_control_close(prov);
+    fp_peers_free(prov);
+    fp_regions_free(prov);
+    if (prov->domain)
+        fi_close(&prov->domain->fid);
+    if (prov->fabric)
+        fi_close(&prov->fabric->fid);
+    if (prov->info)
+        prov->lib->freeinfo(prov->info);
+    if (prov->tick_fd >= 0)
+        close(prov->tick_fd);
+    if (prov->epoll_fd >= 0)
+        close(prov->epoll_fd);
+    pthread_mutex_destroy(&prov->lock);
+    pthread_mutex_destroy(&prov->control.lock);
+    pthread_mutex_destroy(&prov->regions_lock);
+    free(prov);
+}
+
+static struct fp_prov *prov_new(const struct prov_config *config, const struct fp_lib *lib,
+                                struct fi_info *info)
+{
+    struct fp_prov *prov = calloc(1, sizeof(*prov));
+
+    if (!prov)
+        return NULL;
+    prov->base.ops = &ofi_provider;
+    prov->config = *config;
+    prov->lib = lib;
+    prov->info = info;
+    prov->epoll_fd = prov->tick_fd = prov->control.cq_fd = -1;
+    prov->control.last = &prov->control.first;
+    prov->free_region = UINT32_MAX;
+    pthread_mutex_init(&prov->lock, NULL);
+    pthread_mutex_init(&prov->control.lock, NULL);
+    pthread_mutex_init(&prov->regions_lock, NULL);
+    return prov;
+}
+
+static int fp_open(const struct prov_config *config, struct prov **out)
+{
+    char why[FP_WHY] = "";
+    const struct fp_lib *lib = fp_lib(why);
+    struct fi_info *info = lib ? fp_fabric_choose(lib, why) : NULL;
+
+    if (!info) {
+        ut_info(FP_CAT, "no fabric of libfabric can be used: %s", why);
+        return -ENODEV;
+    }
+    struct fp_prov *prov = prov_new(config, lib, info);
+    if (!prov) {
+        lib->freeinfo(info);
+        return -ENOMEM;
+    }
+    int rc = open_descriptors(prov);
+    if (rc == 0)
+        rc = open_fabric(prov);
+    if (rc == 0)
+        rc = fp_control_open(prov);
+    if (rc != 0) {
+        release(prov);
+        return rc;
+    }
+    ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected",
+            info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject);
+    *out = &prov->base;
+    return 0;
+}
+
+static void fp_close(struct prov *base)
+{
+    release(fp_prov_of(base));
+}
+
+static size_t fp_address(struct prov *base, void *buf)
+{
+    memcpy(buf, &fp_prov_of(base)->address, sizeof(struct fp_address));
+    return sizeof(struct fp_address);
+}
+
+static void fp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
+{
+    const struct fi_info *info = fp_prov_of(base)->info;
+
+    (void)tni;
+    *caps = (struct prov_caps){
+        .max_inline = PROV_COPY_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
+    snprintf(caps->device, sizeof(caps->device), "%s %s", info->fabric_attr->prov_name,
+             info->domain_attr->name);
+}
+
+static unsigned int fp_device(struct prov *base, unsigned int tni)
+{
+    (void)base;
+    (void)tni;
+    return 0;
+}
+
+/*
+ * The background thread
+ */
+
+static int fp_fd(struct prov *base)
+{
+    return fp_prov_of(base)->epoll_fd;
+}
+
+/* Takes the owners of up to OWNERS endpoints that want to be polled; all: whoever sleeps. */
+static unsigned int take_owners(struct fp_prov *prov, void *owners[OWNERS], bool all,
+                                unsigned int skip)
+{
+    unsigned int n = 0;
+
+    pthread_mutex_lock(&prov->lock);
+    for (struct fp_ep *ep = prov->eps; ep && n < OWNERS; ep = ep->next) {
+        bool wanted = all ? __atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)
+                          : __atomic_exchange_n(&ep->retry, 0, __ATOMIC_SEQ_CST);
+        if (!wanted)
+            continue;
+        if (skip > 0)
+            skip--;
+        else
+            owners[n++] = ep->attr.owner;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return n;
+}
+
+static void wake_owners(struct fp_prov *prov, bool all)
+{
+    void *owners[OWNERS];
+    unsigned int n, done = 0;
+
+    do {
+        n = take_owners(prov, owners, all, all ? done : 0);
+        for (unsigned int i = 0; i < n; i++)
+            prov->config.wake(owners[i]);
+        done += n;
+    } while (n == OWNERS);
+}
+
+static void tick(struct fp_prov *prov)
+{
+    uint64_t expired;
+
+    if (read(prov->tick_fd, &expired, sizeof(expired)) < 0)
+        return;
+    __atomic_store_n(&prov->ticking, 0, __ATOMIC_SEQ_CST);
+    wake_owners(prov, false);
+}
+
+static void take_event(struct fp_prov *prov, uint64_t data)
+{
+    if (data == FP_EVENT_TICK)
+        tick(prov);
+    else if (data & FP_EVENT_PEER)
+        fp_peer_ended((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
+    else if (data != FP_EVENT_CONTROL)
+        prov->config.wake((void *)(uintptr_t)data);
+}
+
+/* Who sleeps looks at its connections when something is to be said of their peers, and from time to
+ * time. */
+static void tell_news(struct fp_prov *prov, bool has_peers)
+{
+    uint32_t news = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
+    uint64_t now = ut_now_ms();
+
+    if (news == prov->news_told && (!has_peers || now - prov->looked_ms < LOOK_MS))
+        return;
+    prov->news_told = news;
+    prov->looked_ms = now;
+    wake_owners(prov, true);
+}
+
+static int fp_progress(struct prov *base)
+{
+    struct fp_prov *prov = fp_prov_of(base);
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(prov->epoll_fd, events, EVENTS, 0);
+
+    for (int i = 0; i < n; i++)
+        take_event(prov, events[i].data.u64);
+    bool quiet = fp_control_progress(prov);
+    int due = fp_peers_look(prov);
+    tell_news(prov, due >= 0);
+    return n == EVENTS || !quiet ? 0 : due;
+}
+
+const struct prov_ops ofi_provider = {
+    .name = "ofi",
+    .open = fp_open,
+    .close = fp_close,
+    .address = fp_address,
+    .caps = fp_caps,
+    .device = fp_device,
+    .reg = fp_reg,
+    .dereg = fp_dereg,
+    .ep_open = fp_ep_open,
+    .ep_close = fp_ep_close,
+    .ep_poll = fp_ep_poll,
+    .ep_flush = fp_ep_flush,
+    .ep_arm = fp_ep_arm,
+    .ep_disarm = fp_ep_disarm,
+    .connect = fp_connect,
+    .accept = fp_accept,
+    .reject = fp_reject,
+    .conn_close = fp_conn_close,
+    .write = fp_write,
+    .read = fp_read,
+    .send = fp_send_message,
+    .direct = fp_direct,
+    .fd = fp_fd,
+    .progress = fp_progress,
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory regions: a table of this process, which its own operations and those of its peers are
+ * checked against here. A key is never given to another region before 4095 others had its place. */
+#ifndef FP_REGION_H
+#define FP_REGION_H
+
+#include "types.h"
+
+int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
+           struct prov_mr **mr);
+void fp_dereg(struct prov *base, struct prov_mr *mr);
+void fp_regions_free(struct fp_prov *prov);
+
+/* May [addr, addr + length) be used so, by this key? `access` 0: read by this process. */
+bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
+               unsigned int access);
+
+/* The same, and the copy, during which the region cannot be deregistered. False: not allowed. */
+bool fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole, const void *from,
+                size_t offset, size_t size);
+bool fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole, void *to,
+                 size_t offset, size_t size);
+
+#endif

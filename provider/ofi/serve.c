@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of a connection have numbers without gaps, so a message that the fabric has lost is
+ * noticed with the next one: the connection breaks, and the core repeats what did not arrive.
+ * Everything that comes is checked: a peer can break its own connection, and no more.
+ */
+#include "serve.h"
+
+#include <string.h>
+
+#include "conn.h"
+#include "region.h"
+#include "send.h"
+#include "util/log.h"
+
+static void refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    struct fp_head fail = {.kind = FP_FAIL, .status = (uint16_t)status, .seq = seq};
+
+    conn->refused = true;
+    if (fp_send(conn, &fail, sizeof(fail), NULL, 0) != 0)
+        fp_break(conn, "no memory for an answer");
+}
+
+/* The operation is executed, or refused. */
+static void count(struct fp_conn *conn, const struct fp_head *head)
+{
+    conn->executed++;
+    if ((head->flags & FP_SIGNAL) || conn->executed - conn->told >= FP_SAVED)
+        fp_mark_due(conn);
+}
+
+/* Answers go before what counts the operation as executed. */
+static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
+{
+    conn->written = 0;
+    if (conn->refusal != PROV_OK)
+        refuse(conn, m->head.seq, conn->refusal);
+    count(conn, &m->head);
+    if (conn->refusal != PROV_OK || !(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
+        return 0;
+    fp_callbacks(conn)->notify(conn->ctx, m->imm);
+    return 1;
+}
+
+static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
+{
+    size_t n = size - sizeof(*m);
+
+    if (m->offset != conn->written || n > m->length - m->offset ||
+        (n == 0 && m->offset < m->length)) {
+        fp_break(conn, "a piece of a write was lost");
+        return 0;
+    }
+    if (m->offset == 0)
+        conn->refusal = PROV_OK;
+    if (conn->refusal == PROV_OK &&
+        !fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n))
+        conn->refusal = PROV_RMT_ACCESS;
+    conn->written += (uint32_t)n;
+    return conn->written == m->length ? finish_write(conn, m) : 0;
+}
+
+static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
+{
+    if (conn->last_answer - conn->first_answer == FP_READS) {
+        fp_break(conn, "more reads than are allowed");
+        return 0;
+    }
+    conn->answers[conn->last_answer++ & (FP_READS - 1)] =
+        (struct fp_answer){.rmt = m->rmt, .rkey = m->rkey, .length = m->length, .seq = m->head.seq};
+    count(conn, &m->head);
+    fp_serve_reads(conn);
+    return 0;
+}
+
+static int take_message(struct fp_conn *conn, const struct fp_head *head, size_t size)
+{
+    count(conn, head);
+    if (conn->state != FP_UP)
+        return 0;
+    fp_callbacks(conn)->message(conn->ctx, head + 1, size - sizeof(*head));
+    return 1;
+}
+
+/* An operation of the peer's. */
+static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
+{
+    const struct fp_head *head = bytes;
+
+    if (head->seq != conn->executed + 1) {
+        fp_break(conn, "an operation was lost");
+        return 0;
+    }
+    if (head->kind == FP_MESSAGE)
+        return take_message(conn, head, size);
+    if (size < sizeof(struct fp_xfer)) {
+        fp_break(conn, "a message is too short");
+        return 0;
+    }
+    return head->kind == FP_WRITE ? take_write(conn, bytes, size) : take_read(conn, bytes);
+}
+
+/* The operation that an answer is for; NULL: there is none. */
+static struct fp_op *answered_op(struct fp_conn *conn, uint32_t seq)
+{
+    uint32_t n = seq - 1;
+
+    if (n - conn->reported >= conn->sent - conn->reported)
+        return NULL;
+    struct fp_op *op = fp_op_at(conn, n);
+    return op->ended ? NULL : op;
+}
+
+static void end_op(struct fp_conn *conn, struct fp_op *op, enum prov_status status)
+{
+    op->ended = true;
+    op->status = (uint8_t)status;
+    if (op->kind == FP_READ)
+        conn->reads_out--;
+}
+
+static void take_data(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
+{
+    struct fp_op *op = answered_op(conn, m->head.seq);
+    size_t n = size - sizeof(*m);
+
+    if (size < sizeof(*m) || !op || op->kind != FP_READ || m->offset != op->moved ||
+        n > op->length - op->moved || (n == 0 && op->length > 0)) {
+        fp_break(conn, "a piece of a read was lost");
+        return;
+    }
+    bool good =
+        fp_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length, m + 1, op->moved, n);
+    op->moved += (uint32_t)n;
+    if (!good || op->moved == op->length)
+        end_op(conn, op, good ? PROV_OK : PROV_LCL_ACCESS);
+}
+
+static void take_failure(struct fp_conn *conn, const struct fp_head *head)
+{
+    struct fp_op *op = answered_op(conn, head->seq);
+
+    if (op && head->status > PROV_OK && head->status <= PROV_FAILED)
+        end_op(conn, op, (enum prov_status)head->status);
+    else
+        fp_break(conn, "an answer to nothing");
+}
+
+/* The peer waits for long, and says how many operations it has sent. */
+static void take_nudge(struct fp_conn *conn, const struct fp_head *head)
+{
+    if ((int32_t)(head->seq - conn->executed) > 0) {
+        fp_break(conn, "operations were lost");
+        return;
+    }
+    conn->told = conn->executed - 1;
+    fp_mark_due(conn);
+}
+
+static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
+{
+    const struct fp_head *head = bytes;
+
+    switch ((enum fp_kind)head->kind) {
+    case FP_START:
+        return fp_conn_started(conn);
+    case FP_WRITE:
+    case FP_READ:
+    case FP_MESSAGE:
+        return take_operation(conn, bytes, size);
+    case FP_DATA:
+        take_data(conn, bytes, size);
+        return 0;
+    case FP_FAIL:
+        take_failure(conn, head);
+        return 0;
+    case FP_NUDGE:
+        take_nudge(conn, head);
+        return 0;
+    case FP_ACK:
+        return 0;
+    }
+    fp_break(conn, "a message of an unknown kind");
+    return 0;
+}
+
+int fp_serve(struct fp_ep *ep, const void *bytes, size_t size)
+{
+    const struct fp_head *head = bytes;
+    struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
+
+    if (!conn || conn->broken)
+        return 0; /* of a connection that has ended */
+    if (head->kind == FP_START ? conn->state != FP_ACCEPTED
+                               : conn->state != FP_UP && conn->state != FP_CLOSING)
+        return 0;
+    fp_conn_acked(conn, head->ack);
+    int calls = dispatch(conn, bytes, size);
+    if (conn->reported != conn->sent || conn->state == FP_CLOSING)
+        calls += fp_conn_report(conn);
+    return calls;
+}
+
+/* The next piece. False: there is no room for it. */
+static bool answer(struct fp_conn *conn, struct fp_answer *a)
+{
+    struct fp_prov *prov = conn->ep->prov;
+    uint64_t bytes[FP_PIECE / 8];
+    uint32_t n = a->length - a->moved < prov->piece ? a->length - a->moved : prov->piece;
+    struct fp_xfer m = {.head = {.kind = FP_DATA, .seq = a->seq}, .offset = a->moved};
+
+    if (!fp_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n)) {
+        refuse(conn, a->seq, PROV_RMT_ACCESS);
+        a->moved = a->length;
+        return true;
+    }
+    if (fp_send(conn, &m, sizeof(m), bytes, n) != 0)
+        return false;
+    a->moved += n;
+    return true;
+}
+
+void fp_serve_reads(struct fp_conn *conn)
+{
+    while (conn->first_answer != conn->last_answer && fp_send_has_room(conn) && !conn->broken) {
+        struct fp_answer *a = &conn->answers[conn->first_answer & (FP_READS - 1)];
+        if (!answer(conn, a))
+            break;
+        if (a->moved == a->length)
+            conn->first_answer++;
+    }
+    if (conn->first_answer != conn->last_answer)
+        fp_mark_busy(conn);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What peers send: their operations, executed here, and answers to ours. */
+#ifndef FP_SERVE_H
+#define FP_SERVE_H
+
+#include "types.h"
+
+/* A message has come. Returns the number of callbacks. */
+int fp_serve(struct fp_ep *ep, const void *bytes, size_t size);
+
+/* Sends on what the peer reads. */
+void fp_serve_reads(struct fp_conn *conn);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this provider share.
+ *
+ * Each endpoint of the core is a reliable datagram endpoint (FI_EP_RDM) of libfabric, which carries
+ * the connections to all of its peers. The process has one more, the control endpoint, which the
+ * background thread serves: connections are asked for, answered and closed through it, and by its
+ * answers it is known that the process lives.
+ *
+ * All a fabric has to do is to carry messages reliably and in order (FI_ORDER_SAS). Data travel in
+ * them: the target checks each operation against its own regions, copies so that the last bytes
+ * land last, and counts what it has executed. Where the fabric has remote memory access, large
+ * operations use it, see rma.c.
+ *
+ * Locks: prov->control.lock before prov->lock. What belongs to an endpoint is protected by its
+ * owner's lock, but for what is marked as shared.
+ */
+#ifndef FP_TYPES_H
+#define FP_TYPES_H
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib.h"
+#include "provider.h"
+#include "providers.h"
+
+#define FP_CAT "ofi"
+
+#define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+enum {
+    FP_VERSION = 1,    /* of what the processes exchange */
+    FP_NAME_MAX = 80,  /* bytes of the name that the fabric gives an endpoint */
+    FP_PIECE = 8192,   /* bytes of data in a message */
+    FP_SMALL = 256,    /* messages up to this size have small buffers */
+    FP_RECEIVES = 128, /* receives that are posted for an endpoint */
+    FP_OPS = 128,      /* of a connection that are not reported, a power of two */
+    FP_READS = 16,     /* of a connection that are not answered, a power of two */
+    FP_QUEUED = 8,     /* messages of a connection that the fabric has not taken yet */
+    FP_SENDING = 32,   /* and that it has taken, but not finished */
+    FP_SAVED = 32,     /* operations that are executed without saying so */
+    FP_BUCKETS = 256,  /* of the table of peers */
+};
+
+/*
+ * Between processes
+ */
+
+/* A process, as it publishes itself: the name of its control endpoint is the last member. */
+struct fp_address {
+    uint32_t version;
+    uint32_t fabric; /* a hash of what two processes must have in common */
+    uint32_t boot, pid_ns;
+    uint32_t pid;
+    uint8_t name_size, zero[3];
+    uint64_t start; /* when it was started, in ticks since boot */
+    uint8_t name[FP_NAME_MAX];
+};
+_Static_assert(sizeof(struct fp_address) <= PROV_ADDR_MAX, "the core's limit");
+
+enum fp_note_kind {
+    FP_ASK = 1, /* for a connection of from_id's to to_id */
+    FP_ACCEPT,
+    FP_REJECT,
+    FP_NONE, /* there is no endpoint of that id */
+    FP_BYE,  /* everything has been executed, and the connection ends */
+    FP_GONE, /* what was accepted is not wanted any more, or messages were lost */
+    FP_PING,
+    FP_PONG,
+};
+
+/* What control endpoints send each other. */
+struct fp_note {
+    uint8_t kind, hello_size, name_size, zero;
+    uint32_t from_conn, to_conn;
+    uint32_t executed; /* FP_BYE: how many of the receiver's operations, 0: not said */
+    uint64_t from_id, to_id;
+    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t name[FP_NAME_MAX]; /* of the sender's endpoint, in FP_ASK and FP_ACCEPT */
+    struct fp_address process; /* the sender */
+};
+
+enum fp_kind { FP_START = 1, FP_WRITE, FP_READ, FP_MESSAGE, FP_DATA, FP_FAIL, FP_ACK, FP_NUDGE };
+enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
+
+/* Begins everything that endpoints send each other. */
+struct fp_head {
+    uint8_t kind, flags;
+    uint16_t status; /* FP_FAIL: enum prov_status */
+    uint32_t to;     /* the receiver's name of the connection */
+    uint32_t seq;    /* of the operation; FP_NUDGE: of the last one that was sent */
+    uint32_t ack;    /* how many of the receiver's operations the sender has executed */
+};
+
+/* FP_WRITE: bytes follow, from `offset` on. FP_READ: without. FP_DATA: bytes that were read. */
+struct fp_xfer {
+    struct fp_head head;
+    uint64_t rmt;
+    uint32_t rkey, length;
+    uint32_t offset, imm;
+};
+
+/*
+ * In this process
+ */
+
+enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND };
+
+/* A buffer, and what libfabric needs to name an operation on it. */
+struct fp_buf {
+    struct fi_context2 context; /* the first member */
+    struct fp_buf *next;
+    void *desc;  /* for FI_MR_LOCAL */
+    void *owner; /* a send's: its connection, or its peer */
+    struct fp_pool *pool;
+    uint32_t size;
+    uint8_t kind;
+    uint64_t bytes[]; /* 8-byte aligned */
+};
+
+struct fp_slab;
+
+/* Buffers of one size, of one endpoint. */
+struct fp_pool {
+    struct fp_prov *prov;
+    struct fid_ep *ep;
+    size_t item; /* bytes that a buffer can hold */
+    struct fp_buf *free;
+    struct fp_slab *slabs;
+};
+
+struct fp_region {
+    struct prov_mr mr;
+    uint64_t addr, size;
+    unsigned int access; /* 0: free */
+    uint32_t next_free;
+};
+
+enum fp_fate { FP_LIVES, FP_DEAD };
+
+/* A process that connections lead to. Shared. It stays until the provider is closed. */
+struct fp_peer {
+    struct fp_peer *next;
+    struct fp_prov *prov;
+    struct fp_address address;
+    fi_addr_t at; /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
+    unsigned int conns;
+    int pidfd; /* of a process of this host; -1 */
+    uint64_t heard_ms, asked_ms;
+    uint32_t blocked;  /* in this round the fabric took a note no more */
+    uint32_t fate;     /* atomic: enum fp_fate */
+    uint32_t silences; /* atomic: how often it was given up */
+    uint32_t pings;    /* atomic: the number of the last question */
+    uint32_t answered; /* atomic: and that of the last answer */
+    uint32_t wanted;   /* atomic: an answer that somebody waits for */
+};
+
+/* A note on its way to an endpoint. */
+struct fp_mail {
+    struct fp_mail *next;
+    struct fp_peer *peer;
+    uint32_t silences; /* of the peer: given up since, the note is dropped */
+    struct fp_note note;
+};
+
+enum fp_state {
+    FP_ASKED,    /* for: FP_ACCEPT or a refusal comes */
+    FP_AWAITED,  /* the core has not answered request() */
+    FP_ACCEPTED, /* FP_START comes */
+    FP_UP,
+    FP_CLOSING, /* by its owner; the peer has not executed everything */
+    FP_DOWN,    /* down() was called */
+    FP_CLOSED,  /* to be freed */
+};
+
+struct fp_op {
+    uint64_t cookie, rmt;
+    uint8_t *lcl;
+    uint32_t lkey, rkey, length, moved, imm;
+    uint8_t kind, flags, status;
+    bool ended; /* by data that came, or by FP_FAIL */
+};
+
+/* A read that the peer wants answered. */
+struct fp_answer {
+    uint64_t rmt;
+    uint32_t rkey, length, moved, seq;
+};
+
+struct fp_conn {
+    struct fp_ep *ep;
+    struct fp_peer *peer;
+    void *ctx;
+    enum fp_state state;
+    uint32_t name, rmt_name; /* here and there */
+    uint64_t peer_id;
+    uint32_t silences; /* of the peer, when the connection was asked for */
+    fi_addr_t at;      /* the peer's endpoint */
+    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello_size;
+
+    /* own operations: [reported, posted), of which [reported, sent) are sent */
+    uint32_t reported, sent, posted;
+    uint32_t acked; /* executed there, as far as is known */
+    uint32_t reads_out;
+    uint32_t seen_reported; /* by the last look, for operations that wait for long */
+    struct fp_op ops[FP_OPS];
+
+    /* the peer's operations */
+    uint32_t executed, told; /* how many, and how many the peer knows of */
+    uint32_t written;        /* bytes of the write that is coming in */
+    uint8_t refusal;         /* of that write: enum prov_status */
+    uint32_t first_answer, last_answer;
+    struct fp_answer answers[FP_READS];
+
+    /* messages that the fabric has not taken, and how many */
+    struct fp_buf *first, **last;
+    unsigned int num_queued, num_sending;
+
+    struct fp_conn *next_busy, *next_due, *next_closed;
+    bool busy, due; /* in these lists of the endpoint */
+    bool parting;   /* the peer has closed it: what it has sent before may still come */
+    bool refused;   /* an operation of the peer */
+    bool broken;    /* the fabric failed: the answer `wanted_answer` of the peer decides */
+    uint32_t wanted_answer;
+    uint64_t parting_ms;
+};
+
+struct fp_ep {
+    struct fp_ep *next; /* shared */
+    struct fp_prov *prov;
+    struct prov_ep_attr attr;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    int cq_fd; /* -1: the fabric has none to sleep on */
+    uint8_t name[FP_NAME_MAX];
+    uint8_t name_size;
+    struct fp_conn **conns; /* by the low bits of their names */
+    uint32_t num_names, num_conns, last_generation;
+    struct fp_conn *busy;   /* have something to send */
+    struct fp_conn *due;    /* have something to acknowledge */
+    struct fp_conn *closed; /* are freed when nobody uses them */
+    struct fp_pool small, large, receives;
+    struct fp_buf *unposted; /* receives that the fabric has not taken */
+    uint32_t news_seen;
+    uint64_t looked_ms; /* at connections that wait for long */
+    bool is_closing;    /* no callbacks any more */
+
+    struct fp_mail *mail, **last_mail; /* shared */
+    uint32_t has_mail, armed, retry;   /* atomic, shared; retry: its sends or receives wait */
+};
+
+/* The control endpoint. Shared. */
+struct fp_control {
+    pthread_mutex_t lock;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    int cq_fd;
+    struct fp_pool sends, receives;
+    struct fp_buf *unposted;
+    /* with prov->lock */
+    struct fp_mail *first, **last; /* notes to be sent */
+    uint32_t round;
+};
+
+struct fp_prov {
+    struct prov base;
+    struct prov_config config;
+    const struct fp_lib *lib;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    uint64_t mr_mode;
+    size_t inject;
+    uint32_t piece; /* bytes of data in a message, at most FP_PIECE */
+    struct fp_address address;
+    int epoll_fd, tick_fd;
+    struct fp_control control;
+    pthread_mutex_t lock; /* of what is shared */
+    struct fp_ep *eps;
+    struct fp_peer *peers[FP_BUCKETS];
+    uint32_t news;      /* atomic: how often connections had to look at their peers */
+    uint32_t news_told; /* of progress() */
+    uint32_t ticking;
+    uint64_t looked_ms; /* at the peers; of progress() */
+
+    pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
+    struct fp_region **regions;
+    uint32_t num_regions, room_for_regions, free_region;
+};
+
+static inline struct fp_prov *fp_prov_of(struct prov *base)
+{
+    return fp_container_of(base, struct fp_prov, base);
+}
+
+static inline const struct prov_callbacks *fp_callbacks(const struct fp_conn *conn)
+{
+    return conn->ep->attr.callbacks;
+}
+
+#endif
