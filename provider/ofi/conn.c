@@ -55,7 +55,8 @@ struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name)
     return conn && conn->name == name ? conn : NULL;
 }
 
-static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, enum fp_state state)
+static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t peer_id,
+                                enum fp_state state)
 {
     struct fp_conn *conn = calloc(1, sizeof(*conn));
 
@@ -66,6 +67,9 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, enum fp_
     }
     conn->ep = ep;
     conn->peer = peer;
+    conn->peer_id = peer_id;
+    conn->is_self = peer_id == ep->attr.id &&
+                    memcmp(&peer->address, &ep->prov->address, sizeof(peer->address)) == 0;
     conn->state = state;
     conn->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
     conn->last = &conn->first;
@@ -117,7 +121,7 @@ static bool find_way(struct fp_conn *conn, const struct fp_note *note)
 
 static int asked(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note)
 {
-    struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, FP_AWAITED);
+    struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, note->from_id, FP_AWAITED);
 
     if (!conn || !find_way(conn, note)) {
         fp_control_send(peer, &(struct fp_note){.kind = FP_NONE,
@@ -128,7 +132,6 @@ static int asked(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *n
             fp_conn_end(conn);
         return 0;
     }
-    conn->peer_id = note->from_id;
     set_hello(conn, note->hello, note->hello_size);
     ep->attr.callbacks->request(ep->attr.owner, &ep->prov->base, (struct prov_conn *)conn,
                                 conn->peer_id, conn->hello, conn->hello_size);
@@ -345,20 +348,20 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
                struct prov_conn **out)
 {
     struct fp_ep *ep = (struct fp_ep *)base;
-    struct fp_address address;
+    struct fp_address address = {0};
 
     (void)peer_tni;
-    if (addr_size != sizeof(address))
+    if (addr_size > sizeof(address))
         return -EPROTO;
-    memcpy(&address, addr, sizeof(address));
-    if (!fp_address_is_good(ep->prov, &address))
+    memcpy(&address, addr, addr_size);
+    if (!fp_address_is_good(ep->prov, &address) ||
+        addr_size != offsetof(struct fp_address, name) + address.name_size)
         return -EPROTO;
     struct fp_peer *peer = fp_peer_of(ep->prov, &address);
-    struct fp_conn *conn = peer ? conn_new(ep, peer, FP_ASKED) : NULL;
+    struct fp_conn *conn = peer ? conn_new(ep, peer, peer_id, FP_ASKED) : NULL;
     if (!conn)
         return -ENOMEM;
     conn->ctx = ctx;
-    conn->peer_id = peer_id;
     set_hello(conn, hello, hello_size);
     if (!fp_peer_is_dead(peer)) {
         tell(conn, FP_ASK, true);

@@ -93,6 +93,8 @@ static const char *cannot(const struct fi_info *info)
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
     if (info->ep_attr->max_msg_size < sizeof(struct fp_head) + PROV_MSG_MAX)
         return "its messages are too short";
+    if (begins(name, "net"))
+        return "who sleeps is not woken by it (libfabric 1.17's preview of its next tcp)";
     if (begins(name, "shm"))
         return "it reaches this host only";
     if (is_link_local(info))
@@ -101,6 +103,13 @@ static const char *cannot(const struct fi_info *info)
         (begins(name, "sockets") || begins(name, "udp")))
         return "libfabric has better ones (UTOFU_OFI_PROVIDER names it)";
     return NULL;
+}
+
+/* A loopback address is of use where the whole job is on this host: who wants that says so. */
+static bool may_be_loopback(void)
+{
+    return *ut_env_str(UT_ENV_OFI_DOMAIN) != '\0' ||
+           ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_ofi;
 }
 
 static const struct fi_info *best_of(const struct fi_info *all)
@@ -115,10 +124,21 @@ static const struct fi_info *best_of(const struct fi_info *all)
         if (!loopback)
             loopback = at;
     }
-    return loopback;
+    return may_be_loopback() ? loopback : NULL;
 }
 
-/* ofi_rxm keeps a buffer of 16 KiB for each of its receives, and of each endpoint: 32 MiB of them. */
+/* Why none of these is used. */
+static const char *none_of(const struct fi_info *all)
+{
+    for (const struct fi_info *at = all; at; at = at->next) {
+        if (!cannot(at))
+            return "no network is up but the loopback device, which other hosts do not reach";
+    }
+    return cannot(all);
+}
+
+/* ofi_rxm keeps a buffer of 16 KiB for each of its receives, and of each endpoint: 32 MiB of them.
+ */
 static void reduce(size_t *depth)
 {
     if (*depth > DEPTH)
@@ -136,7 +156,7 @@ struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
         reduce(&mine->rx_attr->size);
     }
     if (all && !best)
-        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, cannot(all));
+        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, none_of(all));
     else if (all && !mine)
         snprintf(why, FP_WHY, "no memory");
     if (all)
@@ -152,35 +172,16 @@ uint32_t fp_fabric_hash(const struct fi_info *info)
     return (uint32_t)ut_hash(hash, &info->addr_format, sizeof(info->addr_format));
 }
 
-static void describe(const struct fi_info *info, struct prov_port *port)
+bool fp_fabric_look(char text[FP_WHY])
 {
-    const char *domain = info->domain_attr->name;
+    const struct fp_lib *lib = fp_lib(text);
+    struct fi_info *info = lib ? fp_fabric_choose(lib, text) : NULL;
 
-    *port = (struct prov_port){.gid_index = -1, .any_order = false};
-    snprintf(port->device, sizeof(port->device), "%s %s", info->fabric_attr->prov_name,
-             domain ? domain : "");
-    snprintf(port->state, sizeof(port->state), "active");
-}
-
-void fp_fabric_survey(const struct fp_lib *lib, void *ctx,
-                      void (*tell)(void *ctx, const struct prov_port *port))
-{
-    char why[FP_WHY];
-    struct fi_info *all = ask(lib, why);
-    const struct fi_info *best = best_of(all);
-
-    for (const struct fi_info *at = all; at; at = at->next) {
-        struct prov_port port;
-        describe(at, &port);
-        if (at == best)
-            port.tnis = 1;
-        else
-            snprintf(port.why_not, sizeof(port.why_not), "is not used: %s",
-                     cannot(at) ? cannot(at) : "another one comes first");
-        tell(ctx, &port);
-    }
-    if (all)
-        lib->freeinfo(all);
+    if (!info)
+        return false;
+    snprintf(text, FP_WHY, "%s on %s", info->fabric_attr->prov_name, info->domain_attr->name);
+    lib->freeinfo(info);
+    return true;
 }
 
 /*

@@ -9,9 +9,8 @@
  * FP_WHY) says so. */
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
 
-/* Every fabric that libfabric offers, and why it is not used; `chosen` is, NULL: none. */
-void fp_fabric_survey(const struct fp_lib *lib, void *ctx,
-                      void (*tell)(void *ctx, const struct prov_port *port));
+/* Whether this host has a fabric that would be used: its name, or why there is none. For tools. */
+bool fp_fabric_look(char text[FP_WHY]);
 
 /* What two processes must have in common. */
 uint32_t fp_fabric_hash(const struct fi_info *info);

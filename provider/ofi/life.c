@@ -26,22 +26,24 @@ static unsigned int look_ms(const struct fp_prov *prov)
     return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
 }
 
-/* With the lock. */
+/* With the lock. Is it to be asked? Time in which this process did not run counts little: the
+ * answer may be there. */
 static bool look_at(struct fp_peer *peer, uint64_t now)
 {
     struct fp_prov *prov = peer->prov;
+    uint64_t since = now > peer->looked_ms ? now - peer->looked_ms : 0, most = 2 * look_ms(prov);
 
-    if (now - peer->heard_ms > prov->config.peer_timeout_ms) {
-        ut_info(FP_CAT, "a process has not answered for %u s", prov->config.peer_timeout_ms / 1000);
-        __atomic_add_fetch(&peer->silences, 1, __ATOMIC_SEQ_CST);
-        __atomic_add_fetch(&prov->news, 1, __ATOMIC_SEQ_CST);
-        peer->heard_ms = now;
+    if (since < look_ms(prov))
         return false;
-    }
-    if (now - peer->asked_ms < look_ms(prov) || now - peer->heard_ms < look_ms(prov))
-        return false;
-    peer->asked_ms = now;
-    return true;
+    peer->looked_ms = now;
+    peer->waited_ms += since < most ? since : most;
+    if (peer->waited_ms <= prov->config.peer_timeout_ms)
+        return true;
+    ut_info(FP_CAT, "a process has not answered for %u s", prov->config.peer_timeout_ms / 1000);
+    __atomic_add_fetch(&peer->silences, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&prov->news, 1, __ATOMIC_SEQ_CST);
+    peer->waited_ms = 0;
+    return false;
 }
 
 int fp_peers_look(struct fp_prov *prov)

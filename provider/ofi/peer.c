@@ -81,7 +81,6 @@ struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *addres
         peer->address = *address;
         peer->at = FI_ADDR_NOTAVAIL;
         peer->pidfd = -1;
-        peer->heard_ms = ut_now_ms();
         peer->next = *bucket;
         *bucket = peer;
     }
@@ -111,8 +110,10 @@ void fp_peer_hold(struct fp_peer *peer)
     struct fp_prov *prov = peer->prov;
 
     pthread_mutex_lock(&prov->lock);
-    if (peer->conns++ == 0)
-        peer->heard_ms = peer->asked_ms = ut_now_ms();
+    if (peer->conns++ == 0) {
+        peer->looked_ms = ut_now_ms();
+        peer->waited_ms = 0;
+    }
     pthread_mutex_unlock(&prov->lock);
     fp_tick(prov); /* progress() begins to look at it */
 }
@@ -127,7 +128,7 @@ void fp_peer_drop(struct fp_peer *peer)
 void fp_peer_heard(struct fp_peer *peer, uint32_t answer)
 {
     pthread_mutex_lock(&peer->prov->lock);
-    peer->heard_ms = ut_now_ms();
+    peer->waited_ms = 0;
     pthread_mutex_unlock(&peer->prov->lock);
     if (answer == 0)
         return;

@@ -18,6 +18,7 @@
 #include "region.h"
 #include "types.h"
 #include "util/clock.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "wake.h"
 
@@ -105,7 +106,9 @@ static int fp_open(const struct prov_config *config, struct prov **out)
     struct fi_info *info = lib ? fp_fabric_choose(lib, why) : NULL;
 
     if (!info) {
-        ut_info(FP_CAT, "no fabric of libfabric can be used: %s", why);
+        ut_log_at(ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_ofi ? UT_LOG_ERROR
+                                                                                    : UT_LOG_INFO,
+                  FP_CAT, "no fabric of libfabric can be used: %s (see fi_info)", why);
         return -ENODEV;
     }
     struct fp_prov *prov = prov_new(config, lib, info);
@@ -135,8 +138,11 @@ static void fp_close(struct prov *base)
 
 static size_t fp_address(struct prov *base, void *buf)
 {
-    memcpy(buf, &fp_prov_of(base)->address, sizeof(struct fp_address));
-    return sizeof(struct fp_address);
+    const struct fp_address *address = &fp_prov_of(base)->address;
+    size_t size = offsetof(struct fp_address, name) + address->name_size;
+
+    memcpy(buf, address, size); /* records are small: without the rest of the name */
+    return size;
 }
 
 static void fp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)

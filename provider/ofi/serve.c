@@ -22,12 +22,20 @@ static void refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
         fp_break(conn, "no memory for an answer");
 }
 
-/* The operation is executed, or refused. */
-static void count(struct fp_conn *conn, const struct fp_head *head)
+/* The operation is executed, or refused. To oneself its end is reported at once, before a notice of
+ * it: as adapters do. */
+static int count(struct fp_conn *conn, const struct fp_head *head)
 {
+    struct fp_conn *origin = conn->is_self ? fp_conn_find(conn->ep, conn->rmt_name) : NULL;
+
     conn->executed++;
+    if (origin && !conn->refused) {
+        fp_conn_acked(origin, conn->executed);
+        return fp_conn_report(origin);
+    }
     if ((head->flags & FP_SIGNAL) || conn->executed - conn->told >= FP_SAVED)
         fp_mark_due(conn);
+    return 0;
 }
 
 /* Answers go before what counts the operation as executed. */
@@ -36,11 +44,11 @@ static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
     conn->written = 0;
     if (conn->refusal != PROV_OK)
         refuse(conn, m->head.seq, conn->refusal);
-    count(conn, &m->head);
+    int calls = count(conn, &m->head);
     if (conn->refusal != PROV_OK || !(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
-        return 0;
+        return calls;
     fp_callbacks(conn)->notify(conn->ctx, m->imm);
-    return 1;
+    return calls + 1;
 }
 
 static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
@@ -69,18 +77,18 @@ static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
     }
     conn->answers[conn->last_answer++ & (FP_READS - 1)] =
         (struct fp_answer){.rmt = m->rmt, .rkey = m->rkey, .length = m->length, .seq = m->head.seq};
-    count(conn, &m->head);
+    int calls = count(conn, &m->head);
     fp_serve_reads(conn);
-    return 0;
+    return calls;
 }
 
 static int take_message(struct fp_conn *conn, const struct fp_head *head, size_t size)
 {
-    count(conn, head);
+    int calls = count(conn, head);
     if (conn->state != FP_UP)
-        return 0;
+        return calls;
     fp_callbacks(conn)->message(conn->ctx, head + 1, size - sizeof(*head));
-    return 1;
+    return calls + 1;
 }
 
 /* An operation of the peer's. */

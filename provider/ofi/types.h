@@ -153,14 +153,14 @@ struct fp_peer {
     struct fp_address address;
     fi_addr_t at; /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
     unsigned int conns;
-    int pidfd; /* of a process of this host; -1 */
-    uint64_t heard_ms, asked_ms;
-    uint32_t blocked;  /* in this round the fabric took a note no more */
-    uint32_t fate;     /* atomic: enum fp_fate */
-    uint32_t silences; /* atomic: how often it was given up */
-    uint32_t pings;    /* atomic: the number of the last question */
-    uint32_t answered; /* atomic: and that of the last answer */
-    uint32_t wanted;   /* atomic: an answer that somebody waits for */
+    int pidfd;                     /* of a process of this host; -1 */
+    uint64_t looked_ms, waited_ms; /* the last look at it; how long nothing has been heard */
+    uint32_t blocked;              /* in this round the fabric took a note no more */
+    uint32_t fate;                 /* atomic: enum fp_fate */
+    uint32_t silences;             /* atomic: how often it was given up */
+    uint32_t pings;                /* atomic: the number of the last question */
+    uint32_t answered;             /* atomic: and that of the last answer */
+    uint32_t wanted;               /* atomic: an answer that somebody waits for */
 };
 
 /* A note on its way to an endpoint. */
@@ -229,6 +229,7 @@ struct fp_conn {
     bool busy, due; /* in these lists of the endpoint */
     bool parting;   /* the peer has closed it: what it has sent before may still come */
     bool refused;   /* an operation of the peer */
+    bool is_self;   /* both ends are of this endpoint */
     bool broken;    /* the fabric failed: the answer `wanted_answer` of the peer decides */
     uint32_t wanted_answer;
     uint64_t parting_ms;

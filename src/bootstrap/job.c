@@ -226,3 +226,10 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
         return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
     return job.ops->rank_at(node, local_rank);
 }
+
+bool ut_job_is_on_one_host(const struct ut_job_info *info)
+{
+    /* nodes that utofurun assigns are on this host */
+    return info->size == 1 || info->num_nodes == 1 ||
+           strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
+}

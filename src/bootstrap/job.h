@@ -50,6 +50,9 @@ uint64_t ut_job_questions(void);
  * it is on another node, so whoever asks verifies against the record. */
 int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank);
 
+/* Is the job known to stay on one host? */
+bool ut_job_is_on_one_host(const struct ut_job_info *info);
+
 /* Marks the calling thread as one of the library. Where MPI uses the launcher's socket, too
  * (PMI-1), and it could not be shared, look-ups of this thread return -EBUSY while threads of the
  * program might be inside MPI; then only calls of the program look up. */

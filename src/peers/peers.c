@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -267,21 +268,34 @@ static bool is_in_another_container(const struct ut_address_record *record)
     return record->boot == proc->boot && record->host != proc->host;
 }
 
-/* The first provider that reaches other hosts. */
-static int network_provider(void)
+/* What a process needs to reach another host: of the provider that this process uses for that, or
+ * of all of them, in `buf`. */
+static const char *network_needs(char *buf, size_t size, bool *uses_one)
 {
-    int i = 0;
+    size_t used = 0;
 
-    while (i < PROV_COUNT - 1 && prov_registry[i].reach != PROV_REACH_NETWORK)
-        i++;
-    return i;
+    buf[0] = '\0';
+    *uses_one = false;
+    for (int i = 0; i < PROV_COUNT; i++) {
+        if (prov_registry[i].reach != PROV_REACH_NETWORK)
+            continue;
+        if (proc->prov[i]) {
+            *uses_one = true;
+            return prov_registry[i].needs;
+        }
+        if (used < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and no " : "",
+                                     prov_registry[i].needs);
+    }
+    return buf;
 }
 
 static int refuse_peer(const struct known *k)
 {
-    int network = network_provider();
-    const char *who = proc->prov[network] ? "it" : "this process";
-    const char *needs = prov_registry[network].needs;
+    char buf[128];
+    bool uses_one;
+    const char *needs = network_needs(buf, sizeof(buf), &uses_one);
+    const char *who = uses_one ? "it" : "this process";
     bool pids = k->record.pid_ns != proc->pid_ns, nets = k->record.net_ns != proc->net_ns;
 
     if (is_in_another_container(&k->record))

@@ -40,13 +40,29 @@ static int open_provider(int index, const struct prov_ops *ops)
     return rc;
 }
 
+/* Of the providers that reach other hosts one is used, the first that can be. Those behind the
+ * first are opened only where there are other hosts: a fabric in software takes memory and time. */
+static bool is_chosen(int index)
+{
+    bool later = false;
+
+    if (prov_registry[index].reach != PROV_REACH_NETWORK)
+        return true;
+    for (int i = 0; i < index; i++) {
+        later |= prov_registry[i].reach == PROV_REACH_NETWORK;
+        if (prov_registry[i].reach == PROV_REACH_NETWORK && proc->prov[i])
+            return false;
+    }
+    return !later || !ut_job_is_on_one_host(proc->job);
+}
+
 static int open_providers(void)
 {
     uint64_t wanted = ut_env_num(UT_ENV_PROVIDER);
     int num_open = 0;
 
     for (int i = 0; i < PROV_COUNT; i++) {
-        if (wanted != UT_PROVIDER_AUTO && wanted != UT_PROVIDER_FIRST + (uint64_t)i)
+        if (wanted == UT_PROVIDER_AUTO ? !is_chosen(i) : wanted != UT_PROVIDER_FIRST + (uint64_t)i)
             continue;
         int rc = open_provider(i, prov_registry[i].ops);
         /* a job on one host needs no device; on several, refuse_peer() logs what is missing */

@@ -9,8 +9,8 @@
  * other one that is set is taken for misspelt, and there is a warning.
  */
 X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
-  "transport: verbs where an RDMA device is active and shm between processes of a host (auto), or "
-  "one of them for everything")
+  "transport: shm between processes of a host, and to others verbs where an RDMA device is active, "
+  "else ofi, in builds with libfabric (auto); or one of them for everything")
 X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
 X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",

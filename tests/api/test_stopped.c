@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process is stopped for longer than UTOFU_PEER_TIMEOUT before its first contact, and goes on. On
- * one host what is meant for it waits; over verbs it fails, as the process answers no request. In
- * both cases what starts later reaches it, and nothing that failed does.
+ * one host what is meant for it waits; over verbs and ofi it fails, as the process answers no
+ * request. In both cases what starts later reaches it, and nothing that failed does.
  */
 #include "ends.h"
 
@@ -110,7 +110,7 @@ static uint64_t put_to_a_stopped_one(const struct ut_end *end, const struct ut_p
 
     stop();
     put(end, peer, 0);
-    if (provider && strcmp(provider, "verbs") == 0) {
+    if (provider && (strcmp(provider, "verbs") == 0 || strcmp(provider, "ofi") == 0)) {
         CHECK_RC(result(end, 0), UTOFU_ERR_MRQ_PEER);
         word = 1;
     } else {

@@ -23,6 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef PROV_WITH_OFI
+#    include "ofi/fabric.h"
+#endif
 #include "shm/remap.h"
 #include "peers/peers.h"
 #include "util/build_id.h"
@@ -152,12 +155,15 @@ static void check_job(const struct info *info, struct info_checks *checks)
         info_launcher(job->launcher));
 }
 
-/* Is the job known to stay on this host? */
-static bool is_one_host(const struct ut_job_info *job)
+/* Does another provider than verbs reach other hosts? */
+static bool uses_fabric(const struct ut_process *process)
 {
-    /* nodes that utofurun assigns are on this host */
-    return job->size == 1 || job->num_nodes == 1 ||
-           strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
+#ifdef PROV_WITH_OFI
+    return process && process->prov[PROV_INDEX_ofi];
+#else
+    (void)process;
+    return false;
+#endif
 }
 
 /* Can this job not run without an RDMA port, or was one asked for by name? */
@@ -166,7 +172,7 @@ static bool needs_rdma(const struct info *info)
     const struct ut_job_info *job = info->process ? info->process->job : NULL;
 
     return info_wants_only(PROV_INDEX_verbs) || ut_env_is_set(UT_ENV_VERBS_DEVICES) ||
-           (job && !is_one_host(job));
+           (job && !ut_job_is_on_one_host(job) && !uses_fabric(info->process));
 }
 
 /* Checks a peer: its address record, and whether a provider reaches it. */
@@ -204,7 +210,7 @@ static void check_peer(const struct ut_process *process, uint32_t rank, struct i
                "set UTOFU_PROVIDER to one value for the whole job");
         return;
     }
-    bool ours = process->prov[PROV_INDEX_verbs] != NULL;
+    bool ours = process->prov[PROV_INDEX_verbs] != NULL || uses_fabric(process);
     remedy(add(checks, "peers", INFO_FAIL, "rank %u is %s, and %s uses no RDMA port", rank,
                its.record.boot == process->boot ? "in another container of this machine"
                                                 : "on another host",
@@ -371,6 +377,39 @@ static void check_ports(const struct info *info, struct info_checks *checks)
                            p->device, p->port, p->why_not));
     }
 }
+
+/* ---- libfabric ---- */
+
+#ifdef PROV_WITH_OFI
+/* What would be used, or is missing, where no RDMA port reaches other hosts. */
+static void check_fabric(const struct info *info, struct info_checks *checks)
+{
+    const struct ut_process *process = info->process;
+    char text[FP_WHY] = "";
+
+    if (info_wants_only(PROV_INDEX_shm) || info_wants_only(PROV_INDEX_verbs) ||
+        info->num_used_ports > 0)
+        return;
+    if (fp_fabric_look(text)) {
+        add(checks, "libfabric", INFO_OK, "%s %s", text,
+            uses_fabric(process) ? "is used to other hosts"
+                                 : "would be used, if the job had other hosts");
+        return;
+    }
+    bool needed =
+        info_wants_only(PROV_INDEX_ofi) || (process && !ut_job_is_on_one_host(process->job));
+    remedy(add(checks, "libfabric", needed ? INFO_FAIL : INFO_NOTE,
+               "no fabric reaches other hosts: %s", text),
+           "install libfabric (packages libfabric1, libfabric); fi_info, of libfabric-bin, lists "
+           "its fabrics");
+}
+#else
+static void check_fabric(const struct info *info, struct info_checks *checks)
+{
+    (void)info;
+    (void)checks;
+}
+#endif
 
 /* ---- limits ---- */
 
@@ -666,6 +705,7 @@ void info_check(const struct info *info, struct info_checks *checks)
     check_library(checks);
     check_job(info, checks);
     check_ports(info, checks);
+    check_fabric(info, checks);
     check_locked_memory(info, checks);
     check_descriptors(info, checks);
     check_neighbours(info, checks);

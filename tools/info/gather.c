@@ -170,6 +170,24 @@ static void gather_tnis(struct info *info)
     free(ids);
 }
 
+/* Why the provider ofi is used, or not. */
+static const char *explain_fabric(const struct info *info, bool verbs)
+{
+#ifdef PROV_WITH_OFI
+    if (verbs)
+        return "";
+    if (info->process->prov[PROV_INDEX_ofi])
+        return ", so libfabric reaches other hosts";
+    if (ut_job_is_on_one_host(info->process->job))
+        return ", and the job stays on this host";
+    return ", and libfabric has no fabric that can be used";
+#else
+    return verbs || ut_job_is_on_one_host(info->process->job)
+               ? ""
+               : ", and this build has no provider ofi";
+#endif
+}
+
 static void explain_provider(struct info *info)
 {
     bool verbs = info->process->prov[PROV_INDEX_verbs] != NULL;
@@ -188,7 +206,8 @@ static void explain_provider(struct info *info)
     else
         snprintf(found, sizeof(found), "%u RDMA port%s in use (of %u)", info->num_used_ports,
                  info->num_used_ports == 1 ? " is" : "s are", info->num_ports);
-    snprintf(info->provider_why, sizeof(info->provider_why), "%s; %s%s", set, found,
+    snprintf(info->provider_why, sizeof(info->provider_why), "%s; %s%s%s", set, found,
+             explain_fabric(info, verbs),
              shm && verbs ? "; processes of one host meet in memory" : "");
 }
 
