@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/attach.h"
 #include "common/ordered.h"
 #include "conn_types.h"
-#include "copy.h"
 #include "map.h"
 #include "mr.h"
 #include "peer_types.h"
@@ -151,8 +151,8 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
 /* After EFAULT: local or remote memory? Reading the source finds out, and changes nothing. */
 static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
-    bool ok = write ? sp_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
-                    : sp_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
+    bool ok = write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
+                    : prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 
     return ok == write ? -EFAULT : -EPERM;
 }
@@ -205,8 +205,8 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
     }
     if (!has_cma(conn))
         return -ESRCH; /* it could not be mapped */
-    return write ? sp_cma_write(conn->peer->pid, lcl, rmt, p->size)
-                 : sp_cma_read(conn->peer->pid, lcl, rmt, p->size);
+    return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size)
+                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size);
 }
 
 /* Piece by piece, in the order of addresses: what is mapped by copying, the rest by cross-memory

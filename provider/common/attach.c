@@ -6,7 +6,7 @@
  * The kernel copies each piece of the local iovec on its own, so only the local side is cut;
  * cutting the remote side would make it look up the pages once more.
  */
-#include "copy.h"
+#include "attach.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -92,7 +92,7 @@ static inline bool is_word(uint64_t addr, size_t length)
     return length <= WORD && (addr & (length - 1)) == 0;
 }
 
-int sp_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
+int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
 {
     if (is_word(rmt, length)) {
         struct iovec l = {.iov_base = (void *)(uintptr_t)lcl, .iov_len = length};
@@ -103,12 +103,12 @@ int sp_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
     return move(pid, (char *)(uintptr_t)lcl, rmt, length, true);
 }
 
-int sp_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length)
+int prov_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length)
 {
     return move(pid, lcl, rmt, length, false);
 }
 
-int sp_cma_readable(pid_t pid, uint64_t addr, size_t length)
+int prov_cma_readable(pid_t pid, uint64_t addr, size_t length)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t end = addr + length;
