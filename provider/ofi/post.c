@@ -44,7 +44,8 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
                          .length = x->length,
                          .imm = x->imm,
                          .kind = (uint8_t)kind,
-                         .status = PROV_OK};
+                         .status = PROV_OK,
+                         .may_lack = kind == FP_WRITE && !(x->flags & PROV_COPY)};
     if ((x->flags & PROV_NOTIFY) && kind == FP_WRITE)
         op->flags |= FP_NOTIFY;
     if (wants_answer(conn, x->flags, long_write))
@@ -52,11 +53,11 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
     return op;
 }
 
-/* Takes the last operation back: there was no memory for it. */
-static int unpost(struct fp_conn *conn)
+/* Takes the last operation back: its memory is not there, or there is none to send it now. */
+static int unpost(struct fp_conn *conn, int rc)
 {
     conn->posted--;
-    return -EAGAIN;
+    return rc == -EFAULT ? -EPERM : -EAGAIN;
 }
 
 static void fill(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m)
@@ -69,16 +70,23 @@ static void fill(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m
                           .imm = op->imm};
 }
 
-/* The next message of the operation that is being sent. */
+/* The next message of the operation that is being sent. -EFAULT: its memory is not there. */
 static int send_piece(struct fp_conn *conn)
 {
+    uint64_t bytes[FP_PIECE / 8];
     struct fp_op *op = fp_op_at(conn, conn->sent);
     uint32_t left = op->length - op->moved, piece = conn->ep->prov->piece;
     struct fp_xfer m;
 
     piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
     fill(conn, op, &m);
-    int rc = fp_send(conn, &m, sizeof(m), op->lcl + op->moved, piece);
+    const void *from = op->lcl + op->moved;
+    if (op->may_lack) {
+        if (!fp_copy_own(bytes, from, piece))
+            return -EFAULT;
+        from = bytes;
+    }
+    int rc = fp_send(conn, &m, sizeof(m), from, piece);
     if (rc != 0)
         return rc;
     if (op->kind == FP_WRITE)
@@ -90,9 +98,13 @@ static int send_piece(struct fp_conn *conn)
 
 void fp_push(struct fp_conn *conn)
 {
-    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken) {
-        if (send_piece(conn) != 0)
-            break;
+    int rc = 0;
+
+    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && rc == 0)
+        rc = send_piece(conn);
+    if (rc == -EFAULT) { /* half of it is sent */
+        fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;
+        fp_break(conn, "the memory of a write is not there any more");
     }
     if (conn->sent != conn->posted)
         fp_mark_busy(conn);
@@ -109,8 +121,9 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     if (!(x->flags & PROV_COPY) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
         return -EPERM;
     post(conn, FP_WRITE, x);
-    if (send_piece(conn) != 0)
-        return unpost(conn);
+    rc = send_piece(conn);
+    if (rc != 0)
+        return unpost(conn, rc);
     fp_push(conn);
     return x->length <= prov->piece ? PROV_SRC_FREE : 0;
 }
@@ -128,7 +141,7 @@ int fp_read(struct prov_conn *base, const struct prov_xfer *x)
         return -EPERM;
     post(conn, FP_READ, x);
     if (send_piece(conn) != 0)
-        return unpost(conn);
+        return unpost(conn, -ENOMEM);
     conn->reads_out++;
     return 0;
 }
@@ -145,7 +158,7 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
         return rc;
     head.flags = post(conn, FP_MESSAGE, &x)->flags;
     if (fp_send(conn, &head, sizeof(head), data, size) != 0)
-        return unpost(conn);
+        return unpost(conn, -ENOMEM);
     conn->sent++;
     return PROV_SRC_FREE;
 }

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/attach.h"
 #include "common/ordered.h"
 #include "common/there.h"
 #include "mapped.h"
@@ -121,27 +123,71 @@ bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t lengt
     return good;
 }
 
-bool fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole, const void *from,
-                size_t offset, size_t size)
+/* Can the kernel copy within this process? Then memory that is not there is an error, and no
+ * signal; seccomp may forbid it. */
+static bool can_attach(int rc)
 {
-    pthread_mutex_lock(&prov->regions_lock);
-    bool good = allows(prov, key, to, whole, PROV_ACCESS_WRITE);
-    if (good && size > 0)
-        prov_copy_ordered((uint8_t *)(uintptr_t)to + offset, from, size);
-    pthread_mutex_unlock(&prov->regions_lock);
-    return good;
+    static int forbidden;
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        __atomic_store_n(&forbidden, 1, __ATOMIC_RELAXED);
+    return !__atomic_load_n(&forbidden, __ATOMIC_RELAXED);
 }
 
-bool fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole, void *to,
-                 size_t offset, size_t size)
+bool fp_copy_own(void *to, const void *from, size_t size)
 {
+    int rc = 0;
+
+    if (size == 0)
+        return true;
+    if (can_attach(0))
+        rc = prov_cma_read(getpid(), to, (uintptr_t)from, size);
+    if (rc != 0 && can_attach(rc))
+        return false;
+    if (can_attach(0))
+        return true;
+    prov_unwatched_begin();
+    memcpy(to, from, size);
+    prov_unwatched_end();
+    return true;
+}
+
+static bool put_own(void *to, const void *from, size_t size)
+{
+    int rc = 0;
+
+    if (size == 0)
+        return true;
+    if (can_attach(0))
+        rc = prov_cma_write(getpid(), from, (uintptr_t)to, size);
+    if (rc != 0 && can_attach(rc))
+        return false;
+    if (!can_attach(0))
+        prov_copy_ordered(to, from, size);
+    return true;
+}
+
+enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
+                            const void *from, size_t offset, size_t size)
+{
+    enum prov_status status = PROV_RMT_ACCESS;
+
     pthread_mutex_lock(&prov->regions_lock);
-    bool good = allows(prov, key, from, whole, PROV_ACCESS_READ);
-    if (good && size > 0) {
-        prov_unwatched_begin();
-        memcpy(to, (const uint8_t *)(uintptr_t)from + offset, size);
-        prov_unwatched_end();
-    }
+    if (allows(prov, key, to, whole, PROV_ACCESS_WRITE))
+        status = put_own((uint8_t *)(uintptr_t)to + offset, from, size) ? PROV_OK : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
-    return good;
+    return status;
+}
+
+enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole,
+                             void *to, size_t offset, size_t size)
+{
+    enum prov_status status = PROV_RMT_ACCESS;
+
+    pthread_mutex_lock(&prov->regions_lock);
+    if (allows(prov, key, from, whole, PROV_ACCESS_READ))
+        status = fp_copy_own(to, (const uint8_t *)(uintptr_t)from + offset, size) ? PROV_OK
+                                                                                  : PROV_RMT_FAULT;
+    pthread_mutex_unlock(&prov->regions_lock);
+    return status;
 }

@@ -15,10 +15,14 @@ void fp_regions_free(struct fp_prov *prov);
 bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
                unsigned int access);
 
-/* The same, and the copy, during which the region cannot be deregistered. False: not allowed. */
-bool fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole, const void *from,
-                size_t offset, size_t size);
-bool fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole, void *to,
-                 size_t offset, size_t size);
+/* The same, and the copy, during which the region cannot be deregistered: PROV_OK,
+ * PROV_RMT_ACCESS: not allowed; PROV_RMT_FAULT: the memory is not there. */
+enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
+                            const void *from, size_t offset, size_t size);
+enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole,
+                             void *to, size_t offset, size_t size);
+
+/* Copies memory of the program that may not be there. */
+bool fp_copy_own(void *to, const void *from, size_t size);
 
 #endif

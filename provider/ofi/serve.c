@@ -62,9 +62,9 @@ static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size
     }
     if (m->offset == 0)
         conn->refusal = PROV_OK;
-    if (conn->refusal == PROV_OK &&
-        !fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n))
-        conn->refusal = PROV_RMT_ACCESS;
+    if (conn->refusal == PROV_OK)
+        conn->refusal =
+            (uint8_t)fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
     conn->written += (uint32_t)n;
     return conn->written == m->length ? finish_write(conn, m) : 0;
 }
@@ -138,8 +138,8 @@ static void take_data(struct fp_conn *conn, const struct fp_xfer *m, size_t size
         fp_break(conn, "a piece of a read was lost");
         return;
     }
-    bool good =
-        fp_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length, m + 1, op->moved, n);
+    bool good = fp_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length, m + 1,
+                           op->moved, n) == PROV_OK;
     op->moved += (uint32_t)n;
     if (!good || op->moved == op->length)
         end_op(conn, op, good ? PROV_OK : PROV_LCL_ACCESS);
@@ -218,8 +218,9 @@ static bool answer(struct fp_conn *conn, struct fp_answer *a)
     uint32_t n = a->length - a->moved < prov->piece ? a->length - a->moved : prov->piece;
     struct fp_xfer m = {.head = {.kind = FP_DATA, .seq = a->seq}, .offset = a->moved};
 
-    if (!fp_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n)) {
-        refuse(conn, a->seq, PROV_RMT_ACCESS);
+    enum prov_status status = fp_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n);
+    if (status != PROV_OK) {
+        refuse(conn, a->seq, status);
         a->moved = a->length;
         return true;
     }

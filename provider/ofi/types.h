@@ -186,7 +186,8 @@ struct fp_op {
     uint8_t *lcl;
     uint32_t lkey, rkey, length, moved, imm;
     uint8_t kind, flags, status;
-    bool ended; /* by data that came, or by FP_FAIL */
+    bool ended;    /* by data that came, or by FP_FAIL */
+    bool may_lack; /* its memory may not be there: it is not the core's */
 };
 
 /* A read that the peer wants answered. */
