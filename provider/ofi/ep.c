@@ -265,15 +265,13 @@ static void repost(struct fp_ep *ep)
 int fp_ep_poll(struct prov_ep *base)
 {
     struct fp_ep *ep = (struct fp_ep *)base;
-    bool was_due = ep->due != NULL;
 
     int calls = take_mail(ep) + read_queue(ep) + look(ep);
     if (ep->busy)
         calls += serve_busy(ep);
     if (ep->unposted)
         repost(ep);
-    if (was_due || calls == 0) /* an answer may carry it, else */
-        fp_send_acks(ep);
+    fp_send_acks(ep); /* now: the program may not poll again, and nobody else for it */
     if (ep->closed)
         fp_conns_reap(ep);
     return calls;

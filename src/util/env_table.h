@@ -119,7 +119,8 @@ X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,
   "for tests: 0 gives each connection a receive queue of its own, as with devices that have no "
   "shared ones")
 X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
-  "provider of libfabric to use, as in FI_PROVIDER (tcp, verbs, efa...); empty: the first that will "
+  "provider of libfabric to use, as in FI_PROVIDER (tcp, verbs, efa...); empty: the first that "
+  "will "
   "do")
 X(OFI_DOMAIN, "UTOFU_OFI_DOMAIN", STR, 0, 0, 0, "",
   "domain of libfabric to use, as fi_info lists them (eth0, mlx5_0...); empty: the first one")

@@ -274,6 +274,10 @@ static void no_device(const struct info *info, struct info_checks *checks)
             remedy(c, "install the user-space drivers (package ibverbs-providers or rdma-core)");
         return;
     }
+    if (uses_fabric(info->process)) {
+        add(checks, "RDMA device", INFO_NOTE, "there is none: libfabric reaches other hosts");
+        return;
+    }
     struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
                                needed ? "there is none, and this job needs one"
                                       : "there is none: jobs run on this host, through memory; "

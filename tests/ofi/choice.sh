@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Which fabric of libfabric is used, and what is said where there is none.
+# Usage: choice.sh UTOFURUN UTOFU-INFO BUILD-FOLDER
+set -u
+run=$1
+info=$2
+build=$3
+fail() { echo "choice: $*"; exit 1; }
+example=$build/examples/pingpong_notice
+
+unset UTOFU_PROVIDER UTOFU_OFI_PROVIDER UTOFU_OFI_DOMAIN
+export UTOFU_LOG_LEVEL=info UTOFU_LOG_CATEGORY=ofi,process
+for provider in tcp sockets; do
+    out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=$provider UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) ||
+        fail "$provider: $out"
+    echo "$out" | grep -q "$provider.* on lo" || fail "$provider is not used: $out"
+    echo "$out" | grep -q "rank 1: 1000 rounds" || fail "$provider: $out"
+done
+
+refused() { # TEXT VARIABLE...
+    text=$1
+    shift
+    if out=$(env UTOFU_PROVIDER=ofi "$@" "$run" -n 2 "$example" 2>&1); then
+        fail "$* was not refused: $out"
+    fi
+    echo "$out" | grep -q "$text" || fail "$*: $out"
+}
+refused 'UTOFU_OFI_PROVIDER=nonsense' UTOFU_OFI_PROVIDER=nonsense
+refused 'UTOFU_OFI_DOMAIN names another' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=nonsense
+refused 'reaches this host only' UTOFU_OFI_PROVIDER=shm
+refused 'UTOFU_ARMW=nic needs' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo UTOFU_ARMW=nic
+
+# a job on one host needs no fabric, and does not open one
+out=$("$run" -n 2 "$example" 2>&1) || fail "auto: $out"
+echo "$out" | grep -q 'providers .*ofi' && fail "auto opens ofi on one host: $out"
+out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=nonsense "$info" --check 2>&1) && fail "--check finds nothing: $out"
+echo "$out" | grep -q 'FAIL  libfabric: no fabric reaches other hosts' || fail "--check: $out"
