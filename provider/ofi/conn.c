@@ -119,8 +119,27 @@ static bool find_way(struct fp_conn *conn, const struct fp_note *note)
     return false;
 }
 
+void fp_conn_ask_again(struct fp_conn *conn)
+{
+    tell(conn, FP_ASK, true);
+}
+
+/* Is it a question that was repeated? */
+static bool is_known(const struct fp_ep *ep, const struct fp_peer *peer, const struct fp_note *note)
+{
+    for (uint32_t i = 0; i < ep->num_names; i++) {
+        const struct fp_conn *conn = ep->conns[i];
+        if (conn && conn->peer == peer && conn->peer_id == note->from_id &&
+            conn->rmt_name == note->from_conn && conn->state != FP_ASKED)
+            return true;
+    }
+    return false;
+}
+
 static int asked(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note)
 {
+    if (is_known(ep, peer, note))
+        return 0;
     struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, note->from_id, FP_AWAITED);
 
     if (!conn || !find_way(conn, note)) {

@@ -17,6 +17,8 @@ struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name);
 
 /* A note for the endpoint. Returns the number of callbacks, as all of these do. */
 int fp_conn_take_note(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note);
+/* No answer has come for long: the question is repeated. */
+void fp_conn_ask_again(struct fp_conn *conn);
 /* FP_START has come. */
 int fp_conn_started(struct fp_conn *conn);
 /* The peer may have ended. */

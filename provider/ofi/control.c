@@ -148,8 +148,11 @@ static bool deliver(struct fp_prov *prov, struct fp_mail *mail, void **owner)
         *ep->last_mail = mail;
         ep->last_mail = &mail->next;
         __atomic_store_n(&ep->has_mail, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST))
+        if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)) {
             *owner = ep->attr.owner;
+            if (prov->control.helped)
+                __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
+        }
     }
     pthread_mutex_unlock(&prov->lock);
     return ep != NULL;
@@ -187,7 +190,9 @@ static void take_note(struct fp_prov *prov, const struct fp_note *note)
         free(mail);
         refuse(peer, note);
     }
-    if (owner)
+    if (owner && prov->control.helped)
+        fp_tick(prov); /* wake() is for progress(), which delivers what sleeps */
+    else if (owner)
         prov->config.wake(owner);
 }
 
@@ -258,6 +263,21 @@ static long read_some(struct fp_prov *prov)
             fp_pool_put(buf);
     }
     return n == -FI_EAGAIN ? 0 : n;
+}
+
+void fp_control_help(struct fp_prov *prov)
+{
+    struct fp_control *c = &prov->control;
+
+    if (pthread_mutex_trylock(&c->lock) != 0)
+        return;
+    c->helped = true;
+    repost(c);
+    read_some(prov);
+    if (__atomic_load_n(&c->first, __ATOMIC_RELAXED))
+        drain(prov);
+    c->helped = false;
+    pthread_mutex_unlock(&c->lock);
 }
 
 bool fp_control_progress(struct fp_prov *prov)

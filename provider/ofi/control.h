@@ -17,6 +17,10 @@ void fp_control_send(struct fp_peer *peer, const struct fp_note *note);
 /* Takes what has come. True: nothing more is there, and the descriptor tells of what comes. */
 bool fp_control_progress(struct fp_prov *prov);
 
+/* A little of that, by who polls an endpoint: without a background thread progress() is called
+ * rarely, and handshakes take many of its calls. */
+void fp_control_help(struct fp_prov *prov);
+
 /* Does this come from a process of the same fabric, and may its parts be used? */
 bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);
 

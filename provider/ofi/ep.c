@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "control.h"
 #include "fabric.h"
 #include "pool.h"
 #include "post.h"
@@ -21,6 +22,7 @@ enum {
     ENTRIES = 16,
     READS = 8,         /* of the queue, in one poll */
     LOOK_MS = 1000,    /* how often it is looked for operations that wait for long */
+    HELP_EVERY = 8,    /* empty polls */
     CLOSING_MS = 1000, /* for what was posted to be executed */
 };
 
@@ -243,6 +245,8 @@ static int look(struct fp_ep *ep)
         struct fp_conn *conn = ep->conns[i];
         if (conn)
             calls += fp_conn_look(conn);
+        if (conn && long_ago && conn->state == FP_ASKED)
+            fp_conn_ask_again(conn);
         if (conn && long_ago && (conn->state == FP_UP || conn->state == FP_CLOSING))
             nudge(conn);
     }
@@ -267,6 +271,8 @@ int fp_ep_poll(struct prov_ep *base)
     struct fp_ep *ep = (struct fp_ep *)base;
 
     int calls = take_mail(ep) + read_queue(ep) + look(ep);
+    if (calls == 0 && ep->empty_polls++ % HELP_EVERY == 0)
+        fp_control_help(ep->prov);
     if (ep->busy)
         calls += serve_busy(ep);
     if (ep->unposted)
@@ -364,6 +370,7 @@ void fp_ep_close(struct prov_ep *base)
     }
     fp_send_acks(ep);
     delist(ep);
+    take_mail(ep); /* who has asked meanwhile is told that it is gone, and asks again */
     for (uint32_t i = 0; i < ep->num_names; i++) {
         if (ep->conns[i])
             fp_conn_end(ep->conns[i]);

@@ -256,6 +256,7 @@ struct fp_ep {
     uint32_t news_seen;
     uint64_t looked_ms; /* at connections that wait for long */
     bool is_closing;    /* no callbacks any more */
+    uint32_t empty_polls;
 
     struct fp_mail *mail, **last_mail; /* shared */
     uint32_t has_mail, armed, retry;   /* atomic, shared; retry: its sends or receives wait */
@@ -270,6 +271,7 @@ struct fp_control {
     int cq_fd;
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
+    bool helped; /* by who polls an endpoint */
     /* with prov->lock */
     struct fp_mail *first, **last; /* notes to be sent */
     uint32_t round;
