@@ -9,8 +9,7 @@
  *
  * All a fabric has to do is to carry messages reliably and in order (FI_ORDER_SAS). Data travel in
  * them: the target checks each operation against its own regions, copies so that the last bytes
- * land last, and counts what it has executed. Where the fabric has remote memory access, large
- * operations use it, see rma.c.
+ * land last, and counts what it has executed.
  *
  * Locks: prov->control.lock before prov->lock. What belongs to an endpoint is protected by its
  * owner's lock, but for what is marked as shared.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Two hosts without RDMA devices: auto takes ofi between them, and a killed process is noticed.
+# Two hosts without RDMA devices: auto takes ofi between them.
 # Usage: two_networks.sh NETNS-HOSTS BUILD-FOLDER
 set -u
 hosts=$1
