@@ -58,7 +58,7 @@ static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
 static uint32_t qp_num, fake_sq_depth; /* the latter: of the queue pair made last */
-static int fake_vectors[2]; /* of the completion queues made last */
+static int fake_vectors[2];            /* of the completion queues made last */
 static unsigned int fake_num_vectors;
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *arg,
