@@ -9,54 +9,8 @@
  */
 #include "check.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-
-enum { LATE = 1 };
-
-static bool no_thread;
-
-/* In place of the C library's: the layer gets no thread. */
-__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
-                                                          const pthread_attr_t *attr,
-                                                          void *(*run)(void *), void *arg)
-{
-    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    void *symbol = dlsym(RTLD_NEXT, "pthread_create"), *address;
-    Dl_info info;
-
-    memcpy(&address, &run, sizeof(address));
-    memcpy(&real, &symbol, sizeof(real));
-    if (no_thread && dladdr(address, &info) != 0 &&
-        strstr(info.dli_fname, "libacpbl_utofu") != NULL)
-        return EAGAIN;
-    return real(thread, attr, run, arg);
-}
-
-static void name_file(char path[100], int rank)
-{
-    snprintf(path, 100, "/tmp/acp_alone.%ld.%d", (long)getppid(), rank);
-}
-
-static void say(int rank)
-{
-    char path[100];
-
-    name_file(path, rank);
-    CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
-}
-
-static void wait_for_all(int procs)
-{
-    char path[100];
-
-    for (int r = 0; r < procs; r++)
-        for (name_file(path, r); r != LATE && access(path, F_OK) != 0;)
-            usleep(1000);
-}
+#define ALONE_LIBRARY "libacpbl_utofu"
+#include "../harness/alone.h"
 
 int main(int argc, char **argv)
 {

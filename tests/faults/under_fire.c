@@ -17,22 +17,9 @@
 #include <utofu.h>
 
 #include "card.h"
+#include "fail.h"
 
 enum { MAX_RANKS = 16, STAG = 7, CMP = 3, SIZE = 1 << 17, SLOT = SIZE / MAX_RANKS, AFTER = 20 };
-
-#define FAIL(...)                                                                                  \
-    do {                                                                                           \
-        fprintf(stderr, "rank %d: line %d: ", rank, __LINE__);                                     \
-        fprintf(stderr, __VA_ARGS__);                                                              \
-        fputc('\n', stderr);                                                                       \
-        exit(1);                                                                                   \
-    } while (0)
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        int rc_ = (call);                                                                          \
-        if (rc_ != UTOFU_SUCCESS)                                                                  \
-            FAIL("%s returned %d", #call, rc_);                                                    \
-    } while (0)
 
 static int rank, size, victim = -1;
 static const char *folder;
