@@ -499,12 +499,12 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
 {
     struct vp_conn *conn = vp_conn(base);
     const struct vp_ep *ep = conn->ep;
-    struct ibv_qp_ex *qpx = conn->qpx;
 
     if (!goes_straight(conn, ep, xfer))
         return write_by_request(conn, xfer);
     if (xfer->length > ep->max_inline)
         return write_from(conn, xfer);
+    struct ibv_qp_ex *qpx = conn->qpx; /* before it is up, progress() may be making it */
     begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
     ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
     complete_wr(qpx);
@@ -514,10 +514,10 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
 __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct vp_conn *conn = vp_conn(base);
-    struct ibv_qp_ex *qpx = conn->qpx;
 
     if (!goes_straight(conn, conn->ep, xfer))
         return read_by_request(conn, xfer);
+    struct ibv_qp_ex *qpx = conn->qpx;
     qpx->wr_id = take_place(conn, xfer->cookie, 0);
     qpx->wr_flags = signal_flag(conn, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
     ibv_wr_start(qpx);
@@ -557,11 +557,11 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
             uint64_t cookie)
 {
     struct vp_conn *conn = vp_conn(base);
-    struct ibv_qp_ex *qpx = conn->qpx;
     int rc = check_room(conn, conn->sq_cap, 0);
 
     if (__builtin_expect(rc, 0))
         return rc;
+    struct ibv_qp_ex *qpx = conn->qpx;
     if (__builtin_expect(!qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) ||
                              size - 1 >= conn->ep->max_inline,
                          0))
