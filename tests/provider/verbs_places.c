@@ -688,7 +688,7 @@ static void receives_grow_with_what_arrives(void)
 }
 
 /* Whoever closes an endpoint hears nothing of it any more. */
-static void nobody_hears_of_a_crowd_at_the_end(void)
+static void closing_endpoint_reports_no_overload(void)
 {
     open_with_receives(1024, 256);
     ask(&conns[0]);
@@ -699,7 +699,7 @@ static void nobody_hears_of_a_crowd_at_the_end(void)
     CHECK(crowded == 0 && fake_receives == 256 && fake_qps == 0);
     fake_close(prov);
     num_arrivals = num_reports = 0;
-    printf("ok: nobody hears of a crowd at the end\n");
+    printf("ok: a closing endpoint reports no overload\n");
 }
 
 static void receives_stay_where_memory_is_short(void)
@@ -1145,7 +1145,7 @@ int main(void)
     a_full_completion_queue();
     a_queue_breaks();
     receives_grow_with_what_arrives();
-    nobody_hears_of_a_crowd_at_the_end();
+    closing_endpoint_reports_no_overload();
     receives_stay_where_memory_is_short();
     failed_handshakes_give_receives_back();
     who_waits_long_is_not_forgotten();

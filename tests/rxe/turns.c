@@ -178,7 +178,7 @@ static void communicate(long ops)
         poll_all();
         if (rand_r(&seed) % 500 == 0)
             usleep(3000);
-        else if (size > MANY && under_way == before) /* who gets on shall have the processors */
+        else if (size > MANY && whom != FROM && under_way == before) /* others shall get on */
             usleep(1000 * (unsigned int)size);
         CHECK(now() < end, "%ld of %ld started, %d under way", started, ops, under_way);
     }
