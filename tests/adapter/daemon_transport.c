@@ -39,7 +39,7 @@ struct vec {
 
 /* A part of a WRITE on its way. */
 struct piece {
-    uint32_t seq, qpn, rkey; /* the request's number, the target's QP and key */
+    uint32_t seq, rkey; /* the request's number, the target's key */
     pid_t pid;
     uint64_t addr;
     uint32_t size;
@@ -336,7 +336,7 @@ static void place(struct qp *qp, bool lost)
     struct iovec iov = {(void *)(uintptr_t)piece->addr, piece->size};
 
     /* its memory may have been deregistered by now */
-    if (!lost && qp_find(piece->qpn) && mr_find(piece->rkey))
+    if (!lost && mr_find(piece->rkey))
         put_bytes(piece->pid, &iov, 1, piece->data);
     qp->parts[piece->seq & qp->sq->mask]--;
     *which = qp->pieces[--qp->num_pieces];
@@ -392,8 +392,8 @@ static void place_due(struct timer *timer)
     place_later(qp);
 }
 
-static void cut_up(struct qp *qp, const struct qp *peer, const struct ad_wqe *w,
-                   const struct vec *from, const struct vec *to)
+static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
+                   const struct vec *to)
 {
     uint32_t mtu = packet_of(qp);
 
@@ -403,7 +403,6 @@ static void cut_up(struct qp *qp, const struct qp *peer, const struct ad_wqe *w,
         if (!piece)
             abort();
         *piece = (struct piece){.seq = qp->executed,
-                                .qpn = peer->qpn,
                                 .rkey = w->rkey,
                                 .pid = to->pid,
                                 .addr = (uintptr_t)to->iov[0].iov_base + done,
@@ -533,7 +532,7 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
     if (imm && !rwqe)
         return NOT_READY;
     if (profile.reorders && !imm)
-        cut_up(qp, peer, w, from, &to);
+        cut_up(qp, w, from, &to);
     else
         copy(from, &to, from->size);
     if (imm)
@@ -744,6 +743,20 @@ static void lose_some(struct qp *qp)
     timer_stop(&qp->placing);
 }
 
+/* The queue pair answers no more: of the peer's WRITEs on their way some parts have arrived, and
+ * none does from now on. They are not acknowledged: the peer repeats them until its retries are
+ * over. */
+static void stops_answering(const struct qp *qp)
+{
+    struct qp *peer = qp_find(qp->attr.dest_qp_num);
+
+    if (!peer || peer == qp || peer->attr.dest_qp_num != qp->qpn || !peer->num_pieces)
+        return;
+    lose_some(peer);
+    peer->executed = peer->sq->tail;
+    qp_ready(peer);
+}
+
 /* A message was arriving, in every other queue pair that ends: it has taken a receive of the SRQ.
  */
 static void take_for_a_message(struct qp *qp, enum ibv_qp_state state)
@@ -779,6 +792,7 @@ void qp_to_error(struct qp *qp)
     qp_set_state(qp, IBV_QPS_ERR);
     timer_stop(&qp->timer);
     qp->waits = false;
+    stops_answering(qp);
     lose_some(qp);
     flush(qp);
     if (first && qp->srq && profile.raises_last_wqe) {
@@ -793,6 +807,7 @@ void qp_gone(struct qp *qp)
     qp->holds = false; /* it is lost with the queue pair */
     timer_stop(&qp->ending);
     timer_stop(&qp->timer);
+    stops_answering(qp);
     lose_some(qp);
     vp_list_remove(&qp->ready);
 }

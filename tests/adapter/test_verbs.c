@@ -264,6 +264,32 @@ static void silence_ends_with_the_retries(void)
     end_close(&b);
 }
 
+/* The other end stops in the midst of a WRITE: what is reported as executed has arrived whole. */
+static void what_succeeded_is_there_when_the_other_end_stops(void)
+{
+    const struct wishes w = {.timeout = 8, .retry_cnt = 1, .rnr_retry = 7};
+    struct ibv_qp_attr stop = {.qp_state = IBV_QPS_ERR};
+
+    for (int round = 0; round < 40; round++) {
+        struct end a, b;
+        pair_open(&a, &b, &w);
+        memset(a.mem, round + 1, MEM);
+        struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, MEM);
+        CHECK(post(&a, &r) == 0);
+        if (round % 2) {
+            CHECK(ibv_modify_qp(b.qp, &stop, IBV_QP_STATE) == 0);
+        } else {
+            CHECK(ibv_destroy_qp(b.qp) == 0);
+            b.qp = NULL;
+        }
+        enum ibv_wc_status status = next(a.send_cq).status;
+        CHECK(status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_SUCCESS);
+        CHECK(status != IBV_WC_SUCCESS || memcmp(a.mem, b.mem, MEM) == 0);
+        end_close(&a);
+        end_close(&b);
+    }
+}
+
 static void an_error_flushes_both_queues_in_order(void)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -440,6 +466,7 @@ static const struct named_test tests[] = {
     TEST(a_send_waits_for_a_receive),
     TEST(without_rnr_retries_it_does_not_wait),
     TEST(silence_ends_with_the_retries),
+    TEST(what_succeeded_is_there_when_the_other_end_stops),
     TEST(an_error_flushes_both_queues_in_order),
     TEST(a_full_send_queue_and_bad_requests_are_refused),
     TEST(states_follow_each_other),
