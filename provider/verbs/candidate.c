@@ -176,6 +176,30 @@ void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *ou
         out->rank -= 4; /* works only where RoCE v2 is missing */
 }
 
+static bool same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b)
+{
+    if (a->sa.sa_family != b->sa.sa_family)
+        return false;
+    return a->sa.sa_family == AF_INET
+               ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
+               : memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
+}
+
+bool vp_has_its_address(const struct vp_port *port)
+{
+    struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
+    ssize_t n = table ? ibv_query_gid_table(port->dev->context, table, VP_MAX_GIDS, 0) : -1;
+    bool found = n < 0; /* not known */
+    struct vp_candidate c;
+
+    for (ssize_t i = 0; i < n && !found; i++) {
+        vp_gid_candidate(&table[i], &c);
+        found = table[i].port_num == port->num && same_ip(&c.addr, &port->addr);
+    }
+    free(table);
+    return found;
+}
+
 static void add_gids(const struct vp_device *dev, unsigned int port, struct list *list)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));

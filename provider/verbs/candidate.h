@@ -25,6 +25,9 @@ bool vp_wants_gid(void);
 /* RoCE: the address that a GID stands for, and its rank. */
 void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *out);
 
+/* Is the RoCE port's address still in its table of GIDs? Where that cannot be read: true. */
+bool vp_has_its_address(const struct vp_port *port);
+
 /* The best VP_MAX_CANDIDATES of a port, RoCE or InfiniBand, in order; returns their number. */
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
                   struct vp_candidate *out);

@@ -293,9 +293,9 @@ static void step_start(struct vp_conn *conn)
     }
     set_phase(conn, VP_RESOLVING, now + prov->tuning.step_ms);
     rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
-    if (is_shortage(rc) || rc == -ENODEV) {
+    if (is_shortage(rc)) {
         fall_short(conn, "starting a connection", rc);
-    } else if (rc) {
+    } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         retry(conn, UNRESOLVED);
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/there.h"
 #include "device.h"
 #include "list.h"
 #include "prov_types.h"
@@ -50,6 +51,16 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
             vp_log_nomem(what, ibv_get_device_name(dev->context->device), err);
         free(mr);
         return -err;
+    }
+    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE)) {
+        ut_warn(
+            VP_CAT,
+            "%zu bytes at %p are refused: the adapter takes them, but the CPU, which copies short "
+            "data, cannot read or write them; if that is memory of a GPU, register memory of the "
+            "host",
+            size, addr);
+        vp_dereg(base, &mr->base);
+        return -EFAULT;
     }
     mr->base.lkey = mr->mr->lkey;
     mr->base.rkey = mr->mr->rkey;

@@ -6,11 +6,14 @@
  */
 #include "progress.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "address.h"
+#include "candidate.h"
 #include "cm.h"
 #include "conn_types.h"
 #include "device.h"
@@ -93,6 +96,30 @@ static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num
     }
 }
 
+/* Its table of GIDs has changed: an IP address came or went. */
+static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        struct vp_port *port = &prov->ports[i];
+        if (port->dev != dev || port->num != num || port->gid_index < 0)
+            continue;
+        bool gone = !vp_has_its_address(port);
+        if (gone == port->no_address)
+            continue;
+        port->no_address = gone;
+        vp_addr_text(&port->addr, text, sizeof(text));
+        if (gone)
+            ut_warn(VP_CAT,
+                    "%s has lost its address %s: until it has it again, nobody can connect to this "
+                    "process there",
+                    port->name, text);
+        else
+            ut_warn(VP_CAT, "%s has its address %s again", port->name, text);
+    }
+}
+
 static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
                                const struct ibv_async_event *event)
 {
@@ -128,6 +155,16 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
         port_went(prov, dev, event->element.port_num, event->event_type == IBV_EVENT_PORT_ACTIVE);
+        break;
+    case IBV_EVENT_GID_CHANGE:
+        gids_changed(prov, dev, event->element.port_num);
+        break;
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER: /* connections that this breaks are made again */
+        ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
+                ibv_event_type_str(event->event_type));
         break;
     case IBV_EVENT_DEVICE_FATAL:
         ut_warn(VP_CAT, "%s failed or was removed", device);

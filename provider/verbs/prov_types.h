@@ -103,6 +103,7 @@ struct vp_port {
     /* only progress() touches these */
     uint64_t down_since; /* ms; 0: it is up */
     bool lost;           /* down for too long: so are its connections */
+    bool no_address;     /* any more */
 };
 
 /* Why a port, or with number 0 a whole device, is not used. */

@@ -70,11 +70,13 @@ static void read_tuning(struct vp_prov *prov)
         prov->window = prov->tuning.max_connecting;
 }
 
-/* Registered pages must stay this process's when it forks: before anything is registered. */
+/* Registered pages must stay this process's when it forks: before anything is registered. Kernels
+ * before 5.12 are asked page by page, and refuse parts of huge pages. */
 static void survive_fork(void)
 {
     if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
         return;
+    setenv("RDMAV_HUGEPAGES_SAFE", "1", 0);
     int rc = ibv_fork_init();
     if (rc)
         ut_info(VP_CAT, "ibv_fork_init: %s; processes that fork may lose data", strerror(rc));

@@ -80,14 +80,22 @@ EXPORT void ibv_free_device_list(struct ibv_device **list)
     free(list);
 }
 
+static bool keeps_pages, keeps_huge_pages; /* from forked children */
+
 EXPORT int ibv_fork_init(void)
 {
+    keeps_pages = true;
+    keeps_huge_pages = getenv("RDMAV_HUGEPAGES_SAFE");
     return 0;
 }
 
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-    return IBV_FORK_UNNEEDED;
+    struct ad_device about;
+
+    if (query(&about) || !about.shares_pages)
+        return IBV_FORK_UNNEEDED;
+    return keeps_pages ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
 static int query_port(struct ibv_context *context, uint8_t num, struct ibv_port_attr *attr,
@@ -254,6 +262,23 @@ static bool can_pin(const void *addr, size_t size, bool write)
     return ok && r.at >= r.end;
 }
 
+/* Parts of huge pages cannot be kept from children. Their size is taken for huge pages. */
+static bool can_keep(size_t size)
+{
+    enum { HUGE_PAGE = 1 << 21 };
+    struct ad_device about;
+
+    return !keeps_pages || keeps_huge_pages || size < HUGE_PAGE || query(&about) ||
+           !about.shares_pages;
+}
+
+static bool takes_any_memory(void)
+{
+    struct ad_device about;
+
+    return query(&about) == 0 && about.takes_any_memory;
+}
+
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t size, uint64_t iova,
                                        unsigned int access)
 {
@@ -267,8 +292,10 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t siz
 
     if (!rc && (access & remote_writes) && !(access & IBV_ACCESS_LOCAL_WRITE))
         rc = EINVAL;
-    if (!rc && !can_pin(addr, size, access & writes))
+    if (!rc && !can_pin(addr, size, access & writes) && !takes_any_memory())
         rc = EFAULT;
+    if (!rc && !can_keep(size))
+        rc = EINVAL;
     if (!rc)
         rc = cl_call(&msg, NULL);
     if (rc) {

@@ -188,7 +188,7 @@ bool profile_choose(const char *name)
 static uint32_t left[AD_NUM_FAULTS]; /* how often; or until the n-th */
 static uint32_t seen[AD_NUM_FAULTS];
 static uint64_t silent_until;
-static struct timer port_timer;
+static struct timer port_timer, gid_timer;
 
 static const struct {
     const char *name, *what;
@@ -203,6 +203,9 @@ static const struct {
     [AD_FAULT_SILENCE] = {"silence", "nothing arrives for N ms"},
     [AD_FAULT_PORT] = {"port", "the port is down for N ms"},
     [AD_FAULT_DEVICE] = {"device", "N=1: the device fails"},
+    [AD_FAULT_GID] = {"gid", "the port lacks its IPv4 address for N ms"},
+    [AD_FAULT_PEERMEM] = {"peermem", "N=1: memory is registered that the CPU cannot reach"},
+    [AD_FAULT_FORK] = {"fork", "N=1: registered pages are shared with forked children"},
 };
 
 void profile_list(void)
@@ -225,6 +228,21 @@ static void port_is_up(struct timer *timer)
 {
     (void)timer;
     set_port(IBV_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE);
+}
+
+/* It is the last one of the table. */
+static void set_address(bool there)
+{
+    struct ad_port *port = &profile.device.ports[0];
+
+    port->num_gids = there ? 2 : 1;
+    async_event_to_all(IBV_EVENT_GID_CHANGE, 1);
+}
+
+static void address_is_back(struct timer *timer)
+{
+    (void)timer;
+    set_address(true);
 }
 
 void fault_new_process(const struct proc *proc)
@@ -253,6 +271,16 @@ int fault_set(uint32_t what, uint32_t count)
         silent_until = now_ns() + count * NS_PER_MS;
     if (what == AD_FAULT_DEVICE)
         async_event_to_all(IBV_EVENT_DEVICE_FATAL, 0);
+    if (what == AD_FAULT_PEERMEM)
+        profile.device.takes_any_memory = count;
+    if (what == AD_FAULT_FORK)
+        profile.device.shares_pages = count;
+    if (what == AD_FAULT_GID) {
+        if (!gid_timer.due)
+            timer_init(&gid_timer, address_is_back);
+        set_address(false);
+        timer_set(&gid_timer, now_ns() + count * NS_PER_MS);
+    }
     if (what == AD_FAULT_PORT) {
         if (!port_timer.due)
             timer_init(&port_timer, port_is_up);

@@ -92,6 +92,8 @@ struct ad_device {
     uint32_t max_inline;
     bool has_wr_api, has_resize;
     bool drops_on_destroy; /* unpolled completions of a QP go with it */
+    bool takes_any_memory; /* that the CPU cannot reach, too */
+    bool shares_pages;     /* registered ones with children, until ibv_fork_init() */
     bool data_in_order;    /* so says ibv_query_qp_data_in_order() */
 };
 
@@ -106,6 +108,9 @@ enum ad_fault {
     AD_FAULT_SILENCE, /* nothing arrives for n ms */
     AD_FAULT_PORT,    /* the first port is down for n ms */
     AD_FAULT_DEVICE,  /* the device fails */
+    AD_FAULT_GID,     /* the first port lacks its IPv4 address for n ms */
+    AD_FAULT_PEERMEM, /* 1: memory is registered that the CPU cannot reach */
+    AD_FAULT_FORK,    /* 1: as kernels before 5.12, which share registered pages with children */
     AD_NUM_FAULTS
 };
 

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What hosts do that have other memory, kernels and addresses than those of the tests, by faults of
+ * the software adapter: memory of a GPU, kernels before 5.12, an IP address that goes.
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utofu_ext.h>
+
+#include "ends.h"
+#include "harness.h"
+#include "proto.h"
+
+enum { SIZE = 1 << 16, HUGE_PAGE = 1 << 21 };
+
+static void fault(enum ad_fault what, uint32_t count)
+{
+    int (*set)(uint32_t, uint32_t) =
+        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "adapter_fault");
+
+    CHECK(set && set(what, count) == 0, "no adapter_fault()");
+}
+
+static void run(int processes, const char *env, ut_body_fn *body)
+{
+    if (!getenv("UT_ADAPTER_SOCKET"))
+        cr_skip_test("not over the software adapter");
+    ut_run(&(struct ut_run_opts){.n = processes, .env = {env, "UTOFU_PROVIDER=verbs"}}, body, NULL);
+}
+
+static void check_gpu_memory(void *arg)
+{
+    struct ut_end end;
+    utofu_stadd_t stadd;
+    char text[512];
+    void *gpu = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *constant = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)arg;
+    CHECK(gpu != MAP_FAILED && constant != MAP_FAILED, "mmap");
+    ut_end_open(&end, 0, 0, SIZE);
+    fault(AD_FAULT_PEERMEM, 1);
+    CHECK_RC(utofu_reg_mem(end.vcq, gpu, SIZE, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
+    utofu_get_last_error(text);
+    CHECK(strstr(text, "cannot be registered"), "%s", text);
+    CHECK_RC(utofu_reg_mem(end.vcq, constant, SIZE, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
+    CHECK_OK(utofu_reg_mem(end.vcq, constant, SIZE, UTOFU_REG_MEM_FLAG_READ_ONLY, &stadd));
+    CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
+    fault(AD_FAULT_PEERMEM, 0);
+    ut_end_close(&end);
+}
+
+Test(hosts, memory_of_a_gpu_is_refused)
+{
+    run(1, "UTOFU_LOG_LEVEL=error", check_gpu_memory);
+}
+
+static void check_huge_pages(void *arg)
+{
+    struct ut_end end;
+
+    (void)arg;
+    fault(AD_FAULT_FORK, 1);
+    ut_end_open(&end, 0, 0, 2 * HUGE_PAGE);
+    CHECK(getenv("RDMAV_HUGEPAGES_SAFE"), "not set");
+    ut_end_close(&end);
+    fault(AD_FAULT_FORK, 0);
+}
+
+Test(hosts, huge_pages_are_registered_on_old_kernels)
+{
+    run(1, "UTOFU_LOG_LEVEL=warning", check_huge_pages);
+}
+
+static void wait_for_line(const char *path, const char *want)
+{
+    static char text[1 << 16];
+    size_t n = 0;
+
+    ut_step("a line with '%s'", want);
+    while (!strstr(text, want)) {
+        FILE *file = fopen(path, "re");
+        CHECK(file, "%s", path);
+        n = fread(text, 1, sizeof(text) - 1, file);
+        text[n] = '\0';
+        fclose(file);
+        usleep(1000);
+    }
+}
+
+static void check_lost_address(void *arg)
+{
+    char path[] = "/tmp/test_hosts.XXXXXX";
+    struct ut_peer peers[2];
+    struct ut_end end;
+    void *cbdata;
+    int log = -1;
+
+    (void)arg;
+    if (ut_rank == 0) {
+        log = mkstemp(path);
+        CHECK(log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO, "%s", path);
+    }
+    ut_open_all(&end, SIZE, peers);
+    if (ut_rank == 0)
+        fault(AD_FAULT_GID, 300);
+    ut_barrier();
+    if (ut_rank == 0) {
+        wait_for_line(path, "has lost its address 10.77.0.1: until");
+        wait_for_line(path, "has its address 10.77.0.1 again");
+        unlink(path);
+        close(log);
+    } else { /* it has no address either, and no connection yet */
+        CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_TCQ, NULL));
+        CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+    }
+    ut_close_all(&end);
+}
+
+Test(hosts, an_address_that_goes_is_named)
+{
+    run(2, "UTOFU_LOG_LEVEL=warning", check_lost_address);
+}
