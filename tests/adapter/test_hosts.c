@@ -98,7 +98,7 @@ static void check_lost_address(void *arg)
     char path[] = "/tmp/test_hosts.XXXXXX";
     struct ut_peer peers[2];
     struct ut_end end;
-    void *cbdata;
+    struct utofu_mrq_notice notice;
     int log = -1;
 
     (void)arg;
@@ -116,8 +116,8 @@ static void check_lost_address(void *arg)
         unlink(path);
         close(log);
     } else { /* it has no address either, and no connection yet */
-        CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_TCQ, NULL));
-        CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+        CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
     }
     ut_close_all(&end);
 }
