@@ -104,6 +104,9 @@ enum prov_flags {
                         * rest; the target's memory must be readable too. read: its last line
                         * lands behind its rest. So it is without the flag, too, unless
                         * any_order() */
+    PROV_LANDED = 512, /* write: done() says that the data is in the target's memory, also for a CPU
+                        * that learns of it by another way than this connection; the target's
+                        * memory must be readable */
 };
 
 /* What wakes an owner that sleeps: see ep_arm(). */

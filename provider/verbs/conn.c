@@ -12,6 +12,7 @@
 #include "busy.h"
 #include "device.h"
 #include "fail.h"
+#include "order.h"
 #include "places.h"
 #include "post.h"
 #include "probe.h"
@@ -74,6 +75,9 @@ void vp_conn_up(struct vp_conn *conn)
     conn->any_order = conn->here_any_order || conn->there_any_order;
     if (conn->any_order && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
+    conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
+    if (vp_lands_later(ep->prov))
+        conn->slow_flags |= PROV_LANDED;
     vp_place_open(conn);
     ep->made++;
     if (conn->active)

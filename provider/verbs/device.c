@@ -390,6 +390,7 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     }
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
+    prov->many_ports = used > 1;
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);
     for (unsigned int i = 0; i < finding->num_ports; i++)

@@ -40,6 +40,11 @@ bool vp_qp_has_any_order(const struct vp_device *dev, struct ibv_qp *qp)
     return vp_has_any_order(dev);
 }
 
+bool vp_lands_later(const struct vp_prov *prov)
+{
+    return prov->many_ports && ut_env_num(UT_ENV_VERBS_ORDER) != UT_VERBS_ORDER_TRUST;
+}
+
 const char *vp_order_why(enum vp_order order)
 {
     static const char *const texts[] = {

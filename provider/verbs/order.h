@@ -21,6 +21,13 @@ static inline bool vp_is_any_order(enum vp_order order)
     return order <= VP_ORDER_SAFE;
 }
 
+/*
+ * An adapter acknowledges what it has received, which may not be in memory yet when the CPU reads
+ * what another adapter of the host has placed there. Where the processes of a host use several
+ * ports, a PROV_LANDED write is followed by a read, which pushes it.
+ */
+bool vp_lands_later(const struct vp_prov *prov);
+
 static inline bool vp_has_any_order(const struct vp_device *dev)
 {
     return vp_is_any_order((enum vp_order)dev->order);

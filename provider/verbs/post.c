@@ -268,6 +268,7 @@ struct parts {
     uint32_t more;                /* and all but the last one, with those of post_flush() */
     uint32_t done;                /* bytes that are posted */
     bool first_waits, tail_waits; /* for everything before: see post_flush() */
+    bool lands;                   /* a read follows: see vp_lands_later() */
 };
 
 static bool is_write(const struct parts *p)
@@ -319,13 +320,16 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
                  ep->port->name);
         return -EIO;
     }
-    p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p));
+    p->lands = is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
+    p->more =
+        (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) + p->lands;
     return p->more ? check_room(conn, conn->sq_app - p->more, ep->room_app + p->more) : 0;
 }
 
 /* A fenced write behind this starts when all writes before are placed: a read is answered after
  * what is before it was executed, and the data that it fetches pushes them into memory. */
-static void post_flush(struct vp_conn *conn, const struct parts *p)
+static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int flags,
+                       uint64_t cookie, uint32_t tag)
 {
     const struct vp_ep *ep = conn->ep;
     struct ibv_sge sge = {.addr = (uintptr_t)ep->bounce_slab + VP_BOUNCE_SLOTS * PROV_MSG_MAX,
@@ -335,23 +339,23 @@ static void post_flush(struct vp_conn *conn, const struct parts *p)
 
     wr.wr.rdma.remote_addr = p->whole->wr.rdma.remote_addr;
     wr.wr.rdma.rkey = p->whole->wr.rdma.rkey;
-    post(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
+    post(conn, &wr, flags, cookie, tag);
 }
 
 static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bool waits)
 {
     unsigned int flags = p->flags & ~(unsigned int)PROV_FENCE;
-    bool last = p->done + length == p->xfer->length;
+    bool whole = p->done + length == p->xfer->length, last = whole && !p->lands;
     struct ibv_send_wr wr = *p->whole;
     struct ibv_sge sge = *wr.sg_list;
 
     if (waits && is_write(p))
-        post_flush(conn, p);
+        post_flush(conn, p, PROV_MORE, 0, VP_TAG_PART);
     sge.addr += p->done;
     sge.length = length;
     wr.sg_list = &sge;
     wr.wr.rdma.remote_addr += p->done;
-    if (!last && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+    if (!whole && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
         wr.opcode = IBV_WR_RDMA_WRITE;
     if (!last)
         flags = PROV_MORE;
@@ -374,6 +378,8 @@ static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct pa
     }
     if (p->tail)
         post_part(conn, p, p->tail, p->tail_waits);
+    if (p->lands)
+        post_flush(conn, p, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
 }
 
 static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct parts *p)
@@ -387,7 +393,9 @@ static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct par
 /* Must it be looked at whether the transfer goes in parts? */
 static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    return __builtin_expect(conn->any_order || xfer->length > conn->ep->max_msg, 0);
+    return __builtin_expect(conn->any_order || xfer->length > conn->ep->max_msg ||
+                                (xfer->flags & conn->slow_flags & PROV_LANDED),
+                            0);
 }
 
 /* With a struct ibv_send_wr: in a batch, in parts, without data, or without ibv_wr_start(). */
@@ -461,9 +469,7 @@ ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep 
     return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
            __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
-           __builtin_expect(
-               ((uintptr_t)ep->batch | (xfer->flags & (PROV_MORE | PROV_FENCE | PROV_STRONG))) == 0,
-               1);
+           __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & conn->slow_flags)) == 0, 1);
 }
 
 /* Up to the call that gives the operation and its remote address. */

@@ -134,6 +134,7 @@ struct vp_prov {
     unsigned int num_devices;
     struct vp_port ports[VP_MAX_PORTS];
     unsigned int num_ports;
+    bool many_ports; /* the processes of a host use several: see PROV_LANDED */
     uint8_t key[VP_KEY_BYTES];
     struct rdma_event_channel *channel;
     struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */

@@ -29,7 +29,7 @@ UT_FAST unsigned int ut_announce_slot(utofu_stadd_t stadd)
 UT_FAST uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 {
     if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-        return PROV_SIGNAL;
+        return PROV_SIGNAL | PROV_LANDED;
     if (flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         return length <= UT_MAX_PIGGYBACK ? PROV_SIGNAL_SRC : PROV_SIGNAL;
     return 0;
@@ -167,7 +167,7 @@ UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const st
             flags |= PROV_SIGNAL;
     }
     if (lcl_notice) {
-        flags |= PROV_SIGNAL;
+        flags |= PROV_SIGNAL | PROV_LANDED;
         if (kept || get) /* the request of a read is sent when it is posted */
             ut_slot_is_posted(slot, true, false);
         else

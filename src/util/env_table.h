@@ -112,7 +112,9 @@ X(VERBS_MAX_QPS, "UTOFU_VERBS_MAX_QPS", UINT, 0, 0, 16777215, NULL,
   "0: what the device has, shared by the processes of the host")
 X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 2, "auto|trust|safe",
   "does the network place data in the order in which it was sent? auto asks the adapters at both "
-  "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip")
+  "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip. With auto "
+  "and safe local notices do, too, "
+  "where a host uses several ports")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
 X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,

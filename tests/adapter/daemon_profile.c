@@ -205,6 +205,9 @@ static const struct {
     [AD_FAULT_DEVICE] = {"device", "N=1: the device fails"},
     [AD_FAULT_GID] = {"gid", "the port lacks its IPv4 address for N ms"},
     [AD_FAULT_PEERMEM] = {"peermem", "N=1: memory is registered that the CPU cannot reach"},
+    [AD_FAULT_LATE] = {"late",
+                       "WRITEs are placed N ms after they succeed, or before a READ, atomic, "
+                       "SEND or immediate of their QP"},
     [AD_FAULT_FORK] = {"fork", "N=1: registered pages are shared with forked children"},
 };
 
@@ -300,6 +303,11 @@ bool fault_hits(enum ad_fault what)
         return ++seen[what] == left[what];
     left[what]--;
     return true;
+}
+
+uint64_t fault_late_ms(void)
+{
+    return left[AD_FAULT_LATE];
 }
 
 bool fault_is_silent(void)

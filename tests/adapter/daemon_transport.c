@@ -357,7 +357,7 @@ static void add_piece(struct qp *qp, struct piece *piece)
 
 static bool is_placed(const struct qp *qp, uint32_t seq)
 {
-    return qp->parts[seq & qp->sq->mask] == 0;
+    return qp->parts[seq & qp->sq->mask] == 0 || fault_late_ms();
 }
 
 static void report_placed(struct qp *qp)
@@ -377,7 +377,8 @@ static void place_all(struct qp *qp)
 static void place_later(struct qp *qp)
 {
     if (vp_list_empty(&qp->placing.link) && qp->num_pieces)
-        timer_set(&qp->placing, now_ns() + random_below(PLACE_MOST_US) * 1000);
+        timer_set(&qp->placing, now_ns() + (fault_late_ms() ? fault_late_ms() * NS_PER_MS
+                                                            : random_below(PLACE_MOST_US) * 1000));
 }
 
 static void place_due(struct timer *timer)
@@ -531,7 +532,7 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
         return no_access(peer, status);
     if (imm && !rwqe)
         return NOT_READY;
-    if (profile.reorders && !imm)
+    if ((profile.reorders || fault_late_ms()) && !imm)
         cut_up(qp, w, from, &to);
     else
         copy(from, &to, from->size);
@@ -739,7 +740,7 @@ static void flush(struct qp *qp)
 static void lose_some(struct qp *qp)
 {
     while (qp->num_pieces)
-        place(qp, random_below(2));
+        place(qp, !fault_late_ms() && random_below(2));
     timer_stop(&qp->placing);
 }
 

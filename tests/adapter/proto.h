@@ -110,6 +110,7 @@ enum ad_fault {
     AD_FAULT_DEVICE,  /* the device fails */
     AD_FAULT_GID,     /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM, /* 1: memory is registered that the CPU cannot reach */
+    AD_FAULT_LATE,    /* what is acknowledged is in memory n ms later, or behind a READ */
     AD_FAULT_FORK,    /* 1: as kernels before 5.12, which share registered pages with children */
     AD_NUM_FAULTS
 };

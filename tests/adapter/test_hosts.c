@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What hosts do that have other memory, kernels and addresses than those of the tests, by faults of
- * the software adapter: memory of a GPU, kernels before 5.12, an IP address that goes.
+ * the software adapter: memory of a GPU, kernels before 5.12, an IP address that goes, several
+ * ports.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -75,6 +76,64 @@ static void check_huge_pages(void *arg)
 Test(hosts, huge_pages_are_registered_on_old_kernels)
 {
     run(1, "UTOFU_LOG_LEVEL=warning", check_huge_pages);
+}
+
+/* A put with a local notice is in memory before anything that is sent after the notice, also by the
+ * other port. */
+static void check_landed(void *arg)
+{
+    static const size_t sizes[] = {8, 100, SIZE};
+    bool lands = *(const bool *)arg;
+    struct ut_peer data_peers[2], flag_peers[2];
+    struct utofu_mrq_notice notice;
+    struct ut_end data, flag;
+
+    ut_end_open(&data, 0, 0, SIZE);
+    ut_end_open(&flag, 1, 0, 64);
+    ut_end_gather(&data, data_peers);
+    ut_end_gather(&flag, flag_peers);
+    for (size_t i = 0; i < NUM(sizes); i++) {
+        memset(data.mem, ut_rank ? 0 : (int)i + 1, sizes[i]);
+        ut_barrier();
+        if (ut_rank == 0) {
+            fault(AD_FAULT_LATE, 3600000);
+            CHECK_OK(utofu_put(data.vcq, data_peers[1].id, data.stadd, data_peers[1].stadd,
+                               sizes[i], 0, UT_LCL, NULL));
+            CHECK_OK(ut_await_mrq(data.vcq, &notice));
+            CHECK_OK(utofu_put(flag.vcq, flag_peers[1].id, flag.stadd, flag_peers[1].stadd, 8, 0,
+                               UT_RMT, NULL));
+        } else {
+            CHECK_OK(ut_await_mrq(flag.vcq, &notice));
+            bool landed = data.mem[sizes[i] - 1] == i + 1 && data.mem[0] == i + 1;
+            CHECK(landed == lands, "%zu bytes: %d", sizes[i], landed);
+        }
+        ut_barrier();
+        fault(AD_FAULT_LATE, 0);
+    }
+    ut_end_close(&flag);
+    ut_close_all(&data);
+}
+
+static void run_landed(const char *order, bool lands)
+{
+    const char *profile = getenv("UT_ADAPTER_PROFILE");
+
+    if (!profile || strcmp(profile, "rails") != 0)
+        cr_skip_test("not with two ports");
+    ut_run(
+        &(struct ut_run_opts){.n = 2,
+                              .env = {order, "UTOFU_VERBS_DEVICES=rxe0", "UTOFU_PROVIDER=verbs"}},
+        check_landed, &lands);
+}
+
+Test(hosts, a_local_notice_says_that_data_is_in_memory)
+{
+    run_landed("UTOFU_VERBS_ORDER=auto", true);
+}
+
+Test(hosts, unless_the_order_is_trusted)
+{
+    run_landed("UTOFU_VERBS_ORDER=trust", false);
 }
 
 static void wait_for_line(const char *path, const char *want)

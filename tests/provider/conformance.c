@@ -535,7 +535,8 @@ static void unsignalled_batches_complete_together(void)
         for (uint64_t n = below(80); n > 0; n--)
             CHECK(post_write(link, &m, 0, r.addr + 4096, r.rkey, length,
                              PROV_UNSIGNALLED | (below(16) ? 0 : PROV_SIGNAL) |
-                                 (below(8) ? 0 : PROV_MORE) | (below(8) ? 0 : PROV_NOTIFY),
+                                 (below(8) ? 0 : PROV_MORE) | (below(8) ? 0 : PROV_NOTIFY) |
+                                 (below(8) ? 0 : PROV_LANDED),
                              (uint32_t)i) >= 0);
         switch (below(4)) {
         case 0:
