@@ -64,6 +64,7 @@ static inline void *cl_at(uint64_t offset)
 /* client_data.c */
 void cl_data_ops(struct ibv_context_ops *ops);
 void cl_wr_ops(struct ibv_qp_ex *qpx);
+void cl_counts(struct ad_counts *out);
 void cl_cq_clean(struct ibv_cq *cq, uint32_t qpn);
 
 #endif

@@ -5,6 +5,39 @@
 #include <errno.h>
 #include <string.h>
 
+/*** counts ***/
+
+static struct ad_counts counts;
+
+static void count(uint64_t *what, uint64_t n)
+{
+    __atomic_fetch_add(what, n, __ATOMIC_RELAXED);
+}
+
+void cl_counts(struct ad_counts *out)
+{
+    *out = counts;
+}
+
+static void count_requests(const struct cl_qp *qp)
+{
+    for (uint32_t i = qp->sq->head; i != qp->built; i++) {
+        const struct ad_wqe *wqe = ad_entry(client.segment, qp->sq, i);
+        count(&counts.opcodes[wqe->opcode % AD_NUM_OPCODES], 1);
+        count(&counts.signalled, (wqe->flags & IBV_SEND_SIGNALED) != 0);
+        count(&counts.inlined, (wqe->flags & IBV_SEND_INLINE) != 0);
+        count(&counts.fenced, (wqe->flags & IBV_SEND_FENCE) != 0);
+        count(&counts.solicited, (wqe->flags & IBV_SEND_SOLICITED) != 0);
+    }
+    count(&counts.doorbells, 1);
+}
+
+static void count_completions(const struct ibv_wc *wc, int n)
+{
+    for (int i = 0; i < n; i++)
+        count(wc[i].opcode & IBV_WC_RECV ? &counts.recvs : &counts.completions, 1);
+}
+
 static uint32_t used(const struct ad_ring *ring, uint32_t head)
 {
     return head - AD_LOAD(ring->tail);
@@ -159,6 +192,7 @@ static int put_send(struct cl_qp *qp, const struct ibv_send_wr *wr)
 
 static void doorbell(struct cl_qp *qp)
 {
+    count_requests(qp);
     AD_STORE(qp->sq->head, qp->built);
     cl_ring(qp);
 }
@@ -359,6 +393,7 @@ static int poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc)
         wc[n++] = *cq_entry(ring, tail++);
     AD_STORE(ring->tail, tail);
     pthread_mutex_unlock(&cq->lock);
+    count_completions(wc, n);
     return n;
 }
 

@@ -115,6 +115,15 @@ enum ad_fault {
     AD_NUM_FAULTS
 };
 
+/* What a process has asked the adapter for: adapter_counts(). */
+enum { AD_NUM_OPCODES = 8 };
+struct ad_counts {
+    uint64_t opcodes[AD_NUM_OPCODES]; /* requests, by enum ibv_wr_opcode */
+    uint64_t signalled, inlined, fenced, solicited;
+    uint64_t doorbells;          /* calls that hand requests over */
+    uint64_t completions, recvs; /* polled, of requests and of receives */
+};
+
 /*** requests ***/
 
 enum ad_op {
