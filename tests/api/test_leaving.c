@@ -26,7 +26,7 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-enum { VICTIM = 1, TIME_LIMIT = 25 }; /* the latter: UTOFU_PEER_TIMEOUTs, of a second */
+enum { VICTIM = 1 };
 
 #define ENVIRONMENT                                                                                \
     {                                                                                              \
@@ -77,13 +77,11 @@ static void put_to(const struct ut_end *end, const struct ut_peer *peer, uint64_
 static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
 {
     struct utofu_mrq_notice notice = {0};
-    double since = now();
     int rc;
 
     do {
         rc = utofu_poll_mrq(end->vcq, 0, &notice);
         ut_relax();
-        CHECK(now() < since + TIME_LIMIT, "nothing within %d peer timeouts", TIME_LIMIT);
     } while (rc == UTOFU_ERR_NOT_FOUND ||
              (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT));
     CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
@@ -105,7 +103,6 @@ static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
         CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_STADD ||
                   rc == UTOFU_ERR_MRQ_RMT_MEMORY,
               "%s", ut_rc_name(rc));
-        CHECK(now() < since + TIME_LIMIT, "%s after %d peer timeouts", ut_rc_name(rc), TIME_LIMIT);
     } while (rc != UTOFU_ERR_MRQ_PEER);
     printf("notified after %.3f s\n", now() - since);
     for (uint64_t i = 0; i < 4; i++) {
@@ -169,7 +166,6 @@ static void dies_under_words(void *arg)
                            .lcl_stadd = end.stadd + 128,
                            .length = 8,
                            .flags = UT_LCL};
-    double since = now();
     for (uint64_t i = 0;; i++) {
         word.kind = i % 2 ? UT_GET : UT_PUT;
         word.rmt_stadd = peers[VICTIM].stadd + (i == 1000 ? 64 : 192);
@@ -181,7 +177,6 @@ static void dies_under_words(void *arg)
         CHECK(rc == UTOFU_SUCCESS ||
                   (i > 1000 && (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_RMT_MEMORY)),
               "word %llu: %s", (unsigned long long)i, ut_rc_name(rc));
-        CHECK(now() < since + TIME_LIMIT, "%s after %d peer timeouts", ut_rc_name(rc), TIME_LIMIT);
     }
     ut_end_close(&end);
 }
