@@ -144,6 +144,8 @@ uint64_t segment_alloc(struct proc *proc, uint64_t size);
 void segment_free(struct proc *proc, uint64_t block, uint64_t size);
 int verbs_request(struct proc *proc, struct ad_msg *msg, int *fd);
 void async_event(struct context *context, struct object *about, uint32_t type, uint32_t port);
+/* All completion queues or all shared receive queues. */
+void queues_to_error(enum kind kind);
 void async_event_to_all(uint32_t type, uint32_t port);
 struct qp *qp_find(uint32_t qpn);
 struct mr *mr_find(uint32_t key);

@@ -223,6 +223,20 @@ static struct context *context_of(struct object *object)
     return (struct context *)object;
 }
 
+void queues_to_error(enum kind kind)
+{
+    uint32_t type = kind == K_CQ ? IBV_EVENT_CQ_ERR : IBV_EVENT_SRQ_ERR;
+
+    for (struct vp_list *p = all_procs.next; p != &all_procs; p = p->next) {
+        struct proc *proc = vp_container_of(p, struct proc, link);
+        for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+            struct object *object = vp_container_of(l, struct object, link);
+            if (object->kind == kind)
+                async_event(context_of(object), object, type, 0);
+        }
+    }
+}
+
 static int take_event(struct queue *queue, struct ad_msg *msg)
 {
     struct event *event = queue_take(queue);

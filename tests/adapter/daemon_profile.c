@@ -201,8 +201,10 @@ static const struct {
     [AD_FAULT_UNKNOWN] = {"unknown",
                           "every N-th WRITE or atomic is executed, and ends with RETRY_EXC"},
     [AD_FAULT_SILENCE] = {"silence", "nothing arrives for N ms"},
-    [AD_FAULT_PORT] = {"port", "the port is down for N ms"},
+    [AD_FAULT_PORT] = {"port", "the port is down for N ms; 0: it is up"},
     [AD_FAULT_DEVICE] = {"device", "N=1: the device fails"},
+    [AD_FAULT_QUEUES] = {"queues",
+                         "completion queues (N=1) or shared receive queues (N=2) are in error"},
     [AD_FAULT_GID] = {"gid", "the port lacks its IPv4 address for N ms"},
     [AD_FAULT_PEERMEM] = {"peermem", "N=1: memory is registered that the CPU cannot reach"},
     [AD_FAULT_LATE] = {"late",
@@ -274,6 +276,8 @@ int fault_set(uint32_t what, uint32_t count)
         silent_until = now_ns() + count * NS_PER_MS;
     if (what == AD_FAULT_DEVICE)
         async_event_to_all(IBV_EVENT_DEVICE_FATAL, 0);
+    if (what == AD_FAULT_QUEUES && count)
+        queues_to_error(count == 1 ? K_CQ : K_SRQ);
     if (what == AD_FAULT_PEERMEM)
         profile.device.takes_any_memory = count;
     if (what == AD_FAULT_FORK)
@@ -287,8 +291,13 @@ int fault_set(uint32_t what, uint32_t count)
     if (what == AD_FAULT_PORT) {
         if (!port_timer.due)
             timer_init(&port_timer, port_is_up);
-        set_port(IBV_PORT_DOWN, IBV_EVENT_PORT_ERR);
-        timer_set(&port_timer, now_ns() + count * NS_PER_MS);
+        timer_stop(&port_timer);
+        if (count) {
+            set_port(IBV_PORT_DOWN, IBV_EVENT_PORT_ERR);
+            timer_set(&port_timer, now_ns() + count * NS_PER_MS);
+        } else {
+            port_is_up(&port_timer);
+        }
     }
     return 0;
 }

@@ -106,8 +106,9 @@ enum ad_fault {
     AD_FAULT_CONNECT, /* n requests end in CONNECT_ERROR */
     AD_FAULT_UNKNOWN, /* every n-th WRITE or atomic is executed and ends with RETRY_EXC */
     AD_FAULT_SILENCE, /* nothing arrives for n ms */
-    AD_FAULT_PORT,    /* the first port is down for n ms */
+    AD_FAULT_PORT,    /* the first port is down for n ms, 0: is up */
     AD_FAULT_DEVICE,  /* the device fails */
+    AD_FAULT_QUEUES,  /* n=1: completion queues are in error, 2: shared receive queues */
     AD_FAULT_GID,     /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM, /* 1: memory is registered that the CPU cannot reach */
     AD_FAULT_LATE,    /* what is acknowledged is in memory n ms later, or behind a READ */

@@ -293,6 +293,7 @@ static struct {
     __typeof__(((struct verbs_context *)0)->query_port) query_port;
     __typeof__(((struct ibv_context_ops *)0)->post_send) post_send;
     __typeof__(((struct ibv_context_ops *)0)->post_srq_recv) post_srq_recv;
+    __typeof__(((struct ibv_context_ops *)0)->post_recv) post_recv;
     __typeof__(((struct ibv_context_ops *)0)->req_notify_cq) req_notify_cq;
     __typeof__(((struct ibv_qp_ex *)0)->wr_complete) wr_complete;
 } device;
@@ -344,6 +345,15 @@ static int give_receives(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
     return device.post_srq_recv(srq, wr, bad);
 }
 
+static int give_own_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    if (FAILS("ibv_post_recv")) {
+        *bad = wr;
+        return ENOMEM;
+    }
+    return device.post_recv(qp, wr, bad);
+}
+
 static int ask_notice(struct ibv_cq *cq, int solicited)
 {
     return FAILS("ibv_req_notify_cq") ? ENOMEM : device.req_notify_cq(cq, solicited);
@@ -357,9 +367,11 @@ static void stand_in_front(struct ibv_context *context)
         return;
     device.post_send = context->ops.post_send;
     device.post_srq_recv = context->ops.post_srq_recv;
+    device.post_recv = context->ops.post_recv;
     device.req_notify_cq = context->ops.req_notify_cq;
     context->ops.post_send = send_requests;
     context->ops.post_srq_recv = give_receives;
+    context->ops.post_recv = give_own_receives;
     context->ops.req_notify_cq = ask_notice;
     if (verbs && verbs->create_qp_ex) {
         device.create_qp_ex = verbs->create_qp_ex;

@@ -48,7 +48,7 @@ def run(rank, fail_at, log, folder):
                    UTOFU_JOB_TIMEOUT=str(round((4 if fail_at else 60) * scale)),
                    UTOFU_PEER_TIMEOUT=str(round((2 if fail_at else 60) * scale)), UTOFU_LOG_LEVEL="warning",
                    TWO_ENDS_TIME_LIMIT=str(20 * scale), FAIL_RANK=str(rank), FAIL_AT=str(fail_at), FAIL_LOG=log,
-                   LD_PRELOAD=args.preload)
+                   LD_PRELOAD=" ".join([args.preload] + os.environ.get("LD_PRELOAD", "").split()))
         processes.append(subprocess.Popen(command + [meeting], env=env, stdin=subprocess.DEVNULL,
                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                           text=True, errors="replace"))
