@@ -45,3 +45,29 @@ says 'listens at 10.77.0.1 in 10.77.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1
 "$with_adapter" --profile dual -- "$info" --json >"$out"
 grep -q '"speed_mbit": *10000' "$out"
 grep -q '"network": *"10.78.0.0/24"' "$out"
+
+# What names nothing that is there is said, with what is there.
+complains() {
+    text=$1
+    shift
+    # shellcheck disable=SC2086 # nothing, or an option and its value
+    "$@" "$with_adapter" --profile "$profile" $fault -- "$info" >"$out" 2>&1 || true
+    grep -q -- "$text" "$out" || {
+        echo "$profile: nothing complains '$text':"
+        cat "$out"
+        exit 1
+    }
+}
+profile=rails
+fault=
+complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0" env UTOFU_VERBS_DEVICES=mlx5_7
+complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is none of the devices here (rxe0)" env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:9
+complains "UTOFU_VERBS_GID_INDEX=7 is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_GID_INDEX=7
+complains "UTOFU_VERBS_SUBNETS=10.1.0.0/16: no active port has an address there; .*rxe0:1 1 10.77.0.1" env UTOFU_VERBS_SUBNETS=10.1.0.0/16
+complains "UTOFU_VERBS_SUBNETS: '10.1' is no subnet" env UTOFU_VERBS_SUBNETS=10.1
+fault='--fault port=3600000'
+complains "not used: .*down" env UTOFU_VERBS_DEVICES=rxe0:1
+fault='--fault create=4'
+complains "opening on rxe0 failed: Cannot allocate memory" env
+fault='--fault create=8'
+complains "not used: cannot be set up" env
