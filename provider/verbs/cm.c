@@ -33,8 +33,14 @@
 #include "wake.h"
 
 enum {
-    BACKOFF_FIRST_MS = 20,
-    BACKOFF_MOST_MS = 500,
+    PAUSE_FIRST_MS = 20,
+    PAUSE_MOST_MS = 2000,
+    PAUSE_SHARE = 8,           /* of a peer timeout: no pause is longer */
+    PAUSE_SHORT_MS = 500,      /* where this process lacks something */
+    MOST_DOUBLINGS = 12,       /* of a pause, and of the time of an attempt */
+    MOST_FIRST = 5,            /* what a first attempt may count as */
+    PATIENCE = 3,              /* times what a handshake took lately: so long is an attempt */
+    LEAST_WINDOW = 2,          /* first attempts in flight, where handshakes take long */
     ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
     LEAST_ATTEMPTS = 3,        /* also when the time is over: this process may have been stopped */
     BUSY_TIMEOUTS = 8,         /* peer timeouts for a peer that is alive and does not answer */
@@ -139,15 +145,46 @@ static unsigned int first_timeout(const struct vp_prov *prov)
     return prov->tuning.step_ms / 4;
 }
 
-/* Against storms of requests: limits the handshakes in flight to as many as succeed well within the
- * time of an attempt. */
+/* How long the peer has to answer an attempt (1, 2...): each time twice as long, up to half of what
+ * it may be silent. Where a packet was lost, another attempt helps, and the kernel repeats it every
+ * 4.3 s; where so many ask that nobody is answered in time, attempts that end early are work for
+ * nothing, of which there would be more and more. */
+static unsigned int attempt_ms(const struct vp_prov *prov, unsigned int attempt)
+{
+    unsigned int first = first_timeout(prov), most = prov->config.peer_timeout_ms / 2;
+    unsigned int doublings = attempt > 1 ? attempt - 1 : 0;
+
+    if (doublings > MOST_DOUBLINGS)
+        doublings = MOST_DOUBLINGS;
+    unsigned int ms = first << doublings;
+    return ms < most ? ms : most > first ? most : first;
+}
+
+/* Which attempt the first one of a connection counts as: where handshakes take long, those that
+ * take less time would fail. */
+static uint8_t first_attempt_locked(const struct vp_prov *prov)
+{
+    uint8_t attempt = 1;
+
+    while (attempt < MOST_FIRST && attempt_ms(prov, attempt) < PATIENCE * prov->took_ms)
+        attempt++;
+    return attempt;
+}
+
+/* Against storms of requests: limits the first attempts in flight to as many as succeed well within
+ * their time, and remembers how long they take: at once where it is more, slowly where it is less.
+ */
 static void adapt_window_locked(struct vp_prov *prov, uint64_t started)
 {
     uint64_t took = ut_clock_ms() - started;
 
+    if (took > prov->took_ms)
+        prov->took_ms = (unsigned int)took;
+    else
+        prov->took_ms -= (prov->took_ms - (unsigned int)took + 7) / 8;
     if (took < first_timeout(prov) / 4 && prov->window < prov->tuning.max_connecting)
         prov->window++;
-    else if (took > first_timeout(prov) / 2 && prov->window > VP_FIRST_WINDOW)
+    else if (took > first_timeout(prov) / 2 && prov->window > LEAST_WINDOW)
         prov->window--;
 }
 
@@ -198,9 +235,32 @@ static void give_up(struct vp_conn *conn, enum sign sign, uint64_t now)
                       : reason == PROV_REASON_LOCAL ? "the port is down"
                                                     : "the peer is given up";
 
-    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->req.attempt,
+    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->tries,
             (unsigned long long)(now - conn->hs_first), why);
     over(conn, reason);
+}
+
+/* The pause before the next attempt: each time twice as long, so that those whom a crowded peer has
+ * refused leave it time for the others. */
+static uint64_t pause_ms(const struct vp_conn *conn, enum sign sign)
+{
+    uint64_t most = conn->ep->prov->config.peer_timeout_ms / PAUSE_SHARE;
+    unsigned int doublings = conn->tries < MOST_DOUBLINGS ? conn->tries : MOST_DOUBLINGS;
+    uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
+
+    if (most > PAUSE_MOST_MS)
+        most = PAUSE_MOST_MS;
+    if (sign == SHORT && most > PAUSE_SHORT_MS)
+        most = PAUSE_SHORT_MS;
+    return ms < most ? ms : most;
+}
+
+/* A number that differs between those who may all have been refused at the same time. */
+static uint64_t jitter(const struct vp_conn *conn)
+{
+    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->tries;
+
+    return number * 0x9e3779b97f4a7c15 >> 32;
 }
 
 /* Tries again later, unless it has taken too long. */
@@ -208,8 +268,7 @@ static void retry(struct vp_conn *conn, enum sign sign)
 {
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = ut_clock_ms();
-    uint64_t backoff = (uint64_t)BACKOFF_FIRST_MS
-                       << (conn->req.attempt < 5 ? conn->req.attempt : 5);
+    uint64_t pause = pause_ms(conn, sign);
 
     if (conn->id.cm)
         rdma_destroy_id(conn->id.cm);
@@ -217,23 +276,20 @@ static void retry(struct vp_conn *conn, enum sign sign)
     /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
      * stale */
     vp_conn_drop_qp(conn);
-    if (backoff > BACKOFF_MOST_MS)
-        backoff = BACKOFF_MOST_MS;
     if (sign == ALIVE)
         conn->hs_sign = now;
-    if (conn->req.attempt >= LEAST_ATTEMPTS && now + backoff >= end_of_attempts(conn, sign)) {
+    if (conn->tries >= LEAST_ATTEMPTS && now + pause >= end_of_attempts(conn, sign)) {
         give_up(conn, sign, now);
         return;
     }
-    ut_debug(VP_CAT, "attempt %u to connect failed: again in %llu ms", conn->req.attempt,
-             (unsigned long long)backoff);
+    ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->tries,
+             (unsigned long long)(now - conn->hs_started), (unsigned long long)pause);
     pthread_mutex_lock(&prov->lock);
-    vp_handshake_uncount_locked(conn);
-    if (prov->window > VP_FIRST_WINDOW)
+    if (conn->counted && prov->window > LEAST_WINDOW)
         prov->window--;
+    vp_handshake_uncount_locked(conn);
     pthread_mutex_unlock(&prov->lock);
-    /* jitter */
-    set_phase(conn, VP_BACKOFF, now + backoff + ((uintptr_t)conn >> 6) % (backoff / 2 + 1));
+    set_phase(conn, VP_BACKOFF, now + pause + jitter(conn) % (pause / 2 + 1));
 }
 
 static bool is_shortage(int rc)
@@ -244,7 +300,7 @@ static bool is_shortage(int rc)
 /* An own attempt failed on this side. What it lacks is waited for, and named once. */
 static void fall_short(struct vp_conn *conn, const char *what, int rc)
 {
-    if (conn->req.attempt == 1 || !is_shortage(rc))
+    if (conn->tries == 1 || !is_shortage(rc))
         vp_log_nomem(what, conn->ep->port->name, -rc);
     if (is_shortage(rc))
         retry(conn, SHORT);
@@ -271,8 +327,14 @@ static void step_start(struct vp_conn *conn)
     struct vp_port *port = conn->ep->port;
     uint64_t now = ut_clock_ms();
 
-    if (conn->req.attempt < UINT8_MAX)
+    pthread_mutex_lock(&prov->lock);
+    if (conn->tries == 0)
+        conn->req.attempt = first_attempt_locked(prov);
+    else if (conn->req.attempt < UINT8_MAX)
         conn->req.attempt++;
+    pthread_mutex_unlock(&prov->lock);
+    if (conn->tries < UINT8_MAX)
+        conn->tries++;
     conn->hs_started = now;
     if (!conn->hs_first)
         conn->hs_first = conn->hs_sign = now;
@@ -326,11 +388,19 @@ static void step_route(struct vp_conn *conn)
         retry(conn, UNRESOLVED);
 }
 
-/* The first attempt gets a quarter of a step's time, later ones three eighths: where a packet
- * was lost, another attempt helps; where the peer is slow, more time. */
+/* The last attempt ends when the peer has been silent for long enough. */
+static uint64_t end_of_attempt(const struct vp_conn *conn, uint64_t now)
+{
+    uint64_t ms = attempt_ms(conn->ep->prov, conn->req.attempt);
+    uint64_t end = end_of_attempts(conn, SILENT), least = first_timeout(conn->ep->prov);
+
+    if (end < now + least)
+        end = now + least;
+    return now + ms < end ? now + ms : end;
+}
+
 static void step_request(struct vp_conn *conn)
 {
-    unsigned int timeout = conn->ep->prov->tuning.step_ms;
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
     struct rdma_conn_param param = {
         .private_data = &conn->req,
@@ -343,8 +413,7 @@ static void step_request(struct vp_conn *conn)
         .qp_num = conn->qp->qp_num,
     };
 
-    timeout = conn->req.attempt == 1 ? first_timeout(conn->ep->prov) : timeout / 8 * 3;
-    set_phase(conn, VP_CONNECTING, ut_clock_ms() + timeout);
+    set_phase(conn, VP_CONNECTING, end_of_attempt(conn, ut_clock_ms()));
     if (rdma_connect(conn->id.cm, &param)) {
         ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
         retry(conn, SILENT);
@@ -444,15 +513,17 @@ static void not_busy(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Answers to peers are always sent, and first; own requests as the window allows. Both need a
- * place. */
+/* Answers to peers are always sent, and first; own first requests as the window allows, and those
+ * that come again, which are fewer each time, whatever it is: a peer that does not answer holds up
+ * nobody. All need a place. */
 static struct vp_conn *first_queued_locked(struct vp_prov *prov)
 {
     if (!vp_list_empty(&prov->accepts))
         return vp_container_of(prov->accepts.next, struct vp_conn, hs_link);
-    if (!vp_list_empty(&prov->queue) && prov->connecting < prov->window)
-        return vp_container_of(prov->queue.next, struct vp_conn, hs_link);
-    return NULL;
+    if (vp_list_empty(&prov->queue))
+        return NULL;
+    struct vp_conn *first = vp_container_of(prov->queue.next, struct vp_conn, hs_link);
+    return first->tries > 0 || prov->connecting < prov->window ? first : NULL;
 }
 
 static struct vp_conn *next_queued(struct vp_prov *prov)
@@ -464,8 +535,8 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
         conn = first_queued_locked(prov);
     while (conn && !vp_place_take_locked(conn));
     if (conn) {
-        conn->counted = conn->active;
-        prov->connecting += conn->active;
+        conn->counted = conn->active && conn->tries == 0;
+        prov->connecting += conn->counted;
         vp_list_remove(&conn->hs_link);
         conn->busy = true;
     }
@@ -479,12 +550,17 @@ static void refuse_busy(struct vp_conn *conn)
     over(conn, PROV_REASON_BROKEN);
 }
 
-/* Where more ask than can be answered in time, each would be answered too late: the origin has
- * given up this attempt, or is about to. A refusal takes little, and tells it that this process
- * lives. */
+/* How long a peer's request may wait here. Where more ask than can be answered in time, each would
+ * be answered too late: the origin has given up this attempt, or is about to. A refusal takes
+ * little, and tells it that this process lives. */
+static uint64_t patience_ms(const struct vp_conn *conn)
+{
+    return attempt_ms(conn->ep->prov, conn->req.attempt) / 4 * 3;
+}
+
 static bool is_stale(const struct vp_conn *conn)
 {
-    return ut_clock_ms() - conn->hs_started > first_timeout(conn->ep->prov) / 4 * 3;
+    return ut_clock_ms() - conn->hs_started > patience_ms(conn);
 }
 
 void vp_cm_queue(struct vp_prov *prov)
@@ -527,12 +603,11 @@ static void timed_out(struct vp_conn *conn)
  * it for silent. They ask again. */
 void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
 {
-    uint64_t patience = first_timeout(prov) / 4 * 3;
     struct vp_conn *conn;
 
     do {
         pthread_mutex_lock(&prov->lock);
-        conn = vp_place_overdue_locked(prov, now, patience);
+        conn = vp_place_overdue_locked(prov, now, patience_ms);
         if (conn)
             conn->busy = true;
         pthread_mutex_unlock(&prov->lock);

@@ -9,7 +9,9 @@
 #include "prov_types.h"
 #include "provider.h"
 
-enum { VP_FIRST_WINDOW = 8 }; /* handshakes in flight at first: see adapt_window_locked() */
+/* Handshakes in flight at first, of which there are more with each that is quick: all processes of
+ * a host share its connection manager. See adapt_window_locked(). */
+enum { VP_FIRST_WINDOW = 2 };
 
 int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,

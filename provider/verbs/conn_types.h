@@ -88,7 +88,7 @@ struct vp_hello_req {
     uint8_t kind; /* VP_REQ_*, and in the low six bits the size of the hello */
     uint8_t key[VP_KEY_BYTES];
     uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
-    uint8_t attempt; /* counts the repetitions from 1 */
+    uint8_t attempt; /* more in each repetition: how long the origin waits (attempt_ms() in cm.c) */
     uint16_t port;   /* the origin listens here; network order */
     uint64_t target_id, origin_id;
     uint8_t hello[PROV_HELLO_MAX];
@@ -179,6 +179,7 @@ struct vp_conn {
     bool takes_data; /* its queue pair is ready to receive */
     uint16_t events;
     uint8_t hs_reason;
+    uint8_t tries;       /* (active) attempts so far */
     uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
     uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */

@@ -353,18 +353,20 @@ void vp_places_run(struct vp_prov *prov, uint64_t now)
     pthread_mutex_unlock(&prov->lock);
 }
 
-struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now, uint64_t patience)
+struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now,
+                                        uint64_t (*patience_ms)(const struct vp_conn *conn))
 {
     for (unsigned int i = 0; i < prov->num_devices; i++) {
         struct vp_places *p = &prov->devices[i].places;
         if (vp_list_empty(&p->others))
             continue;
         struct vp_conn *conn = vp_container_of(p->others.next, struct vp_conn, hs_link);
-        if (now > conn->place_since + patience) {
+        uint64_t end = conn->place_since + patience_ms(conn);
+        if (now > end) {
             vp_list_remove(&conn->hs_link);
             return conn;
         }
-        vp_deadline_locked(prov, conn->place_since + patience + 1);
+        vp_deadline_locked(prov, end + 1);
     }
     return NULL;
 }

@@ -41,8 +41,10 @@ bool vp_place_is_spare(struct vp_conn *conn);
 
 /* By progress(). */
 void vp_places_run(struct vp_prov *prov, uint64_t now);
-/* A peer's request that has waited for a place for longer than so many ms, not in a list any more;
- * NULL: none yet, and progress() runs again when there is one. */
-struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now, uint64_t patience);
+/* A peer's request that has waited for a place for longer than it may, not in a list any more;
+ * NULL: none yet, and progress() runs again when there is one. The first of them speaks for all:
+ * where it may wait for longer than those behind it, they do too. */
+struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now,
+                                        uint64_t (*patience_ms)(const struct vp_conn *conn));
 
 #endif

@@ -153,6 +153,7 @@ struct vp_prov {
     unsigned int asked;      /* connections asked for so far */
     unsigned int connecting; /* handshakes in flight */
     unsigned int window;     /* how many may be */
+    unsigned int took_ms;    /* what a handshake takes, as seen lately; 0: not yet */
     uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
     uint64_t sleeps_until;   /* when progress() wants to run next, ms; 0: no such time */
     uint64_t strangers;      /* requests with a wrong key */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <utofu.h>
 
-enum { MOST = 1024, STAG = 1, SIZE = 20480, MANY = 32, UNDER_WAY = 24, TIMEOUT_S = 400 };
+enum { MOST = 1024, STAG = 1, SIZE = 20480, MANY = 32, UNDER_WAY = 24, TIMEOUT_S = 200 };
 enum whom { ANY, ALL, ONE, FROM };
 
 /* A process's memory, which the others know the layout of. */
@@ -63,6 +63,14 @@ static double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* When a wait that begins now has failed. */
+static double deadline(void)
+{
+    const char *scale = getenv("UT_TEST_TIMEOUT_SCALE");
+
+    return now() + TIMEOUT_S * (scale ? atof(scale) : 1);
 }
 
 static void poll_all(void)
@@ -123,7 +131,7 @@ static void say(const char *what, const void *data, size_t bytes)
 
 static void hear(const char *what, int from, void *data, size_t bytes)
 {
-    double end = now() + TIMEOUT_S;
+    double end = deadline();
 
     while (!card_read(folder, what, from, data, bytes)) {
         if (vcq)
@@ -166,7 +174,7 @@ static int next_peer(unsigned int *seed)
 static void communicate(long ops)
 {
     unsigned int seed = (unsigned int)rank * 7919 + 1;
-    double end = now() + TIMEOUT_S;
+    double end = deadline();
     long started = 0;
 
     while (started < ops || under_way > 0) {
@@ -187,7 +195,7 @@ static void communicate(long ops)
 static void check_all(void)
 {
     uint64_t adds = 0;
-    double end = now() + TIMEOUT_S;
+    double end = deadline();
 
     for (int i = 0; i < size; i++) {
         struct counts theirs;
