@@ -49,7 +49,7 @@ static int grow(struct ut_job_store *store)
 
 static struct ut_job_group *find_or_add(struct ut_job_store *store, uint32_t number)
 {
-    if (store->num_groups * 4 >= store->room * 3 && grow(store) != 0)
+    if ((store->num_groups + 1) * 4 > store->room * 3 && grow(store) != 0)
         return NULL;
     struct ut_job_group **place = find(store->groups, store->room, number), *group = *place;
     if (group)

@@ -115,6 +115,21 @@ Test(store, has_what_was_added_last_and_nothing_else)
 }
 
 /* Of every length, and with differences at every distance. */
+/* However many ranks are known: of 64, of 128... A search that finds nothing comes to an end. */
+Test(store, says_no_for_who_is_not_known, .timeout = 20)
+{
+    struct ut_job_store store = {0};
+    uint8_t record[UT_JOB_RECORD_MAX];
+    size_t size;
+
+    for (uint32_t group = 0; group < 40; group++) {
+        for (uint32_t other = group; other < 80; other++)
+            cr_assert(!ut_job_store_read(&store, other * 64, record, &size), "group %u", other);
+        add(&store, group * 64, 32);
+    }
+    ut_job_store_free(&store);
+}
+
 Test(pack, gives_back_what_was_inserted)
 {
     uint8_t records[256][UT_JOB_RECORD_MAX], got[UT_JOB_RECORD_MAX];
