@@ -82,7 +82,8 @@ static void place_parts(struct random_circuit *c, int processes, struct ut_rng *
 
     for (int rank = 0; rank < processes; rank++) {
         int parts = 1 + (int)ut_rng_below(rng, 3);
-        for (int i = 0; i < parts && c->num_parts < MAX_PARTS; i++) {
+        int room = MAX_PARTS - (processes - rank - 1); /* one for each that follows */
+        for (int i = 0; i < parts && c->num_parts < room; i++) {
             struct random_part *p = &c->part[c->num_parts++];
             p->rank = rank;
             p->tni = (utofu_tni_id_t)ut_rng_below(rng, (uint64_t)tnis);

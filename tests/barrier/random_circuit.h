@@ -8,7 +8,18 @@
 
 #include "circuits.h"
 
-enum { MAX_PARTS = 16, MAX_RELAYS = 12, MAX_PART_GATES = 1 + MAX_RELAYS, MAX_PARTS_OF_PROC = 4 };
+/* MANY_PROCESSES: more participants, with fewer relays each. */
+enum {
+#ifdef MANY_PROCESSES
+    MAX_PARTS = 320,
+    MAX_RELAYS = 4,
+#else
+    MAX_PARTS = 16,
+    MAX_RELAYS = 12,
+#endif
+    MAX_PART_GATES = 1 + MAX_RELAYS,
+    MAX_PARTS_OF_PROC = 4
+};
 
 /* A gate by participant and number; part < 0: none. */
 struct gate_name {

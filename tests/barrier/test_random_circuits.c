@@ -2,7 +2,8 @@
 /*
  * Random legal circuits, one after the other in the same processes: several participants per
  * process and TNI, relays that double a value, outputs that lead nowhere, participants that nobody
- * waits for. All operators, sometimes a mismatch, delays. UT_BARRIER_CIRCUITS says how many.
+ * waits for. All operators, sometimes a mismatch, delays. UT_BARRIER_CIRCUITS says how many. With
+ * MANY_PROCESSES each of 256 processes has one participant at least.
  */
 #include "random_circuit.h"
 
@@ -174,6 +175,17 @@ static void run_circuits(int processes, int nodes, int share)
            &circuits);
 }
 
+#ifdef MANY_PROCESSES
+Test(random_circuits, in_many_processes)
+{
+    run_circuits(UT_MAX_PROCS, 1, 100);
+}
+
+Test(random_circuits, on_many_nodes)
+{
+    run_circuits(UT_MAX_PROCS, 64, 100);
+}
+#else
 Test(random_circuits, in_one_process)
 {
     run_circuits(1, 1, 10);
@@ -193,3 +205,4 @@ Test(random_circuits, on_two_nodes)
 {
     run_circuits(4, 2, 20);
 }
+#endif

@@ -366,7 +366,7 @@ static bool reap(struct run *run, int rank, int options)
 
 static bool may_die(const struct run *run, int rank)
 {
-    return (run->opts->may_die >> rank & 1) != 0;
+    return rank < 32 && (run->opts->may_die >> rank & 1) != 0;
 }
 
 static bool succeeded(const struct run *run, int rank)

@@ -25,10 +25,10 @@
 #include <stdint.h>
 
 enum {
-    UT_MAX_PROCS = 32,
+    UT_MAX_PROCS = 256,
     UT_MAX_HOSTS = 8,
     UT_ADDRESS_RECORD_MAX = 4096, /* bytes of a process in ut_allgather() */
-    UT_NUM_CELLS = 64,            /* words that all processes share: ut_cell() */
+    UT_NUM_CELLS = 512,           /* words that all processes share: ut_cell() */
     UT_OUTPUT_MAX = 8192,         /* bytes at the end of a process's output that are kept */
 };
 
@@ -40,7 +40,7 @@ struct ut_run_opts {
     int nodes;              /* nodes they say they are on, in blocks of ranks; 0 counts as 1 */
     int timeout_s;          /* deadline before scaling; 0 counts as 60 */
     const char *env[8];     /* "NAME=value" settings, up to the first NULL */
-    uint32_t may_die;       /* ranks (bits) whose way of ending is not a failure */
+    uint32_t may_die;       /* of the first 32 ranks (bits): whose way of ending is not a failure */
     bool fresh_root_socket; /* meet at unix:@name instead of in a folder */
 };
 
