@@ -57,9 +57,9 @@ static void check(int rc, const char *what)
     exit(1);
 }
 
-static uint32_t number(const char *const names[3])
+static uint32_t number(const char *const names[4])
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (getenv(names[i]))
             return (uint32_t)atoi(getenv(names[i]));
     fprintf(stderr, "start: no launcher\n");
@@ -83,8 +83,10 @@ static utofu_vcq_id_t vcq_of(utofu_vcq_hdl_t hdl, uint32_t rank)
 
 static double first_put(const char *t0)
 {
-    static const char *const ranks[] = {"UTOFU_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
-    static const char *const sizes[] = {"UTOFU_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const ranks[] = {"UTOFU_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    static const char *const sizes[] = {"UTOFU_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_STEP_NUM_TASKS"};
     static uint64_t mine[512] __attribute__((aligned(4096)));
     uint32_t to = (number(ranks) + 1) % number(sizes);
     struct utofu_mrq_notice notice;

@@ -22,6 +22,8 @@ export UTOFU_JOB_KEY
 
 # shellcheck source=tests/harness/checks.sh
 . "$(dirname "$0")/../harness/checks.sh"
+# shellcheck source=tests/harness/slurm.sh
+. "$(dirname "$0")/../harness/slurm.sh"
 
 # logged NAME PATTERN COUNT: so many lines of the command that was checked last match
 logged() {
@@ -34,15 +36,6 @@ logged() {
 skip() {
     printf 'skipped: %s\n' "$1"
     exit 77
-}
-
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    echo "$port"
 }
 
 # by_hand SIZE ROOT [probe args]: starts one process per rank, status of the worst
@@ -807,77 +800,13 @@ group_deferred_openmpi() {
     deferred "barrier sleep" $run -n 3 "$DEFERRED_OPENMPI"
 }
 
-# A Slurm of one node on the loopback interface, started by hand: no part of it is the system's. With the
-# timeouts it has by default, srun gives up where the daemons wait long for a CPU.
-slurm_daemons=()
-start_slurm() {
-    local at=$1 name=$2 port
-    port=$(free_port)
-    mkdir "$at/state" "$at/spool"
-    chmod 755 "$at"
-    head -c 1024 /dev/urandom >"$at/key"
-    chmod 400 "$at/key"
-    cat >"$at/slurm.conf" <<END
-ClusterName=loopback
-SlurmctldHost=$name(127.0.0.1)
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket=$at/munge.socket
-SlurmctldPort=$port
-SlurmdPort=$((port + 1))
-StateSaveLocation=$at/state
-SlurmdSpoolDir=$at/spool
-SlurmctldPidFile=$at/slurmctld.pid
-SlurmdPidFile=$at/slurmd.pid
-SlurmctldLogFile=$at/slurmctld.log
-SlurmdLogFile=$at/slurmd.log
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SwitchType=switch/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-ReturnToService=2
-MessageTimeout=100
-TCPTimeout=60
-SlurmdTimeout=300
-NodeName=$name NodeAddr=127.0.0.1 CPUs=$(nproc)
-PartitionName=all Nodes=$name Default=YES MaxTime=INFINITE State=UP
-END
-    export SLURM_CONF=$at/slurm.conf
-    munged --foreground --force --key-file="$at/key" --socket="$at/munge.socket" \
-        --pid-file="$at/munged.pid" --log-file="$at/munged.log" --seed-file="$at/seed" \
-        >"$at/munged.out" 2>&1 &
-    slurm_daemons+=($!)
-    for ((i = 0; i < 100; i++)); do [ -S "$at/munge.socket" ] && break; sleep 0.05; done
-    slurmctld -D >"$at/slurmctld.out" 2>&1 &
-    slurm_daemons+=($!)
-    slurmd -D -N "$name" >"$at/slurmd.out" 2>&1 &
-    slurm_daemons+=($!)
-    for ((i = 0; i < 200; i++)); do
-        sinfo -h -o %t 2>/dev/null | grep -q idle && return 0
-        sleep 0.1
-    done
-    return 1
-}
-
-stop_slurm() {
-    kill "${slurm_daemons[@]}" 2>/dev/null
-    wait "${slurm_daemons[@]}" 2>/dev/null
-}
-
 group_slurm() {
-    local program at="$folder/slurm" name
-    PATH=$PATH:/usr/sbin
-    for program in srun sinfo slurmctld slurmd munged; do
-        command -v $program >/dev/null || skip "no $program"
-    done
-    [ "$(id -u)" = 0 ] || skip 'slurmd takes root'
+    local at="$folder/slurm"
+    has_slurm >"$folder/slurm_lacks" || skip "$(cat "$folder/slurm_lacks")"
     [ -n "$DEFERRED_MPICH" ] || skip 'no MPICH'
-    name=$(hostname -s)
     mkdir "$at"
     trap 'stop_slurm; rm -rf "$folder"' EXIT
-    start_slurm "$at" "$name" || skip "Slurm does not start here: $(tail -n 2 "$at"/*.log | tr '\n' ' ')"
+    start_slurm "$at" || skip "Slurm does not start here: $(tail -n 2 "$at"/*.log | tr '\n' ' ')"
     run='srun --mpi=pmi2 --overcommit'
     check without_mpi 0 '^pmi1 rank .* node 0/1 .*: ok$' 3 $run -n 3 "$PROBE" --layout
     check before 0 '^pmi1 rank .*: ok$' 3 $run -n 3 "$PROBE_MPICH" --mpi before
