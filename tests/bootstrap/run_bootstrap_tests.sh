@@ -254,6 +254,41 @@ group_signals() {
     kill "$(cat "$folder/behind")" 2>/dev/null || fail 'the end of a job leaves alone what runs in the background'
 }
 
+# 1,024 processes of one machine: all meet, their lines come whole, the death of one is told once, and an
+# interrupt ends them all. And 64 nodes.
+group_utofurun_many() {
+    local n=1024 nodes='6[0-3]|[0-5]?[0-9]' start pid
+    check meet 0 '^rank [0-9]+ met 8$' $n "$UTOFURUN" -n $n "$MEET" 8
+    check nodes 0 "node ($nodes)/64 local [01]/2 .*: ok\$" 128 "$UTOFURUN" -n 128 --nodes 64 "$PROBE" --layout
+    check meet_between_nodes 0 '^rank [0-9]+ met 127$' 128 "$UTOFURUN" -n 128 --nodes 64 "$MEET" 127 2
+    check lines 0 '^begin ([0-9]+) middle \1 end$' $((3 * n)) "$UTOFURUN" -n $n sh -c \
+        'for i in 1 2 3; do echo "begin $UTOFU_RANK middle $UTOFU_RANK end"; done'
+    logged lines '' $((3 * n))
+    # in pieces, which other processes' could come between
+    check tagged_lines 0 '^\[([0-9]+)\] begin \1 middle \1 end$' $((3 * n)) "$UTOFURUN" -n $n --tag-output sh -c \
+        'for i in 1 2 3; do printf "begin $UTOFU_RANK "; printf "middle $UTOFU_RANK "; echo end; done'
+    logged tagged_lines '' $((3 * n))
+    check death 137 '^utofurun: rank 500 \(pid [0-9]+\) ' 1 "$UTOFURUN" -n $n sh -c \
+        'if [ $UTOFU_RANK = 500 ]; then sleep 2; kill -9 $$; fi; exec "$PROBE" --stay 100000'
+    logged death '[^ ]' 1
+
+    checks=$((checks + 1))
+    rm -f "$folder"/pid.*
+    # a background job of a shell ignores SIGINT
+    env --default-signal=INT "$UTOFURUN" -n $n sh -c 'echo $$ >"$0/pid.$UTOFU_RANK"; exec sleep 1000' "$folder" \
+        >"$folder/out" 2>&1 &
+    job=$!
+    while [ "$(find "$folder" -name 'pid.*' -size +0 | wc -l)" -lt $n ]; do sleep 0.1; done
+    start=$(date +%s%N)
+    kill -INT $job
+    wait $job
+    [ $? = 130 ] || fail 'status of a job that was interrupted'
+    printf 'interrupt: %d processes ended after %d ms\n' $n $((($(date +%s%N) - start) / 1000000))
+    for pid in $(cat "$folder"/pid.*); do
+        kill -0 "$pid" 2>/dev/null && fail "process $pid goes on after an interrupt"
+    done
+}
+
 group_hand() {
     check folder 0 ': ok$' 4 bash -c 'by_hand 4 "$0" --stay 700' "$folder"
     ! compgen -G "$folder/*utofu*" >/dev/null || fail 'files of the folder are removed at exit'
