@@ -293,6 +293,10 @@ struct prov_ops {
     void (*conn_close)(struct prov_conn *conn);
 
     int (*write)(struct prov_conn *conn, const struct prov_xfer *xfer);
+    /* write() with PROV_UNSIGNALLED, of 1 to caps.max_inline bytes that need not be registered, for
+     * a provider that reads_source. Returns 0 or a negative errno. The entry may be NULL. */
+    int (*write_few)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                     uint32_t length, uint64_t cookie);
     int (*read)(struct prov_conn *conn, const struct prov_xfer *xfer);
     /* The bytes are copied. flags: SIGNAL, FENCE, SOLICITED, MORE. */
     int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,

@@ -141,7 +141,7 @@ static void stop_posting(struct vp_conn *conn)
         return; /* that flush failed */
     conn->postable = false;
     conn->sq_app = conn->sq_cap = 0;
-    conn->posted_to = conn->head;
+    conn->posted_to = conn->few_until = conn->head;
 }
 
 static void suspect(struct vp_conn *conn)

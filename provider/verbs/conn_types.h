@@ -118,7 +118,9 @@ struct vp_conn {
     uint32_t signal_due; /* the one before this is signalled at the latest */
     uint32_t direct_max; /* longest write or read without a work request; 0: !qpx */
     uint32_t slow_flags; /* enum prov_flags of a transfer that goes by work requests */
-    uint32_t packet;     /* bytes that one packet carries */
+    uint32_t few_until; /* vp_write_few() looks at none of these before `head` is here; if `head` is
+                           here or behind it does: see vp_limit_few() */
+    uint32_t packet;    /* bytes that one packet carries */
     uint32_t unsignalled_from; /* from here on all are VP_TAG_UNSIGNALLED */
     uint32_t reports;          /* signalled ones that are outstanding */
     uint32_t unsolicited;      /* receives taken at the peer since the last solicited one */

@@ -55,6 +55,7 @@ struct vp_ep {
     uint32_t room;        /* completion-queue entries not promised to a posted request */
     uint32_t room_app;    /* writes, reads, atomics leave this much to messages */
     uint32_t room_signal; /* below this everything is signalled */
+    uint32_t room_few;    /* the same; while a batch is open, more than `room` can be */
     uint32_t cq_size;     /* of send_cq */
     uint32_t credits;     /* connections that an entry is kept for */
     uint32_t cq_wanted;   /* beyond those: so many entries, as long as send_cq can grow */

@@ -53,6 +53,7 @@ void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
         return;
     conn->postable = false;
     conn->sq_app = conn->sq_cap = 0;
+    conn->few_until = conn->head;
     conn->posted_to = seq;
     vp_conn_note_error(conn, seq, status);
     vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);

@@ -22,6 +22,8 @@ enum {
 };
 
 int vp_write(struct prov_conn *conn, const struct prov_xfer *xfer);
+int vp_write_few(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                 uint32_t length, uint64_t cookie);
 int vp_read(struct prov_conn *conn, const struct prov_xfer *xfer);
 int vp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
             uint64_t cookie);

@@ -267,6 +267,7 @@ const struct prov_ops verbs_provider = {
     .reject = vp_reject,
     .conn_close = vp_conn_close,
     .write = vp_write,
+    .write_few = vp_write_few,
     .read = vp_read,
     .send = vp_send,
     .atomic = vp_atomic,

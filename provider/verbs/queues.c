@@ -92,7 +92,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->cq_size = ep->room = cq_size;
     ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
     ep->room_app = cq_size / 8;
-    ep->room_signal = cq_size / 2;
+    ep->room_signal = ep->room_few = cq_size / 2;
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);

@@ -9,10 +9,24 @@
 #include "ep_types.h"
 #include "util/assert.h"
 
+/* How far vp_write_few() may go on without a look: the ring has room, and no request is to be
+ * signalled. Both limits only grow. It is called with each signalled request at least, so that
+ * few_until never lags so far behind `head` that it seems to be before it. */
+static inline void vp_limit_few(struct vp_conn *conn)
+{
+    uint32_t full = conn->tail + conn->sq_app, due = conn->signal_due - 1;
+
+    if (!conn->qpx || !conn->postable)
+        conn->few_until = conn->head;
+    else
+        conn->few_until = (int32_t)(due - full) < 0 ? due : full;
+}
+
 /* The request posted last is signalled. */
 static inline void vp_expect_report(struct vp_conn *conn)
 {
     conn->signal_due = conn->head + conn->ep->signal_every;
+    vp_limit_few(conn);
     conn->reports++;
     conn->ep->reports++;
 }

@@ -8,6 +8,7 @@
 #include "api/request.h"
 #include "engine/engine.h"
 #include "engine/fast.h"
+#include "engine/few.h"
 #include "engine/word.h"
 #include "runtime/thread.h"
 
@@ -56,7 +57,9 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, voi
  * parameters, so that going from one to the next is a jump that leaves every argument where it is:
  *
  *   utofu_put()   chooses the first step
- *   put_mapped()  a word of memory that this process has mapped (engine/word.h); else
+ *   put_mapped()  a word of memory that this process has mapped (engine/word.h); or
+ *   put_few_last() and put_few()
+ *                 a few bytes that the provider takes at once (engine/few.h); else
  *   put_posted()  one operation of the provider (engine/fast.h); else
  *   put_slow()    the slow path
  */
@@ -73,32 +76,55 @@ ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, voi
     (KNOWN_FLAGS & ~(UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |          \
                      UTOFU_ONESIDED_FLAG_SPS(0xful)))
 #define FAST_GET_FLAGS (FAST_PUT_FLAGS & ~UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)
+#define FEW_FLAGS                                                                                  \
+    (FAST_GET_FLAGS & ~(UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER))
 
-/* No flag besides these, and length and EDATA within their limits, which are masks: one test. */
-ALWAYS_INLINE bool is_plain(const struct ut_request *r, unsigned long plain_flags)
+/* No flag besides these, and length and EDATA within their limits. */
+ALWAYS_INLINE bool is_plain(const struct ut_request *r, unsigned long plain_flags, size_t most)
 {
-    _Static_assert((UT_MAX_PUTGET & (UT_MAX_PUTGET + 1)) == 0, "a mask");
-    _Static_assert((UT_MAX_EDATA & (UT_MAX_EDATA + 1)) == 0, "a mask");
-    return likely(((r->flags & ~plain_flags) | (r->length & ~(size_t)UT_MAX_PUTGET) |
-                   (r->edata & ~(uint64_t)UT_MAX_EDATA)) == 0);
+    if (unlikely(r->flags & ~plain_flags))
+        return false;
+    __asm__(""); /* keeps GCC from turning two comparisons into values, to test them at once */
+    if (unlikely(r->length > most))
+        return false;
+    __asm__("");
+    return likely(r->edata <= UT_MAX_EDATA);
 }
 
-/* False: nothing was done. `word`: ut_word_fast(), else ut_transfer_fast(). */
+/* The fast paths, which support different requests. */
+enum fast { FAST_WORD, FAST_FEW, FAST_ANY };
+
+ALWAYS_INLINE bool fits_fast(enum fast fast, const struct ut_request *r)
+{
+    if (fast == FAST_FEW)
+        return is_plain(r, FEW_FLAGS, UT_MAX_PIGGYBACK);
+    return is_plain(r,
+                    fast == FAST_WORD || r->kind == UT_DESC_GET ? FAST_GET_FLAGS : FAST_PUT_FLAGS,
+                    UT_MAX_PUTGET);
+}
+
+ALWAYS_INLINE bool try_fast(enum fast fast, struct ut_vcq *vcq, struct ut_link *link,
+                            const struct ut_request *r, void *cbdata)
+{
+    return fast == FAST_WORD  ? ut_word_fast(vcq, link, r, cbdata)
+           : fast == FAST_ANY ? ut_transfer_fast(vcq, link, r, cbdata)
+                              : ut_few_fast(vcq, link, r, cbdata);
+}
+
+/* False: nothing was done. */
 ALWAYS_INLINE bool start_fast(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request,
-                              void *cbdata, bool word)
+                              void *cbdata, enum fast fast)
 {
     struct ut_request r = *request;
 
-    if (!is_plain(&r, word || r.kind == UT_DESC_GET ? FAST_GET_FLAGS : FAST_PUT_FLAGS))
+    if (!fits_fast(fast, &r))
         return false;
     r.flags = ut_desc_flags(r.flags); /* the compiler sees that there is no path and no SPS */
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
     if (unlikely(!vcq))
         return false;
-    bool done = ut_engine_starts_at_once(vcq) && ut_engine_has_room(vcq) &&
-                (word ? ut_word_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, cbdata)
-                      : ut_transfer_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, cbdata));
-    vcq->poll_count++;
+    bool done =
+        ut_toq_is_fast(vcq) && try_fast(fast, vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, cbdata);
     ut_vcq_leave(vcq);
     return done;
 }
@@ -114,14 +140,49 @@ static int __attribute__((noinline, hot)) put_posted(TRANSFER_PARAMS)
 {
     const struct ut_request r = TRANSFER_REQUEST(UT_DESC_PUT);
 
-    return likely(start_fast(vcq_hdl, &r, cbdata, false)) ? UTOFU_SUCCESS : put_slow(TRANSFER_ARGS);
+    return likely(start_fast(vcq_hdl, &r, cbdata, FAST_ANY)) ? UTOFU_SUCCESS
+                                                             : put_slow(TRANSFER_ARGS);
+}
+
+static int __attribute__((noinline, hot)) put_few(TRANSFER_PARAMS)
+{
+    const struct ut_request r = TRANSFER_REQUEST(UT_DESC_PUT);
+
+    return likely(start_fast(vcq_hdl, &r, cbdata, FAST_FEW)) ? UTOFU_SUCCESS
+                                                             : put_posted(TRANSFER_ARGS);
+}
+
+/* The same to the peer of the last communication. No function is called but at the end, and the
+ * handle and the id are taken from the VCQ where they are needed again, so that hardly a register
+ * has to be saved. */
+static int __attribute__((noinline, hot)) put_few_last(TRANSFER_PARAMS)
+{
+    const struct ut_request r = TRANSFER_REQUEST(UT_DESC_PUT);
+
+    if (!fits_fast(FAST_FEW, &r))
+        return put_posted(TRANSFER_ARGS);
+    struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
+    if (unlikely(!vcq))
+        return put_slow(TRANSFER_ARGS);
+    if (unlikely(rmt_vcq_id != vcq->last_id)) {
+        ut_vcq_leave(vcq);
+        return put_few(TRANSFER_ARGS);
+    }
+    if (likely(ut_toq_is_fast(vcq) && ut_few_fast(vcq, vcq->last_link, &r, cbdata))) {
+        ut_vcq_leave(vcq);
+        return UTOFU_SUCCESS;
+    }
+    vcq_hdl = vcq->handle;
+    rmt_vcq_id = vcq->last_id;
+    ut_vcq_leave(vcq);
+    return put_posted(TRANSFER_ARGS);
 }
 
 static int __attribute__((noinline, hot)) put_mapped(TRANSFER_PARAMS)
 {
     const struct ut_request r = TRANSFER_REQUEST(UT_DESC_PUT);
 
-    if (likely(length == UT_WORD) && likely(start_fast(vcq_hdl, &r, cbdata, true)))
+    if (likely(length == UT_WORD) && likely(start_fast(vcq_hdl, &r, cbdata, FAST_WORD)))
         return UTOFU_SUCCESS;
     return put_posted(TRANSFER_ARGS);
 }
@@ -137,33 +198,34 @@ static int __attribute__((noinline, hot)) get_posted(TRANSFER_PARAMS)
 {
     const struct ut_request r = TRANSFER_REQUEST(UT_DESC_GET);
 
-    return likely(start_fast(vcq_hdl, &r, cbdata, false)) ? UTOFU_SUCCESS : get_slow(TRANSFER_ARGS);
+    return likely(start_fast(vcq_hdl, &r, cbdata, FAST_ANY)) ? UTOFU_SUCCESS
+                                                             : get_slow(TRANSFER_ARGS);
 }
 
 static int __attribute__((noinline, hot)) get_mapped(TRANSFER_PARAMS)
 {
     const struct ut_request r = TRANSFER_REQUEST(UT_DESC_GET);
 
-    if (likely(length == UT_WORD) && likely(start_fast(vcq_hdl, &r, cbdata, true)))
+    if (likely(length == UT_WORD) && likely(start_fast(vcq_hdl, &r, cbdata, FAST_WORD)))
         return UTOFU_SUCCESS;
     return get_posted(TRANSFER_ARGS);
 }
 
 typedef int transfer_step(TRANSFER_PARAMS);
 
-/* A hint: the handle is not looked up yet. */
-ALWAYS_INLINE bool maybe_mapped(utofu_vcq_hdl_t vcq_hdl)
+/* enum ut_hint; the handle is not looked up yet. */
+ALWAYS_INLINE unsigned int hint_of(utofu_vcq_hdl_t vcq_hdl)
 {
-    return __atomic_load_n(&ut_maybe_mapped[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED);
+    return __atomic_load_n(&ut_hints[vcq_hdl % UT_MAX_VCQS], __ATOMIC_RELAXED);
 }
 
-/* The step is chosen as a value and not by a branch, since for two calls GCC takes the arguments
- * off the stack and puts them there again. */
-ALWAYS_INLINE transfer_step *first_step(utofu_vcq_hdl_t vcq_hdl, transfer_step *mapped,
-                                        transfer_step *posted)
-{
-    return maybe_mapped(vcq_hdl) ? mapped : posted;
-}
+/* The first steps by hint. A table, since for several calls GCC takes the arguments off the stack
+ * and puts them there again. */
+static transfer_step *const
+    put_steps[] =
+        {[UT_HINT_NONE] = put_posted, [UT_HINT_MAPPED] = put_mapped, [UT_HINT_FEW] = put_few_last},
+    *const get_steps[] = {
+        [UT_HINT_NONE] = get_posted, [UT_HINT_MAPPED] = get_mapped, [UT_HINT_FEW] = get_posted};
 
 /*
  * The public functions
@@ -174,7 +236,7 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
               void *cbdata)
 {
-    return first_step(vcq_hdl, put_mapped, put_posted)(TRANSFER_ARGS);
+    return put_steps[hint_of(vcq_hdl)](TRANSFER_ARGS);
 }
 
 UT_PUBLIC_HOT(utofu_get);
@@ -182,7 +244,7 @@ int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
               void *cbdata)
 {
-    return first_step(vcq_hdl, get_mapped, get_posted)(TRANSFER_ARGS);
+    return get_steps[hint_of(vcq_hdl)](TRANSFER_ARGS);
 }
 
 UT_PUBLIC(utofu_put_gap);
@@ -227,9 +289,13 @@ int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 ALWAYS_INLINE int put_piggyback(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
 {
     if (likely(r->length <= r->max_length && r->data)) {
-        if (r->length == UT_WORD && maybe_mapped(vcq_hdl) && start_fast(vcq_hdl, r, cbdata, true))
+        unsigned int hint = hint_of(vcq_hdl);
+        if (hint == UT_HINT_MAPPED && r->length == UT_WORD &&
+            start_fast(vcq_hdl, r, cbdata, FAST_WORD))
             return UTOFU_SUCCESS;
-        if (likely(start_fast(vcq_hdl, r, cbdata, false)))
+        if (hint == UT_HINT_FEW && start_fast(vcq_hdl, r, cbdata, FAST_FEW))
+            return UTOFU_SUCCESS;
+        if (likely(start_fast(vcq_hdl, r, cbdata, FAST_ANY)))
             return UTOFU_SUCCESS;
     }
     return start_request(vcq_hdl, r, cbdata, false);

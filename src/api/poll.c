@@ -37,8 +37,9 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 }
 
 /*
- * The common poll finds an entry. The other cases, an empty queue, a failed entry or a lock that is
- * held, are functions of their own, so that they cost it neither instructions nor registers.
+ * The common poll finds an entry at once. The other cases, an empty queue, entries that are passed
+ * over, a failed entry or a lock that is held, are functions of their own, so that they cost it
+ * neither instructions nor registers.
  */
 
 static int __attribute__((noinline, cold))
@@ -47,10 +48,24 @@ leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
     int rc = ut_tcq_failed(vcq, slot);
 
     *cbdata = slot->cbdata;
-    vcq->poll_count++;
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
     return rc;
+}
+
+/* A communication that succeeds has one if it asked for it. */
+static inline bool has_tcq_entry(const struct ut_slot *slot)
+{
+    return __builtin_expect((slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0, 1);
+}
+
+/* Takes the entry of the slot at tcq_head. */
+ALWAYS_INLINE void leave_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
+{
+    vcq->tcq_head++;
+    *cbdata = slot->cbdata;
+    vcq->idle_polls = 0;
+    ut_vcq_leave(vcq);
 }
 
 /* Takes the next TCQ entry, leaves the VCQ, and gives its return code; false: none is there.
@@ -59,21 +74,19 @@ ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
 {
     while (vcq->tcq_head != vcq->toq_exec) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
-        if (!slot->tcq_ready)
-            break;
-        vcq->tcq_head++;
-        if (__builtin_expect(slot->tcq_rc != 0, 0)) {
+        if (!ut_slot_succeeded(slot)) {
+            if (!slot->tcq_ready)
+                break;
+            vcq->tcq_head++;
             *rc = leave_failed_tcq(vcq, slot, cbdata);
             return true;
         }
-        if (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) {
-            *cbdata = slot->cbdata;
-            vcq->poll_count++;
-            vcq->idle_polls = 0;
-            ut_vcq_leave(vcq);
+        if (has_tcq_entry(slot)) {
+            leave_tcq(vcq, slot, cbdata);
             *rc = UTOFU_SUCCESS;
             return true;
         }
+        vcq->tcq_head++;
     }
     return false;
 }
@@ -91,7 +104,7 @@ static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void 
     return leave_empty(vcq);
 }
 
-ALWAYS_INLINE int poll_tcq(struct ut_vcq *vcq, void **cbdata)
+static int __attribute__((noinline, hot)) poll_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc;
 
@@ -111,8 +124,16 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbda
     if (__builtin_expect(!cbdata || flags != 0, 0))
         return refuse_poll(cbdata, flags);
     struct ut_vcq *vcq = ut_vcq_try_enter(vcq_hdl);
-    return __builtin_expect(vcq != NULL, 1) ? poll_tcq(vcq, cbdata)
-                                            : wait_and_poll_tcq(vcq_hdl, cbdata);
+    if (__builtin_expect(!vcq, 0))
+        return wait_and_poll_tcq(vcq_hdl, cbdata);
+    if (__builtin_expect(vcq->tcq_head != vcq->toq_exec, 1)) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->tcq_head);
+        if (ut_slot_succeeded(slot) && has_tcq_entry(slot)) {
+            leave_tcq(vcq, slot, cbdata);
+            return UTOFU_SUCCESS;
+        }
+    }
+    return poll_tcq(vcq, cbdata);
 }
 
 static int __attribute__((noinline, cold))

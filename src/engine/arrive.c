@@ -171,7 +171,8 @@ static void rewind_link(struct ut_link *link)
         if (slot->state == UT_SLOT_DONE)
             continue;
         slot->pending = 0;
-        slot->fresh = slot->unsignalled = false;
+        slot->fresh = false;
+        slot->unsignalled = false;
         if (slot->mrq_rc || slot->tcq_rc) {
             slot->state = UT_SLOT_DONE;
             continue;

@@ -308,13 +308,43 @@ unsignalled_batch_among_others(struct ut_link *link, uint32_t last)
     }
 }
 
+/* Frees the slots of an unsignalled batch up to number `last` that are the oldest of the TOQ but
+ * for retired ones, one behind the other, and whose TCQ entries are read: without this
+ * ut_engine_make_room() would look at each of them again. Is `last` one of them? */
+static inline bool free_batch(struct ut_link *link, uint32_t last)
+{
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_slot *toq = vcq->toq;
+    uint32_t mask = vcq->toq_mask, from = vcq->toq_head, end = vcq->tcq_head;
+
+    for (; from != end && toq[from & mask].state == UT_SLOT_RETIRED; from++)
+        toq[from & mask].state = UT_SLOT_FREE;
+    uint32_t head = from, behind = from + ((last - from) & mask) + 1;
+    if (behind - from < end - from)
+        end = behind;
+    if (link->first == (from & mask))
+        for (; head != end; head++) {
+            struct ut_slot *slot = &toq[head & mask];
+            if (__builtin_expect(slot->link != link, 0) || __builtin_expect(!slot->unsignalled, 0))
+                break;
+            UT_ASSERT(slot->state == UT_SLOT_POSTED && slot->tcq_ready);
+            slot->state = UT_SLOT_FREE;
+        }
+    if (head != from)
+        link->first = toq[(head - 1) & mask].next;
+    vcq->toq_head = head;
+    ut_toq_limit_fast(vcq);
+    return head == behind && head != from;
+}
+
 /* An unsignalled batch is complete up to this cookie; usually it is the oldest of its link. */
 __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
 {
     struct ut_link *link = ctx;
     struct ut_slot *toq = link->vcq->toq;
-    uint32_t last = (uint32_t)(cookie >> 3), n = link->first;
-    bool found = false;
+    uint32_t last = (uint32_t)(cookie >> 3);
+    bool found = free_batch(link, last);
+    uint32_t n = link->first;
 
     while (!found && n != UT_NO_SLOT && toq[n].unsignalled) {
         UT_ASSERT(toq[n].state == UT_SLOT_POSTED && toq[n].link == link);

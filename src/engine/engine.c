@@ -95,6 +95,7 @@ static void start_due(struct ut_vcq *vcq)
         else
             start(vcq, slot);
     }
+    ut_toq_limit_fast(vcq);
     if (batch)
         flush(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
@@ -107,7 +108,7 @@ static inline void enter_toq(struct ut_slot *slot)
     UT_ASSERT(slot->desc.kind != UT_DESC_NONE);
     slot->rmt_value = slot->msg_number = 0;
     slot->progress = slot->history = 0;
-    slot->slow_end = ut_kind_traits(slot->desc.kind) & UT_KIND_SLOW_END;
+    slot->slow_end = (ut_kind_traits(slot->desc.kind) & UT_KIND_SLOW_END) != 0;
     slot->state = UT_SLOT_SUBMITTED;
 }
 
@@ -131,6 +132,59 @@ void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot 
     start_tail(vcq);
 }
 
+/* Usually the slot before it in the TOQ is the one before it on the link, too. */
+static void leave_link(struct ut_vcq *vcq, uint32_t number)
+{
+    uint32_t before = (number - 1) & vcq->toq_mask;
+    struct ut_link *link = vcq->toq[number].link;
+
+    UT_ASSERT(link->append == &vcq->toq[number].next);
+    if (link->first == number) {
+        link->first = UT_NO_SLOT;
+        link->append = &link->first;
+        return;
+    }
+    if (vcq->toq[before].state != UT_SLOT_POSTED || vcq->toq[before].link != link ||
+        vcq->toq[before].next != number)
+        for (before = link->first; vcq->toq[before].next != number;)
+            before = vcq->toq[before].next;
+    vcq->toq[before].next = UT_NO_SLOT;
+    link->append = &vcq->toq[before].next;
+}
+
+/* After progress, which may have freed an entry of the send queue, or brought the link down. */
+static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+{
+    uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
+    uint64_t at;
+
+    if (!ut_toq_is_fast(vcq) || !ut_link_is_clear(link) || length > link->few ||
+        !ut_link_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
+        return false;
+    int rc = link->write_few(link->conn, slot->desc.data, at, rkey, length,
+                             ut_cookie(UT_COOKIE_SLOT, number));
+    if (rc != 0)
+        return false;
+    ut_slot_is_posted(slot, true, true);
+    ut_link_append(link, slot, number, false);
+    vcq->toq_exec = ++vcq->toq_tail;
+    return true;
+}
+
+void ut_engine_few_refused(struct ut_vcq *vcq, int rc)
+{
+    struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1);
+    uint32_t number = ut_slot_number(vcq, slot);
+    struct ut_link *link = slot->link;
+
+    leave_link(vcq, number);
+    slot->state = UT_SLOT_FREE;
+    vcq->toq_exec = --vcq->toq_tail;
+    if (rc == -EAGAIN && ut_engine_progress(vcq) && few_again(vcq, link, slot))
+        return;
+    ut_engine_refused(vcq, link, slot, rc);
+}
+
 bool ut_engine_submit_fast(struct ut_vcq *vcq)
 {
     const struct ut_slot *slot = ut_engine_slot(vcq, 0);
@@ -142,7 +196,7 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq)
                            .edata = d->edata,
                            .flags = d->flags | (d->word & UT_DESC_WORD_FLAGS)};
 
-    if (!ut_engine_starts_at_once(vcq))
+    if (!ut_toq_is_fast(vcq))
         return false;
     if (d->kind == UT_DESC_PUT) {
         r.kind = UT_DESC_PUT;
@@ -157,7 +211,7 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq)
 
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
-    if (n == 1 && !delay && ut_engine_starts_at_once(vcq)) {
+    if (n == 1 && !delay && ut_toq_starts_at_once(vcq)) {
         start_tail(vcq);
         return;
     }
@@ -167,6 +221,7 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
     if (vcq->stats)
         ut_stats_submit(vcq, n);
     vcq->toq_tail += n;
+    ut_toq_limit_fast(vcq);
     if (!delay)
         start_due(vcq);
 }
@@ -208,6 +263,7 @@ static void reclaim(struct ut_vcq *vcq)
         slot->state = UT_SLOT_FREE;
         vcq->toq_head++;
     }
+    ut_toq_limit_fast(vcq);
 }
 
 /* Unsignalled requests complete with a later signalled one of their link; where there is none, with

@@ -22,11 +22,6 @@ static inline uint32_t ut_engine_room(const struct ut_vcq *vcq)
     return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
 }
 
-static inline bool ut_engine_has_room(const struct ut_vcq *vcq)
-{
-    return vcq->toq_tail - vcq->toq_head <= vcq->toq_mask;
-}
-
 /* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or
  * UTOFU_ERR_BUSY. */
 static inline int ut_engine_reserve(struct ut_vcq *vcq, uint32_t n)
@@ -57,12 +52,8 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 
-/* A descriptor that is submitted now starts at once: free mode, no other one is delayed, and the
- * VCQ is not counted. */
-static inline bool ut_engine_starts_at_once(const struct ut_vcq *vcq)
-{
-    return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
-}
+/* The same for the last slot of the TOQ, which is on its link already: it leaves both. */
+void ut_engine_few_refused(struct ut_vcq *vcq, int rc);
 
 /* A put with this SPS arrived (session mode). */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);

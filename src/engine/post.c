@@ -154,7 +154,7 @@ static enum ut_outcome accepted(struct ut_link *link, struct ut_slot *slot,
                                 enum ut_slot_stage stage, int rc)
 {
     UT_ASSERT(slot->state == UT_SLOT_WAITING && stage > slot->stage);
-    slot->stage = (uint8_t)stage;
+    slot->stage = stage & 0x3f;
     slot->state = UT_SLOT_POSTED;
     if (rc & PROV_COMPLETE) {
         slot->pending--;

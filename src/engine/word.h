@@ -41,7 +41,7 @@ UT_INLINE bool ut_word_find(const struct ut_stag_table *stags, const struct ut_l
 }
 
 /* Moves the word and fills the slot behind the tail of the TOQ. Call it only where
- * ut_engine_starts_at_once(). False: nothing was done. */
+ * ut_toq_is_fast(). False: nothing was done. */
 UT_INLINE bool ut_word_fast(struct ut_vcq *vcq, const struct ut_link *link,
                             const struct ut_request *r, void *cbdata)
 {
@@ -56,7 +56,7 @@ UT_INLINE bool ut_word_fast(struct ut_vcq *vcq, const struct ut_link *link,
     else
         prov_move_word(remote, local);
     struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail);
-    UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_engine_has_room(vcq));
+    UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_toq_is_fast(vcq));
     UT_ASSERT(slot->state == UT_SLOT_FREE && link->vcq == vcq);
     slot->cbdata = cbdata;
     slot->desc.flags = ut_desc_flags(r->flags);

@@ -89,10 +89,14 @@ static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
 /* For ut_link_to(): the link found last, and its id. */
 static void remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
 {
+    enum ut_hint hint = !link           ? UT_HINT_NONE
+                        : link->mapping ? UT_HINT_MAPPED
+                        : link->few     ? UT_HINT_FEW
+                                        : UT_HINT_NONE;
+
     vcq->last_link = link;
     vcq->last_id = id;
-    __atomic_store_n(&ut_maybe_mapped[vcq->handle % UT_MAX_VCQS], link && link->mapping,
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&ut_hints[vcq->handle % UT_MAX_VCQS], (uint8_t)hint, __ATOMIC_RELAXED);
 }
 
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
@@ -289,6 +293,8 @@ static void use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
     link->provider = (uint8_t)e->provider;
     link->ops = e->ops;
     link->keep_source = e->keep_source;
+    link->write_few = e->ops->write_few;
+    link->few = e->ops->write_few ? e->keep_source : 0;
 }
 
 /* Memory for STADDs that the peer announces: needed from its first message on. */

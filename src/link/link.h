@@ -63,7 +63,6 @@ struct ut_link {
     utofu_vcq_id_t peer; /* canonical */
     const struct prov_mapping
         *mapping; /* peer memory that this process has mapped, while up; or NULL */
-    uint8_t state;
     uint8_t provider;
     bool passive; /* the accepting half of a connection to oneself */
     bool was_up;
@@ -79,15 +78,25 @@ struct ut_link {
     const struct prov_ops *ops;
 
     /* TOQ entries on the link, oldest first, by slot number */
-    uint32_t first, to_post;
+    union {
+        struct {
+            uint32_t to_post;
+            uint32_t state : 8;     /* enum ut_link_state */
+            uint32_t armw_out : 24; /* ARMWs that are not complete */
+        };
+        uint64_t readiness; /* all of these, to be compared at once: see ut_link_is_clear() */
+    };
+    uint32_t first;
+    size_t few; /* puts up to this size may be posted by write_few; 0: none */
+    int (*write_few)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                     uint32_t length, uint64_t cookie); /* of `ops` */
     uint32_t *append; /* where the next one's number goes: &first, or the last one's next */
     union {
         struct {
-            uint32_t armw_out : 24; /* ARMWs that are not complete */
-            uint32_t any_order : 8; /* puts may pass each other: STRONG_ORDER takes the slow path */
-            uint32_t reads_out;     /* reads and device atomics that are posted */
+            uint32_t any_order; /* puts may pass each other: STRONG_ORDER takes the slow path */
+            uint32_t reads_out; /* reads and device atomics that are posted */
         };
-        uint64_t any_out; /* or any_order */
+        uint64_t strong_waits; /* either of these */
     };
 
     struct ut_link_msg *msg_first, **msg_last; /* all that are kept */
@@ -189,11 +198,12 @@ static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uin
     return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
 }
 
-/* Connected, and nothing on it waits to be posted. */
+/* Connected, nothing on it waits to be posted, and no ARMW is out. */
 static inline bool ut_link_is_clear(const struct ut_link *link)
 {
-    return ((link->state ^ (uint32_t)UT_LINK_UP) | (link->to_post ^ (uint32_t)UT_NO_SLOT) |
-            (uintptr_t)link->msg_to_post) == 0;
+    const struct ut_link clear = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
+
+    return ((link->readiness ^ clear.readiness) | (uintptr_t)link->msg_to_post) == 0;
 }
 
 /* Removes the oldest TOQ entry of the link. */

@@ -140,7 +140,7 @@ static void clear(struct ut_vcq *v)
 
     memset((char *)v + from, 0, to - from);
     __atomic_store_n(&v->wake_pending, 0, __ATOMIC_RELAXED);
-    v->seen_poll_count = 0;
+    v->seen_calls = 0;
     __atomic_store_n(&v->look_again_at, 0, __ATOMIC_RELAXED);
     v->look_interval = 0;
 }
@@ -169,6 +169,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
     if (rc == 0)
         rc = open_endpoints(process, v, tni);
     if (rc == 0) {
+        ut_toq_limit_fast(v);
         /* the background thread polls it once, and arms it */
         ut_vcq_need(v);
     }

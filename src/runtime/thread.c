@@ -84,7 +84,7 @@ void ut_thread_posted(struct ut_vcq *vcq)
     vcq->posted_at = ut_clock_ns();
     if (!vcq->computes || !ut_vcq_has_thread())
         return;
-    vcq->seen_poll_count = vcq->poll_count; /* visit(): it does not poll */
+    vcq->seen_calls = ut_vcq_calls(vcq); /* visit(): it does not poll */
     if (!ut_thread_settle(vcq) || vcq->waiting)
         ut_vcq_need(vcq);
 }
@@ -117,8 +117,8 @@ static void visit(struct ut_vcq *vcq, void *arg)
         return;
     }
     __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
-    bool polls = vcq->poll_count != vcq->seen_poll_count && !vcq->waits;
-    vcq->seen_poll_count = vcq->poll_count;
+    bool polls = ut_vcq_calls(vcq) != vcq->seen_calls && !vcq->waits;
+    vcq->seen_calls = ut_vcq_calls(vcq);
     if (polls) {
         for (unsigned int i = 0; i < vcq->num_eps; i++)
             vcq->eps[i].ops->ep_disarm(vcq->eps[i].ep);

@@ -12,7 +12,7 @@
 #include "util/assert.h"
 
 struct ut_lock {
-    uint32_t held;
+    uint64_t held; /* as wide as a handle: both are looked at at once */
 };
 
 /* Whoever holds it: for assertions. */
@@ -22,7 +22,7 @@ static inline bool ut_is_locked(const struct ut_lock *lock)
 }
 
 /* 0: the caller holds it now; 1: somebody else does. */
-static inline uint32_t ut_lock_grab(struct ut_lock *lock)
+static inline uint64_t ut_lock_grab(struct ut_lock *lock)
 {
     return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE);
 }

@@ -61,13 +61,19 @@ struct ut_slot {
     uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
     union {
         struct {
-            int16_t tcq_rc;       /* what poll_tcq returns for it */
-            int16_t mrq_rc;       /* what its local MRQ notice says */
-            uint8_t stage;        /* enum ut_slot_stage */
-            uint8_t pending;      /* requests that are posted and not complete */
-            bool tcq_ready;       /* its TCQ entry is written */
-            bool slow_end : 1;    /* ARMW, or counted: usual_done() is not for it */
-            bool unsignalled : 1; /* posted with PROV_UNSIGNALLED, and not complete */
+            union {
+                struct {
+                    int16_t tcq_rc; /* what poll_tcq returns for it */
+                    bool tcq_ready; /* its TCQ entry is written */
+                    uint8_t unused_tcq;
+                };
+                uint32_t tcq; /* all of these: see ut_slot_succeeded() */
+            };
+            int16_t mrq_rc;          /* what its local MRQ notice says */
+            uint8_t pending;         /* requests that are posted and not complete */
+            uint8_t stage : 6;       /* enum ut_slot_stage */
+            uint8_t slow_end : 1;    /* ARMW, or counted: usual_done() is not for it */
+            uint8_t unsignalled : 1; /* posted with PROV_UNSIGNALLED, and not complete */
         };
         uint64_t progress; /* all of these, to be written and compared at once */
     };
@@ -78,13 +84,21 @@ struct ut_slot {
             uint8_t retries; /* after an access error */
             uint8_t cause;   /* of tcq_rc or mrq_rc: enum ut_cause */
             bool owed;       /* ARMW: the target is known to have it; its answer is to come */
-            uint8_t unused[3];
+            uint8_t unused_history[3];
         };
         uint64_t history; /* all of these */
     };
     uint64_t detail; /* of the cause */
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct ut_slot) == 128, "two cache lines");
+
+/* Its TCQ entry is written, and says that nothing went wrong. */
+static inline bool ut_slot_succeeded(const struct ut_slot *slot)
+{
+    const struct ut_slot succeeded = {.tcq_ready = true};
+
+    return __builtin_expect(slot->tcq == succeeded.tcq, 1);
+}
 
 /* An endpoint of a VCQ. */
 struct ut_vcq_ep {
@@ -111,8 +125,9 @@ struct ut_vcq {
     struct ut_lock lock;
     uint32_t toq_mask;
     struct ut_slot *toq;
-    uint32_t toq_tail; /* next to fill; all four wrap around at 2^32 */
+    uint32_t toq_tail; /* next to fill; all five wrap around at 2^32 */
     uint32_t toq_exec; /* next to start */
+    uint32_t toq_fast; /* the fast path fills the TOQ up to here: see ut_toq_limit_fast() */
     uint32_t tcq_head; /* next whose TCQ entry is to be read */
     uint32_t toq_head; /* oldest that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
@@ -131,7 +146,7 @@ struct ut_vcq {
     struct ut_vcq_ep eps[PROV_COUNT];
     const struct ut_vcq_ep *eps_end; /* behind the last one */
     uint32_t unattended;             /* calls of progress without a background thread */
-    uint32_t poll_count;     /* grows with every call: the background thread sees who polls */
+    uint32_t poll_count;     /* grows with every call that moves neither toq_tail nor tcq_head */
     bool unflushed;          /* PROV_MORE was used since the last flush */
     bool completions_wanted; /* the next empty poll calls ut_engine_request_completions() */
 
@@ -176,8 +191,8 @@ struct ut_vcq {
     uint32_t *mrq_most; /* of a counted VCQ: the most entries that were in use at one time */
 
     /* of the background thread */
-    uint32_t wake_pending; /* atomic: the thread is to poll the VCQ */
-    uint32_t seen_poll_count;
+    uint32_t wake_pending;  /* atomic: the thread is to poll the VCQ */
+    uint32_t seen_calls;    /* ut_vcq_calls() at the last look */
     uint64_t look_again_at; /* ms */
     uint32_t look_interval; /* ms */
 };
@@ -185,9 +200,14 @@ struct ut_vcq {
 /* The handle table. A handle is an index and a generation: a stale one is an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
-/* Of the VCQ with the same index, atomic: a hint that the peer's memory of last_link is mapped. Not
+/* Of the VCQ with the same index, atomic: a hint which fast path suits last_link, enum ut_hint. Not
  * in struct ut_vcq, because it is read before the handle is looked up. */
-extern uint8_t ut_maybe_mapped[UT_MAX_VCQS];
+extern uint8_t ut_hints[UT_MAX_VCQS];
+enum ut_hint {
+    UT_HINT_NONE,
+    UT_HINT_MAPPED, /* the peer's memory is mapped */
+    UT_HINT_FEW,    /* the provider takes a few bytes at once */
+};
 
 /* The VCQ at the index of a handle, or NULL; compare its handle with the lock held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
@@ -217,7 +237,7 @@ static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 
     if (__builtin_expect(!vcq, 0))
         return NULL;
-    uint32_t held = ut_lock_grab(&vcq->lock);
+    uint64_t held = ut_lock_grab(&vcq->lock);
     if (__builtin_expect((held | (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) ^ handle)) != 0,
                          0)) {
         if (!held)
@@ -260,6 +280,36 @@ static inline bool ut_toq_is_sound(const struct ut_vcq *vcq)
     return held <= vcq->toq_mask + 1 && vcq->tcq_head - vcq->toq_head <= held &&
            vcq->toq_exec - vcq->toq_head <= held &&
            vcq->toq_exec - vcq->tcq_head <= vcq->toq_tail - vcq->tcq_head;
+}
+
+/* A descriptor that is submitted now starts at once: free mode, no other one is delayed, and the
+ * VCQ is not counted. */
+static inline bool ut_toq_starts_at_once(const struct ut_vcq *vcq)
+{
+    return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
+}
+
+/* To be called where one of these conditions, or toq_head, has changed: the fast path then needs
+ * one comparison. It ends where the TOQ is full, or at once. */
+static inline void ut_toq_limit_fast(struct ut_vcq *vcq)
+{
+    vcq->toq_fast = ut_toq_starts_at_once(vcq) ? vcq->toq_head + vcq->toq_mask + 1 : vcq->toq_tail;
+}
+
+/* May the slot behind the tail take the fast path? */
+static inline bool ut_toq_is_fast(const struct ut_vcq *vcq)
+{
+    bool fast = vcq->toq_tail != vcq->toq_fast;
+
+    UT_ASSERT(!fast ||
+              (ut_toq_starts_at_once(vcq) && vcq->toq_tail - vcq->toq_head <= vcq->toq_mask));
+    return fast;
+}
+
+/* Changes with every call of the program: so the background thread sees who polls. */
+static inline uint32_t ut_vcq_calls(const struct ut_vcq *vcq)
+{
+    return vcq->poll_count + vcq->toq_tail + vcq->tcq_head;
 }
 
 static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)

@@ -18,6 +18,7 @@ static void end(struct ut_waiter *waiter)
 static void choose_path(struct ut_vcq *vcq)
 {
     vcq->slow_path = vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->stats;
+    ut_toq_limit_fast(vcq);
 }
 
 void ut_wait_enter(struct ut_wait *wait, struct ut_waiter *waiter)

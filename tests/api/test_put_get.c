@@ -562,6 +562,66 @@ Test(put_get, random_transfers_are_right)
     run_layouts(at_random, ANYWHERE);
 }
 
+/* Small puts to two peers in turn, more than a send queue holds */
+
+enum { TURNS = 600, TURN_SIZE = 40, TURNS_IN_A_ROW = 150 };
+
+static size_t turn_length(size_t i)
+{
+    return 1 + i % 33;
+}
+
+static void put_in_turn(const struct ut_end *end, const struct ut_peer *peers)
+{
+    for (size_t i = 0; i < TURNS; i++) {
+        bool piggyback = i % 7 == 0 && turn_length(i) <= ut_max_length(UT_PIGGYBACK);
+        struct ut_comm comm = {.kind = piggyback ? UT_PIGGYBACK : UT_PUT,
+                               .vcq = end->vcq,
+                               .rmt = peers[1 + i % 2].id,
+                               .lcl_stadd = end->stadd + i * TURN_SIZE,
+                               .rmt_stadd = peers[1 + i % 2].stadd + i * TURN_SIZE,
+                               .length = turn_length(i),
+                               .data = end->mem + i * TURN_SIZE,
+                               .flags = UT_TCQ,
+                               .cbdata = (void *)(i + 1)};
+
+        ut_submit(&comm);
+        if ((i + 1) % TURNS_IN_A_ROW == 0)
+            for (size_t n = i + 2 - TURNS_IN_A_ROW; n <= i + 1; n++)
+                ut_expect_tcq(end->vcq, UTOFU_SUCCESS, (void *)n);
+    }
+    ut_flush(end, &peers[1]);
+    ut_flush(end, &peers[2]);
+}
+
+static void small_in_turn(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[3];
+    size_t size = (TURNS + 1) * TURN_SIZE;
+
+    (void)arg;
+    ut_open_all(&end, size, peers);
+    if (ut_rank == 0) {
+        fill(end.mem, size, 1);
+        put_in_turn(&end, peers);
+    }
+    ut_barrier();
+    for (size_t i = 0; ut_rank != 0 && i < TURNS * (size_t)TURN_SIZE; i++) {
+        size_t turn = i / TURN_SIZE;
+        bool comes = turn % 2 == (size_t)ut_rank - 1 && i % TURN_SIZE < turn_length(turn);
+        CHECK(end.mem[i] == (comes ? pattern(1, i) : 0), "byte %zu of put %zu is 0x%02x",
+              i % TURN_SIZE, turn, end.mem[i]);
+    }
+    ut_barrier();
+    ut_close_all(&end);
+}
+
+Test(put_get, small_puts_of_every_length_to_two_peers_in_turn)
+{
+    ut_run(&(struct ut_run_opts){.n = 3, .nodes = 3}, small_in_turn, NULL);
+}
+
 /* Order */
 
 static void tcq_in_order(void *arg)

@@ -519,6 +519,60 @@ static void unsignalled_floods_lose_nothing(void)
     CHECK(link->num_failed == 0 && link->num_messages == COUNT / 3);
 }
 
+/* Few bytes, by their own function where the provider has one; everything else before and behind
+ * them, and an open batch, which they must not overtake. */
+static void few_bytes_arrive_in_order(void)
+{
+    enum { ROUNDS = 400, MOST = 200, AREA = 4096 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(2 * AREA, RW);
+    struct prov_caps caps;
+    uint8_t *want = m.bytes;
+    uint64_t sent = 0;
+
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(!rank, 0);
+    ops->caps(prov, 0, &caps);
+    uint32_t most = caps.max_inline < 32 ? caps.max_inline : 32;
+    bool in_order = !ops->any_order || !ops->any_order(link->conn);
+    for (uint64_t i = 0; i < ROUNDS && ops->write_few && most >= 8; i++) {
+        for (uint64_t n = below(MOST); n > 0; n--) {
+            uint32_t length = 1 + (uint32_t)below(most);
+            size_t at = below(AREA / 32) * 32;
+            fill(want + at, length, in_order ? random_u64() : at);
+            CHECK(post_few(link, want + at, r.addr + AREA + at, r.rkey, length) == 0);
+        }
+        for (uint64_t n = below(3); n > 0; n--) {
+            size_t at = below(AREA / 32) * 32;
+            fill(want + at, 8, in_order ? random_u64() : at);
+            CHECK(post_write(link, &m, at, r.addr + AREA + at, r.rkey, 8,
+                             below(2) ? PROV_MORE | PROV_SIGNAL : PROV_UNSIGNALLED, 0) >= 0);
+            if (in_order) {
+                fill(want + at, 8, random_u64());
+                CHECK(post_few(link, want + at, r.addr + AREA + at, r.rkey, 8) == 0);
+            }
+        }
+        ops->ep_flush(end->ep);
+        if (below(4) == 0) {
+            CHECK(post_send(link, &i, 8, 0) >= 0);
+            sent++;
+        }
+        if (below(8) == 0)
+            settle(link);
+    }
+    settle(link);
+    set_cell(rank, sent + 1);
+    pump_until(cell(!rank) && link->num_messages == cell(!rank) - 1);
+    struct memory back = memory_new(AREA, RW);
+    CHECK(post_read(link, &back, 0, r.addr + AREA, r.rkey, AREA, 0) >= 0);
+    settle(link);
+    for (size_t at = 0; at < AREA; at++)
+        CHECK(back.bytes[at] == want[at], "byte %zu", at);
+    CHECK(link->num_failed == 0);
+    barrier();
+}
+
 /* Runs of writes that may be reported together, with everything else before and behind them. */
 static void unsignalled_batches_complete_together(void)
 {
@@ -1148,6 +1202,7 @@ static const struct test tests[] = {
     TEST(fenced_write_waits_for_the_read, 2, 0),
     TEST(unsignalled_floods_lose_nothing, 2, 0),
     TEST(unsignalled_batches_complete_together, 2, 0),
+    TEST(few_bytes_arrive_in_order, 2, 0),
     TEST(writes_at_full_speed_do_not_block_each_other, 2, 0),
     TEST(bad_keys_ranges_and_rights_are_refused, 2, 0),
     TEST(memory_that_is_not_there_is_not_registered, 1, 0),

@@ -433,6 +433,18 @@ int post_write(struct link *link, const struct memory *m, size_t at, uint64_t rm
     return post_xfer(link, true, &x);
 }
 
+int post_few(struct link *link, const void *data, uint64_t rmt, uint32_t rkey, uint32_t length)
+{
+    for (;;) {
+        if (!link->conn)
+            return -ENOTCONN;
+        int rc = ops->write_few(link->conn, data, rmt, rkey, length, link->posted + 1);
+        if (rc != -EAGAIN)
+            return posted(link, rc, PROV_UNSIGNALLED);
+        pump();
+    }
+}
+
 int post_read(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
               uint32_t length, uint32_t flags)
 {
