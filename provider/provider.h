@@ -26,7 +26,7 @@
  *   Where any_order() says so, writes take effect in any order, and so do their parts: what is left
  *   is that within each PROV_LINE bytes of the target, aligned to as many, the last word of a write
  *   comes last. Messages, immediates, reads and atomics still wait for what is before them, and
- *   writes with PROV_NOTIFY or PROV_STRONG keep the order above.
+ *   writes with PROV_STRONG keep the order above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H

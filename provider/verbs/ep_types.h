@@ -66,6 +66,7 @@ struct vp_ep {
     bool aside; /* a batch is open, completions are stashed, or ep->tending is not empty */
     uint32_t max_inline;
     uint32_t max_msg;            /* of the port */
+    uint32_t notice_apart;       /* see struct vp_tuning */
     uint32_t sq_depth, sq_first; /* of a connection: most, and as long as it is not a busy one */
     struct vp_conn *batch;       /* has an open batch */
     uint32_t batch_length;

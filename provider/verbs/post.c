@@ -271,6 +271,7 @@ struct parts {
     uint32_t done;                /* bytes that are posted */
     bool first_waits, tail_waits; /* for everything before: see post_flush() */
     bool lands;                   /* a read follows: see vp_lands_later() */
+    bool apart;                   /* the notice is a request of its own behind the data */
 };
 
 static bool is_write(const struct parts *p)
@@ -278,12 +279,19 @@ static bool is_write(const struct parts *p)
     return p->whole->opcode != IBV_WR_RDMA_READ;
 }
 
+static bool has_notice(const struct parts *p)
+{
+    return p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 /*
  * Where data is placed in any order, each packet is still placed by itself, from its first byte to
  * its last. So a line must not be in two packets: those of a message are full but for the last one,
  * and if the first ends with a line, so do the others. And the last line of a strong transfer is a
- * request of its own, which waits. A write with immediate data stays in one piece: it takes no part
- * in adaptive routing, and comes after all that is before it.
+ * request of its own, which waits. A write with immediate data takes no part in adaptive routing,
+ * and comes after all that is before it: a strong one stays in one piece, for that. So does a short
+ * one; of a longer one the data is a write as others are, and an empty one with the immediate data
+ * follows.
  */
 static void cut_lines(const struct vp_conn *conn, struct parts *p)
 {
@@ -292,7 +300,9 @@ static void cut_lines(const struct vp_conn *conn, struct parts *p)
     uint32_t in_line = (uint32_t)(to % PROV_LINE), tail = (uint32_t)((to + x->length) % PROV_LINE);
     bool strong = x->flags & PROV_STRONG;
 
-    if (p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+    p->apart = has_notice(p) && !strong && x->length > conn->packet &&
+               x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
+    if (has_notice(p) && !p->apart)
         return;
     if (!tail)
         tail = PROV_LINE;
@@ -323,8 +333,8 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
         return -EIO;
     }
     p->lands = is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
-    p->more =
-        (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) + p->lands;
+    p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
+              p->apart + p->lands;
     return p->more ? check_room(conn, conn->sq_app - p->more, ep->room_app + p->more) : 0;
 }
 
@@ -347,7 +357,7 @@ static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int
 static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bool waits)
 {
     unsigned int flags = p->flags & ~(unsigned int)PROV_FENCE;
-    bool whole = p->done + length == p->xfer->length, last = whole && !p->lands;
+    bool whole = p->done + length == p->xfer->length, last = whole && !p->apart && !p->lands;
     struct ibv_send_wr wr = *p->whole;
     struct ibv_sge sge = *wr.sg_list;
 
@@ -357,14 +367,29 @@ static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bo
     sge.length = length;
     wr.sg_list = &sge;
     wr.wr.rdma.remote_addr += p->done;
-    if (!whole && wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+    if ((!whole || p->apart) && has_notice(p)) {
         wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags &= ~(unsigned int)IBV_SEND_SOLICITED;
+    }
     if (!last)
         flags = PROV_MORE;
     if (waits || !p->done)
         flags |= waits ? PROV_FENCE : p->flags & PROV_FENCE;
     post(conn, &wr, flags, last ? p->xfer->cookie : 0, last ? p->tag : VP_TAG_PART);
     p->done += length;
+}
+
+/* Its receive completes when all that is before it is placed. */
+static void post_notice(struct vp_conn *conn, const struct parts *p)
+{
+    struct ibv_send_wr wr = *p->whole;
+
+    wr.sg_list = NULL;
+    wr.num_sge = 0;
+    if (p->lands)
+        post(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
+    else
+        post(conn, &wr, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
 }
 
 static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct parts *p)
@@ -380,6 +405,8 @@ static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct pa
     }
     if (p->tail)
         post_part(conn, p, p->tail, p->tail_waits);
+    if (p->apart)
+        post_notice(conn, p);
     if (p->lands)
         post_flush(conn, p, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
 }

@@ -121,7 +121,8 @@ struct vp_survey {
 /* Read once from the environment, then fitted to each device. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
-    unsigned int max_qps; /* 0: what the device has, shared by the processes of the host */
+    unsigned int notice_apart; /* bytes from which a notice is a request of its own; 0: none */
+    unsigned int max_qps;      /* 0: what the device has, shared by the processes of the host */
     unsigned int step_ms; /* for one step of a handshake, and between two looks at what is slow */
     uint8_t timeout, retry_count; /* as queue pairs want them */
 };

@@ -57,6 +57,7 @@ static void read_tuning(struct vp_prov *prov)
         .rq_depth = (unsigned int)ut_env_num(UT_ENV_VERBS_RQ_DEPTH),
         .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
         .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
+        .notice_apart = (unsigned int)ut_env_num(UT_ENV_VERBS_NOTICE_APART),
         .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),
         .max_qps = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_QPS),
         .step_ms = prov->config.peer_timeout_ms,

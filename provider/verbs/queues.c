@@ -95,6 +95,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->room_signal = ep->room_few = cq_size / 2;
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
+    ep->notice_apart = tuning->notice_apart;
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
     ep->sq_first = ep->sq_depth > SQ_SHORT ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
     ep->signal_every =

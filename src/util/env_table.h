@@ -115,6 +115,10 @@ X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 2, "auto|trust|safe",
   "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip. With auto "
   "and safe local notices do, too, "
   "where a host uses several ports")
+X(VERBS_NOTICE_APART, "UTOFU_VERBS_NOTICE_APART", UINT, 65536, 0, 16777215, NULL,
+  "where data may be placed in any order: a put of at least so many bytes, more than a packet "
+  "carries, has its remote notice in a request of its own, as adaptive routing does not serve "
+  "data with a notice (WRITE WITH IMMEDIATE); puts with STRONG_ORDER excepted; 0: none")
 X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
   "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
 X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,

@@ -425,6 +425,40 @@ static void notices_come_in_order_behind_their_data(void)
     CHECK(link->num_failed == 0);
 }
 
+static void check_long_notice(struct link *link, uint32_t imm)
+{
+    enum { LONG = 30000 };
+    uint32_t at = imm % 2 * LONG, n = LONG - imm % 300;
+
+    CHECK(is_filled(notice_memory + at, n, imm), "notice %u overtook its data", imm);
+    CHECK(imm == link->num_notices);
+    set_cell(0, imm);
+}
+
+/* Their data may take another way than the notices. */
+static void long_notices_come_behind_their_data(void)
+{
+    enum { LONG = 30000, COUNT = 300 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(2 * LONG, RW);
+
+    notice_memory = m.bytes;
+    end->on_notify = check_long_notice;
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(!rank, 0);
+    for (uint32_t i = 1; i <= COUNT && rank == 0; i++) {
+        uint32_t at = i % 2 * LONG, n = LONG - i % 300;
+        pump_until(cell(0) + 2 >= i); /* what this overwrites was looked at */
+        settle(link);
+        fill(m.bytes + at, n, i);
+        CHECK(post_write(link, &m, at, r.addr + at, r.rkey, n, PROV_NOTIFY, i) >= 0);
+    }
+    pump_until(cell(0) == COUNT);
+    barrier();
+    CHECK(link->num_failed == 0);
+}
+
 static void check_message(struct link *link, const void *data, size_t n)
 {
     uint32_t value;
@@ -1198,6 +1232,7 @@ static const struct test tests[] = {
     TEST(last_word_of_a_line_is_its_last, 2, 0),
     TEST(last_word_of_a_strong_read_lands_last, 2, 0),
     TEST(notices_come_in_order_behind_their_data, 2, 0),
+    TEST(long_notices_come_behind_their_data, 2, 0),
     TEST(messages_of_all_sizes_come_in_order_behind_data, 2, 0),
     TEST(fenced_write_waits_for_the_read, 2, 0),
     TEST(unsignalled_floods_lose_nothing, 2, 0),

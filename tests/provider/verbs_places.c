@@ -288,6 +288,83 @@ static void fill(void)
     CHECK(fake_qps == PLACES);
 }
 
+/*
+ * Where data is placed in any order, the notice of a long write is a request of its own
+ */
+
+enum { APART = 65536, PACKET = 4096, WROTE = 8 };
+
+static struct {
+    enum ibv_wr_opcode opcode;
+    uint32_t length, imm;
+    uint64_t at;
+    unsigned int flags;
+} wrote[WROTE];
+static unsigned int num_wrote;
+
+static void note_write(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+    (void)qp;
+    CHECK(num_wrote < WROTE);
+    wrote[num_wrote].opcode = wr->opcode;
+    wrote[num_wrote].length = wr->num_sge ? wr->sg_list->length : 0;
+    wrote[num_wrote].imm = be32toh(wr->imm_data);
+    wrote[num_wrote].at = wr->wr.rdma.remote_addr;
+    wrote[num_wrote++].flags = wr->send_flags;
+}
+
+/* How many requests is it? The last one has the notice, and reports that it is done. */
+static unsigned int notify(struct test_conn *c, uint64_t to, uint32_t length, unsigned int flags)
+{
+    unsigned int done = c->done;
+
+    num_wrote = 0;
+    CHECK(vp_write(c->conn, &(struct prov_xfer){.rmt = to,
+                                                .length = length,
+                                                .imm = 77,
+                                                .flags = flags | PROV_NOTIFY | PROV_SOLICITED |
+                                                         PROV_SIGNAL}) == 0);
+    CHECK(num_wrote > 0);
+    for (unsigned int i = 0; i + 1 < num_wrote; i++)
+        CHECK(wrote[i].opcode == IBV_WR_RDMA_WRITE && !(wrote[i].flags & IBV_SEND_SOLICITED));
+    CHECK(wrote[num_wrote - 1].opcode == IBV_WR_RDMA_WRITE_WITH_IMM &&
+          wrote[num_wrote - 1].imm == 77);
+    CHECK((wrote[num_wrote - 1].flags & (IBV_SEND_SOLICITED | IBV_SEND_SIGNALED)) ==
+          (IBV_SEND_SOLICITED | IBV_SEND_SIGNALED));
+    run();
+    CHECK(c->done == done + 1);
+    return num_wrote;
+}
+
+static void long_notices_go_apart(void)
+{
+    open_with(PLACES);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    struct vp_conn *conn = vp_conn(conns[0].conn);
+    fake_sent = note_write;
+    conn->packet = PACKET;
+    vp_ep(ep)->max_msg = 1 << 30;
+    conn->any_order = false;
+    CHECK(notify(&conns[0], 0, APART, 0) == 1);
+    conn->any_order = true;
+    CHECK(notify(&conns[0], 0, APART, 0) == 2);
+    CHECK(wrote[0].length == APART && wrote[1].length == 0);
+    CHECK(notify(&conns[0], 64, APART, 0) == 3); /* no line in two packets */
+    CHECK(wrote[0].length == PROV_LINE - 64 && wrote[1].at == PROV_LINE && wrote[2].length == 0 &&
+          wrote[0].length + wrote[1].length == APART);
+    CHECK(notify(&conns[0], 0, APART - 1, 0) == 1);
+    CHECK(notify(&conns[0], 0, APART, PROV_STRONG) == 1);
+    vp_ep(ep)->notice_apart = 1;
+    CHECK(notify(&conns[0], 0, PACKET + 1, 0) == 2);
+    CHECK(notify(&conns[0], 0, PACKET, 0) == 1);
+    vp_ep(ep)->notice_apart = 0;
+    CHECK(notify(&conns[0], 0, APART, 0) == 1);
+    fake_sent = hear;
+    close_all("long notices go apart");
+}
+
 static void the_least_recently_used_rests(void)
 {
     fill();
@@ -1129,6 +1206,7 @@ int main(void)
     fake_status = IBV_WC_SUCCESS;
     fake_sent = hear;
     fake_more = next_event_of_any;
+    long_notices_go_apart();
     the_least_recently_used_rests();
     what_the_peer_uses_is_kept();
     busy_ones_take_turns();
