@@ -6,6 +6,30 @@
 /* A STADD has 40 bits of offset, and the first offset of a region may be up to 64 KiB. */
 #define MAX_REGION_SIZE ((1ull << 40) - (1ull << 16))
 
+/* Memory that has no STag yet. The VCQ is not locked while it is registered. */
+static int reg_new(utofu_vcq_hdl_t vcq_hdl, unsigned int tni, void *addr, size_t size,
+                   uint32_t stag, bool writable, utofu_stadd_t *stadd)
+{
+    struct ut_region *region;
+    int rc = ut_stag_region_get(tni, addr, size, writable, &region);
+
+    if (rc != 0)
+        return rc;
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq) {
+        ut_region_put(region);
+        return ut_refuse_handle(vcq_hdl);
+    }
+    rc = ut_stag_reuse(vcq->stags, addr, size, stag, writable, stadd);
+    bool is_new = rc == UTOFU_ERR_NOT_FOUND;
+    if (is_new)
+        rc = ut_stag_register(vcq->stags, addr, size, stag, writable, region, stadd);
+    ut_vcq_leave(vcq);
+    if (!is_new || rc != 0)
+        ut_region_put(region);
+    return rc;
+}
+
 static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, unsigned long flags,
                utofu_stadd_t *stadd)
 {
@@ -19,14 +43,17 @@ static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, 
     if (flags & ~UTOFU_REG_MEM_FLAG_READ_ONLY)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "registration flags %#lx are not defined",
                          flags & ~UTOFU_REG_MEM_FLAG_READ_ONLY);
+    bool writable = !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY);
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
         return ut_refuse_handle(vcq_hdl);
     ut_last_error_begin();
-    int rc = ut_stag_register(vcq->stags, addr, size, stag, !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY),
-                              stadd);
     utofu_vcq_id_t id = vcq->id;
+    unsigned int tni = vcq->tni;
+    int rc = ut_stag_reuse(vcq->stags, addr, size, stag, writable, stadd);
     ut_vcq_leave(vcq);
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        rc = reg_new(vcq_hdl, tni, addr, size, stag, writable, stadd);
     return UT_RESULT(rc, "%zu bytes at %p cannot be registered on VCQ %016llx", size, addr,
                      (unsigned long long)id);
 }
@@ -87,11 +114,13 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
         return ut_refuse_handle(vcq_hdl);
-    int rc = ut_stag_deregister(vcq->stags, stadd);
+    struct ut_region *gone;
+    int rc = ut_stag_deregister(vcq->stags, stadd, &gone);
     struct ut_why why = {0};
     utofu_vcq_id_t id = vcq->id;
     if (rc != 0)
         why = ut_stag_why(vcq->stags, stadd, 0, false);
     ut_vcq_leave(vcq);
+    ut_region_put(gone);
     return rc == 0 ? UTOFU_SUCCESS : refuse_stadd(id, stadd, &why);
 }

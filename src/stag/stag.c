@@ -16,6 +16,7 @@
 
 /*
  * Regions: one registration with each provider for (address, size, access, device), counted.
+ * Registering gigabytes takes long: nothing is locked meanwhile. Who wants the same region waits.
  */
 
 /* The device of each provider that serves a TNI. */
@@ -30,6 +31,7 @@ struct ut_region {
     unsigned int access;
     struct ut_devices devices;
     uint32_t count;
+    int rc;      /* REGISTERING, and then what that led to */
     bool locked; /* UTOFU_SWAP_PROTECT */
     struct prov_mr *mr[PROV_COUNT];
 };
@@ -37,6 +39,8 @@ struct ut_region {
 enum { REGION_BUCKETS = 4096 };
 static struct ut_region *regions[REGION_BUCKETS];
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t regions_registered = PTHREAD_COND_INITIALIZER;
+enum { REGISTERING = 1 };
 
 static uint32_t region_hash(const void *addr, size_t size, unsigned int access)
 {
@@ -120,42 +124,87 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
     return 0;
 }
 
+static struct ut_region **bucket_of_region(const struct ut_region *r)
+{
+    return &regions[region_hash(r->addr, r->size, r->access) % REGION_BUCKETS];
+}
+
+static struct ut_region *find_locked(const struct ut_region *like)
+{
+    struct ut_region *r = *bucket_of_region(like);
+
+    while (r && !(r->addr == like->addr && r->size == like->size && r->access == like->access &&
+                  same_devices(&r->devices, &like->devices)))
+        r = r->next;
+    return r;
+}
+
+static void remove_locked(const struct ut_region *region)
+{
+    struct ut_region **at = bucket_of_region(region);
+
+    while (*at != region)
+        at = &(*at)->next;
+    *at = region->next;
+}
+
+/* Gives up a use; frees what is not registered (any more) and nobody uses. */
+static void leave_locked(struct ut_region *region)
+{
+    UT_ASSERT(region->count > 0);
+    if (--region->count == 0)
+        free(region);
+}
+
+/* A new one, found by others from now on, but not ready. */
+static struct ut_region *add_locked(const struct ut_region *like)
+{
+    struct ut_region **bucket = bucket_of_region(like), *r = malloc(sizeof(*r));
+
+    if (!r)
+        return NULL;
+    *r = *like;
+    r->rc = REGISTERING;
+    r->next = *bucket;
+    *bucket = r;
+    return r;
+}
+
+static void register_unlocked(const struct ut_process *process, struct ut_region *r)
+{
+    pthread_mutex_unlock(&regions_lock);
+    int rc = register_everywhere(process, r);
+    pthread_mutex_lock(&regions_lock);
+    r->rc = rc;
+    if (rc != 0)
+        remove_locked(r);
+    else if (ut_env_num(UT_ENV_SWAP_PROTECT))
+        lock_pages(r);
+    pthread_cond_broadcast(&regions_registered);
+}
+
 int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access,
                   struct ut_region **region)
 {
     const struct ut_process *process = ut_process_peek();
-    struct ut_devices devices;
-    struct ut_region **bucket = &regions[region_hash(addr, size, access) % REGION_BUCKETS];
-    int rc = 0;
+    struct ut_region like = {.addr = addr, .size = size, .access = access};
 
-    find_devices(process, tni, &devices);
+    find_devices(process, tni, &like.devices);
     pthread_mutex_lock(&regions_lock);
-    struct ut_region *r = *bucket;
-    while (r && !(r->addr == addr && r->size == size && r->access == access &&
-                  same_devices(&r->devices, &devices)))
-        r = r->next;
+    struct ut_region *r = find_locked(&like);
     if (r) {
         r->count++;
-        goto out;
+        while (r->rc == REGISTERING)
+            pthread_cond_wait(&regions_registered, &regions_lock);
+    } else if ((r = add_locked(&like))) {
+        r->count++;
+        register_unlocked(process, r);
     }
-    r = calloc(1, sizeof(*r));
-    if (!r) {
-        rc = -ENOMEM;
-        goto out;
-    }
-    *r = (struct ut_region){
-        .addr = addr, .size = size, .access = access, .devices = devices, .count = 1};
-    rc = register_everywhere(process, r);
-    if (rc != 0) {
-        free(r);
+    int rc = r ? r->rc : -ENOMEM;
+    if (r && rc != 0) {
+        leave_locked(r);
         r = NULL;
-        goto out;
     }
-    if (ut_env_num(UT_ENV_SWAP_PROTECT))
-        lock_pages(r);
-    r->next = *bucket;
-    *bucket = r;
-out:
     pthread_mutex_unlock(&regions_lock);
     *region = r;
     return rc;
@@ -164,26 +213,28 @@ out:
 void ut_region_put(struct ut_region *region)
 {
     const struct ut_process *process = ut_process_peek();
+    bool last = false;
 
     if (!region)
         return;
     pthread_mutex_lock(&regions_lock);
-    UT_ASSERT(region->count > 0);
-    if (--region->count == 0) {
-        struct ut_region **at =
-            &regions[region_hash(region->addr, region->size, region->access) % REGION_BUCKETS];
-        while (*at != region)
-            at = &(*at)->next;
-        *at = region->next;
+    UT_ASSERT(region->count > 0 && region->rc == 0);
+    if (region->count == 1) {
+        last = true;
+        remove_locked(region);
         if (region->locked)
             unlock_pages(region);
-        for (int i = PROV_COUNT - 1; i >= 0; i--) {
-            if (region->mr[i])
-                process->prov[i]->ops->dereg(process->prov[i], region->mr[i]);
-        }
-        free(region);
+    } else {
+        region->count--;
     }
     pthread_mutex_unlock(&regions_lock);
+    if (!last)
+        return;
+    for (int i = PROV_COUNT - 1; i >= 0; i--) {
+        if (region->mr[i])
+            process->prov[i]->ops->dereg(process->prov[i], region->mr[i]);
+    }
+    free(region);
 }
 
 uint32_t ut_region_lkey(const struct ut_region *region, int provider)
@@ -513,48 +564,79 @@ static int region_error(int rc, const void *addr, size_t size, bool writable)
     }
 }
 
-int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag, bool writable,
-                     utofu_stadd_t *stadd)
+static unsigned int access_of(bool writable)
 {
-    unsigned int access = PROV_ACCESS_READ;
-    uint32_t *bucket = NULL, index = stag;
+    return writable ? PROV_ACCESS_READ | PROV_ACCESS_WRITE | PROV_ACCESS_ATOMIC : PROV_ACCESS_READ;
+}
 
-    if (writable)
-        access |= PROV_ACCESS_WRITE | PROV_ACCESS_ATOMIC;
-    if (stag == UT_STAG_NONE) {
-        bucket = bucket_of(t, addr, size, writable);
-        for (uint32_t i = *bucket; i != UT_STAG_NONE; i = local_at(t, i)->next) {
-            struct ut_stag_local *l = local_at(t, i);
-            if (l->base == addr && l->size == size && l->writable == writable) {
-                l->count++;
-                *stadd = stadd_of(t, i, l);
-                return 0;
-            }
+int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
+                       struct ut_region **region)
+{
+    int rc = ut_region_get(tni, addr, size, access_of(writable), region);
+
+    return rc == 0 ? 0 : region_error(rc, addr, size, writable);
+}
+
+/* The same memory once more has the same STag. */
+static bool count_again(struct ut_stag_table *t, const void *addr, size_t size, bool writable,
+                        utofu_stadd_t *stadd)
+{
+    for (uint32_t i = *bucket_of(t, addr, size, writable); i != UT_STAG_NONE;
+         i = local_at(t, i)->next) {
+        struct ut_stag_local *l = local_at(t, i);
+        if (l->base == addr && l->size == size && l->writable == writable) {
+            l->count++;
+            *stadd = stadd_of(t, i, l);
+            return true;
         }
+    }
+    return false;
+}
+
+static int refuse_used(struct ut_stag_table *t, uint32_t stag)
+{
+    return ut_log_refuse(
+        UTOFU_ERR_USED, UT_LOG_DEBUG, "stag", "STag %u has %llu bytes at %p registered", stag,
+        (unsigned long long)local_at(t, stag)->size, (void *)local_at(t, stag)->base);
+}
+
+static int refuse_full(void)
+{
+    return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_DEBUG, "stag", "all %d STags of the VCQ are in use",
+                         UT_STAG_DYNAMIC);
+}
+
+int ut_stag_reuse(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag, bool writable,
+                  utofu_stadd_t *stadd)
+{
+    if (stag != UT_STAG_NONE)
+        return local_at(t, stag)->region ? refuse_used(t, stag) : UTOFU_ERR_NOT_FOUND;
+    if (count_again(t, addr, size, writable, stadd))
+        return 0;
+    if (t->free_first == UT_STAG_NONE && t->num_made == UT_STAG_DYNAMIC)
+        return refuse_full();
+    return UTOFU_ERR_NOT_FOUND;
+}
+
+int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t stag, bool writable,
+                     struct ut_region *region, utofu_stadd_t *stadd)
+{
+    uint32_t index = stag;
+
+    if (stag == UT_STAG_NONE) {
         index = take_dynamic(t);
         if (index == UT_STAG_NONE)
-            return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_DEBUG, "stag",
-                                 "all %d STags of the VCQ are in use", UT_STAG_DYNAMIC);
-        bucket = bucket_of(t, addr, size, writable); /* the hash may have grown */
-    } else if (local_at(t, index)->region) {
-        return ut_log_refuse(
-            UTOFU_ERR_USED, UT_LOG_DEBUG, "stag", "STag %u has %llu bytes at %p registered", stag,
-            (unsigned long long)local_at(t, index)->size, (void *)local_at(t, index)->base);
+            return refuse_full();
     }
     struct ut_stag_local *l = local_at(t, index);
-    struct ut_region *region;
-    int rc = ut_region_get(t->tni, addr, size, access, &region);
-    if (rc != 0) {
-        if (bucket)
-            give_dynamic(t, index);
-        return region_error(rc, addr, size, writable);
-    }
+    UT_ASSERT(!l->region);
     l->base = addr;
     l->size = size;
     l->writable = writable;
     l->region = region;
     l->count = 1;
-    if (bucket) {
+    if (stag == UT_STAG_NONE) {
+        uint32_t *bucket = bucket_of(t, addr, size, writable); /* the hash may have grown */
         l->next = *bucket;
         *bucket = index;
     }
@@ -563,10 +645,11 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
     return 0;
 }
 
-int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
+int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd, struct ut_region **gone)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
 
+    *gone = NULL;
     if (index == UT_STAG_NONE || !t->locals[index / UT_STAG_CHUNK])
         return UTOFU_ERR_INVALID_STADD;
     struct ut_stag_local *l = local_at(t, index);
@@ -575,7 +658,7 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     UT_ASSERT(l->count > 0);
     if (--l->count > 0)
         return 0;
-    struct ut_region *region = l->region;
+    *gone = l->region;
     t->hot.size = t->hot_writable.size = 0;
     if (index >= UT_STAG_CHUNK) {
         uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
@@ -587,6 +670,5 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd)
     publish_stag(t, index);
     if (index >= UT_STAG_CHUNK)
         give_dynamic(t, index);
-    ut_region_put(region);
     return 0;
 }

@@ -108,10 +108,25 @@ static inline const struct ut_stag_dir *ut_stag_dir_of(const struct ut_stag_tabl
 }
 uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider);
 
-/* enum utofu_return_code. stag: UT_STAG_NONE for any. */
+/*
+ * Registering takes long where the memory is large, and the VCQ, whose lock protects the table, is
+ * not to be locked meanwhile: first ut_stag_reuse(), then ut_stag_region_get() without the lock,
+ * then ut_stag_reuse() again, as other threads may have been faster, and ut_stag_register().
+ * Deregistering goes the other way: ut_region_put() without the lock. All return enum
+ * utofu_return_code. stag: UT_STAG_NONE for any.
+ */
+
+/* 0: the memory is registered already, and has one use more; UTOFU_ERR_NOT_FOUND: it is not.
+ * Others: no STag can be had for it. */
+int ut_stag_reuse(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
+                  bool writable, utofu_stadd_t *stadd);
+int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
+                       struct ut_region **region);
+/* If it succeeds the region is the table's. */
 int ut_stag_register(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
-                     bool writable, utofu_stadd_t *stadd);
-int ut_stag_deregister(struct ut_stag_table *table, utofu_stadd_t stadd);
+                     bool writable, struct ut_region *region, utofu_stadd_t *stadd);
+/* gone: the region that is no more used by the table, or NULL. */
+int ut_stag_deregister(struct ut_stag_table *table, utofu_stadd_t stadd, struct ut_region **gone);
 
 /* Index of an STag in a table, or UT_STAG_NONE: reserved ones must be of component cmp. */
 static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)

@@ -38,6 +38,7 @@ struct frame {
     uint32_t signal;       /* answer it soon */
 };
 
+void (*fake_on_reg)(size_t size);
 unsigned int fake_lacks_memory, fake_has_no_room;
 bool fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
@@ -120,6 +121,8 @@ static int fake_reg(struct prov *base, unsigned int device, void *addr, size_t s
     struct region *r = need(calloc(1, sizeof(*r)));
 
     (void)device;
+    if (fake_on_reg)
+        fake_on_reg(size);
     pthread_mutex_lock(&prov->lock);
     r->mr.lkey = r->mr.rkey = ++prov->last_key;
     r->addr = (uintptr_t)addr;

@@ -49,10 +49,11 @@ static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
     (void)utofu_poll_tcq(vcq, 0, &cbdata);
 }
 
-extern bool fake_refuses_messages;     /* send() returns -EIO */
-extern unsigned int fake_lacks_memory; /* so often connect() returns -ENOMEM */
-extern unsigned int fake_has_no_room;  /* so often accept() returns -EAGAIN */
-extern uint32_t fake_unanswered;       /* operations of this process under way, all connections */
+extern void (*fake_on_reg)(size_t size); /* called when memory of so many bytes is registered */
+extern bool fake_refuses_messages;       /* send() returns -EIO */
+extern unsigned int fake_lacks_memory;   /* so often connect() returns -ENOMEM */
+extern unsigned int fake_has_no_room;    /* so often accept() returns -EAGAIN */
+extern uint32_t fake_unanswered;         /* operations of this process under way, all connections */
 extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */
 extern bool fake_breaks;   /* the next connection that it asked for, and that is polled, breaks;
                             * then this is false again */
