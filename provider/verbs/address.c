@@ -86,11 +86,12 @@ int vp_address_read(const void *bytes, size_t size, struct vp_address *address)
 }
 
 void vp_address_of_tni(const struct vp_address *address, unsigned int tni,
-                       const struct vp_port *from, union vp_sockaddr *addr)
+                       const struct vp_port *from, struct vp_peer *peer)
 {
+    union vp_sockaddr *addr = &peer->ip;
     const struct vp_port_entry *entry = &address->ports[tni % address->num_ports];
 
-    memset(addr, 0, sizeof(*addr));
+    memset(peer, 0, sizeof(*peer));
     memcpy(&addr->in6.sin6_addr, entry->ip, 16);
     if (IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr)) {
         memset(addr, 0, sizeof(*addr));

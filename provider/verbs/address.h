@@ -29,7 +29,7 @@ int vp_address_read(const void *bytes, size_t size, struct vp_address *address);
 /* Where the peer listens for its TNI. `from`: the port that will talk to it, as a link-local
  * address means something on its link only. */
 void vp_address_of_tni(const struct vp_address *address, unsigned int tni,
-                       const struct vp_port *from, union vp_sockaddr *addr);
+                       const struct vp_port *from, struct vp_peer *peer);
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);
 /* In network order. */
 uint16_t vp_ip_port(const union vp_sockaddr *addr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes through librdmacm, driven by progress(): nothing here blocks the owner. Queue pairs
- * are made by us, not by rdma_create_qp(), so that a request can be repeated with the same queue
- * pair and with our own timers.
+ * Handshakes, driven by progress(): nothing here blocks the owner. The messages go in one of the
+ * ways of way.h. Queue pairs are made by us, not by rdma_create_qp(), so that a request can be
+ * repeated with the same queue pair and with our own timers.
  *
  *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
  *            or BACKOFF -> QUEUED, or OVER
@@ -27,6 +27,7 @@
 #include "qp.h"
 #include "rdmacm.h"
 #include "reap.h"
+#include "way.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -56,14 +57,6 @@ struct hello_rep {
     uint8_t hello[PROV_HELLO_MAX];
 };
 static const uint8_t rep_magic[4] = {'u', 'T', 'f', 'A'};
-
-/* A copy of an event: the original is acknowledged at once, so that ids can be destroyed. */
-struct event {
-    struct rdma_cm_event raw;
-    struct vp_id *id; /* NULL: a request to a listener */
-    bool ignore;      /* its owner is gone */
-    uint8_t data[256];
-};
 
 /*** what the core calls ***/
 
@@ -270,9 +263,7 @@ static void retry(struct vp_conn *conn, enum sign sign)
     uint64_t now = ut_clock_ms();
     uint64_t pause = pause_ms(conn, sign);
 
-    if (conn->id.cm)
-        rdma_destroy_id(conn->id.cm);
-    conn->id.cm = NULL;
+    vp_id_drop(&conn->id);
     /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
      * stale */
     vp_conn_drop_qp(conn);
@@ -321,6 +312,48 @@ static bool waits_for_qp(struct vp_conn *conn)
     return true;
 }
 
+static uint8_t rd_limit(const struct vp_conn *conn, int device_limit)
+{
+    unsigned int limit = conn->ep->prov->tuning.rd_atomic;
+
+    if (device_limit >= 0 && limit > (unsigned int)device_limit)
+        limit = (unsigned int)device_limit;
+    return (uint8_t)(limit < 255 ? limit : 255);
+}
+
+/* The last attempt ends when the peer has been silent for long enough. */
+static uint64_t end_of_attempt(const struct vp_conn *conn, uint64_t now)
+{
+    uint64_t ms = attempt_ms(conn->ep->prov, conn->req.attempt);
+    uint64_t end = end_of_attempts(conn, SILENT), least = first_timeout(conn->ep->prov);
+
+    if (end < now + least)
+        end = now + least;
+    return now + ms < end ? now + ms : end;
+}
+
+static void step_request(struct vp_conn *conn)
+{
+    const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
+    struct rdma_conn_param param = {
+        .private_data = &conn->req,
+        .private_data_len = sizeof(conn->req),
+        .responder_resources = rd_limit(conn, attr->max_qp_rd_atom),
+        .initiator_depth = rd_limit(conn, attr->max_qp_init_rd_atom),
+        .retry_count = conn->ep->prov->tuning.retry_count,
+        .rnr_retry_count = 7,
+        .srq = conn->recvs == NULL,
+        .qp_num = conn->qp->qp_num,
+    };
+
+    set_phase(conn, VP_CONNECTING, end_of_attempt(conn, ut_clock_ms()));
+    int rc = conn->id.way->ask(&conn->id, &param);
+    if (rc) {
+        ut_debug(VP_CAT, "asking for a connection: %s", strerror(-rc));
+        retry(conn, SILENT);
+    }
+}
+
 static void step_start(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -354,8 +387,10 @@ static void step_start(struct vp_conn *conn)
         return;
     }
     set_phase(conn, VP_RESOLVING, now + prov->tuning.step_ms);
-    rc = vp_cm_resolve(prov, &conn->id, port, &conn->peer);
-    if (is_shortage(rc)) {
+    rc = port->way->begin(prov, &conn->id, port, &conn->peer);
+    if (rc == 1) {
+        step_request(conn);
+    } else if (is_shortage(rc)) {
         fall_short(conn, "starting a connection", rc);
     } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
@@ -363,69 +398,24 @@ static void step_start(struct vp_conn *conn)
     }
 }
 
-static uint8_t rd_limit(const struct vp_conn *conn, int device_limit)
-{
-    unsigned int limit = conn->ep->prov->tuning.rd_atomic;
-
-    if (device_limit >= 0 && limit > (unsigned int)device_limit)
-        limit = (unsigned int)device_limit;
-    return (uint8_t)(limit < 255 ? limit : 255);
-}
-
 static void step_route(struct vp_conn *conn)
 {
-    const struct vp_port *port = conn->ep->port;
-    struct rdma_cm_id *id = conn->id.cm;
-    const char *name = ibv_get_device_name(port->dev->context->device);
+    struct vp_prov *prov = conn->ep->prov;
 
-    if (!id->verbs || strcmp(ibv_get_device_name(id->verbs->device), name) != 0) {
-        ut_error(VP_CAT, "the route from %s to a peer leads through another device", port->name);
+    set_phase(conn, VP_ROUTING, ut_clock_ms() + prov->tuning.step_ms);
+    int rc = conn->id.way->route(prov, &conn->id, conn->ep->port);
+    if (rc == -EXDEV)
         over(conn, PROV_REASON_LOCAL);
-        return;
-    }
-    set_phase(conn, VP_ROUTING, ut_clock_ms() + conn->ep->prov->tuning.step_ms);
-    if (rdma_resolve_route(id, (int)conn->ep->prov->tuning.step_ms / 2))
+    else if (rc)
         retry(conn, UNRESOLVED);
 }
 
-/* The last attempt ends when the peer has been silent for long enough. */
-static uint64_t end_of_attempt(const struct vp_conn *conn, uint64_t now)
-{
-    uint64_t ms = attempt_ms(conn->ep->prov, conn->req.attempt);
-    uint64_t end = end_of_attempts(conn, SILENT), least = first_timeout(conn->ep->prov);
-
-    if (end < now + least)
-        end = now + least;
-    return now + ms < end ? now + ms : end;
-}
-
-static void step_request(struct vp_conn *conn)
-{
-    const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
-    struct rdma_conn_param param = {
-        .private_data = &conn->req,
-        .private_data_len = sizeof(conn->req),
-        .responder_resources = rd_limit(conn, attr->max_qp_rd_atom),
-        .initiator_depth = rd_limit(conn, attr->max_qp_init_rd_atom),
-        .retry_count = conn->ep->prov->tuning.retry_count,
-        .rnr_retry_count = 7,
-        .srq = conn->recvs == NULL,
-        .qp_num = conn->qp->qp_num,
-    };
-
-    set_phase(conn, VP_CONNECTING, end_of_attempt(conn, ut_clock_ms()));
-    if (rdma_connect(conn->id.cm, &param)) {
-        ut_debug(VP_CAT, "rdma_connect: %s", strerror(errno));
-        retry(conn, SILENT);
-    }
-}
-
-static void step_response(struct vp_conn *conn, const struct event *event)
+static void step_response(struct vp_conn *conn, const struct vp_event *event)
 {
     struct hello_rep rep;
     int rc;
 
-    if (event->raw.param.conn.private_data_len < sizeof(rep)) {
+    if (event->size < sizeof(rep)) {
         over(conn, PROV_REASON_REJECTED);
         return;
     }
@@ -442,7 +432,7 @@ static void step_response(struct vp_conn *conn, const struct event *event)
     rc = vp_conn_ready_qp(conn);
     if (!rc) {
         set_phase(conn, VP_CONFIRMING, conn->hs_deadline);
-        rc = rdma_establish(conn->id.cm) ? -ECONNABORTED : 0;
+        rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
     }
     if (!rc)
         is_up(conn);
@@ -481,7 +471,7 @@ static void step_accept(struct vp_conn *conn)
     else
         rc = vp_conn_ready_qp(conn);
     if (rc) {
-        vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
+        conn->id.way->refuse(&conn->id, VP_REFUSED_BUSY);
         over(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
         return;
     }
@@ -491,8 +481,9 @@ static void step_accept(struct vp_conn *conn)
         rep.size |= VP_REQ_ANY_ORDER;
     set_phase(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
-    if (rdma_accept(conn->id.cm, &param)) {
-        ut_info(VP_CAT, "accepting a connection: %s", strerror(errno));
+    rc = conn->id.way->answer(&conn->id, &param);
+    if (rc) {
+        ut_info(VP_CAT, "accepting a connection: %s", strerror(-rc));
         over(conn, PROV_REASON_BROKEN); /* the origin gave up */
     }
 }
@@ -546,7 +537,7 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
 
 static void refuse_busy(struct vp_conn *conn)
 {
-    vp_cm_refuse(conn->id.cm, VP_REFUSED_BUSY);
+    conn->id.way->refuse(&conn->id, VP_REFUSED_BUSY);
     over(conn, PROV_REASON_BROKEN);
 }
 
@@ -674,10 +665,9 @@ static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
     return true;
 }
 
-static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *event,
+static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *event,
                                    const struct vp_hello_req *req, enum vp_refusal *refusal)
 {
-    struct rdma_cm_id *id = event->raw.id;
     struct vp_conn *conn = NULL;
     struct vp_ep *ep = NULL;
 
@@ -685,8 +675,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = prov->eps.next; l != &prov->eps && !ep; l = l->next) {
         struct vp_ep *e = vp_container_of(l, struct vp_ep, link);
-        if (e->id == req->target_id && !e->closing && !e->broken &&
-            e->port->listener == event->raw.listen_id)
+        if (e->id == req->target_id && !e->closing && !e->broken && e->port == event->port)
             ep = e;
     }
     if (ep) {
@@ -703,12 +692,13 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct event *eve
     if (conn) {
         conn->there_any_order = req->kind & VP_REQ_ANY_ORDER;
         conn->hs_started = ut_clock_ms();
-        conn->id.cm = id;
-        conn->rsp_resources = event->raw.param.conn.responder_resources;
-        conn->init_depth = event->raw.param.conn.initiator_depth;
-        memcpy(&conn->peer, rdma_get_peer_addr(id), sizeof(conn->peer));
-        vp_set_ip_port(&conn->peer, req->port);
-        id->context = &conn->id;
+        conn->id = event->asks;
+        conn->rsp_resources = event->rsp_resources;
+        conn->init_depth = event->init_depth;
+        conn->peer = event->from;
+        if (!conn->peer.ud)
+            vp_set_ip_port(&conn->peer.ip, req->port);
+        conn->id.way->adopt(&conn->id);
         vp_list_append(&ep->conns, &conn->ep_link);
         vp_post_event_locked(conn, VP_EV_REQUEST);
     }
@@ -751,12 +741,14 @@ void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
         prov->quiet_until = now + QUIET_MS;
 }
 
-static void handle_request(struct vp_prov *prov, const struct event *event)
+static void handle_request(struct vp_prov *prov, const struct vp_event *event)
 {
     struct vp_hello_req req = {0};
     enum vp_refusal refusal;
 
-    if (event->raw.param.conn.private_data_len >= sizeof(req))
+    struct vp_id id = event->asks;
+
+    if (event->size >= sizeof(req))
         memcpy(&req, event->data, sizeof(req));
     unsigned int kind = req.kind & VP_REQ_KIND;
     if (kind == VP_REQ_PROBE) {
@@ -770,8 +762,8 @@ static void handle_request(struct vp_prov *prov, const struct event *event)
     } else if (new_passive(prov, event, &req, &refusal)) {
         return;
     }
-    vp_cm_refuse(event->raw.id, refusal);
-    rdma_destroy_id(event->raw.id);
+    id.way->refuse(&id, refusal);
+    vp_id_drop(&id);
     if (refusal == VP_REFUSED_ALIVE || refusal == VP_REFUSED_STRANGER)
         count_refusal(prov);
 }
@@ -789,15 +781,14 @@ static void lost(struct vp_conn *conn, unsigned int event)
         over(conn, event == VP_EV_LOCAL ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
 }
 
-static void handle_rejected(struct vp_conn *conn, const struct event *event)
+static void handle_rejected(struct vp_conn *conn, const struct vp_event *event)
 {
     if (!conn->active || conn->phase == VP_UP) {
         lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
         return;
     }
-    enum vp_refusal refusal = vp_cm_refusal(&event->raw);
-    ut_debug(VP_CAT, "rejected: status %d, refusal %d", event->raw.status, (int)refusal);
-    switch (refusal) {
+    ut_debug(VP_CAT, "refused: %d", (int)event->refusal);
+    switch (event->refusal) {
     case VP_REFUSED_NO_ENDPOINT:
         over(conn, PROV_REASON_NO_ENDPOINT);
         break;
@@ -813,34 +804,30 @@ static void handle_rejected(struct vp_conn *conn, const struct event *event)
     }
 }
 
-static void handle_conn_event(struct vp_conn *conn, const struct event *event)
+static void handle_conn_event(struct vp_conn *conn, const struct vp_event *event)
 {
-    enum rdma_cm_event_type type = event->raw.event;
     enum sign sign = SILENT;
 
-    switch (type) {
-    case RDMA_CM_EVENT_ADDR_RESOLVED:
+    switch (event->what) {
+    case VP_HEARD_ADDRESS:
         step_route(conn);
         break;
-    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    case VP_HEARD_ROUTE:
         step_request(conn);
         break;
-    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case VP_HEARD_ANSWER:
         step_response(conn, event);
         break;
-    case RDMA_CM_EVENT_ESTABLISHED:
+    case VP_HEARD_READY:
         is_up(conn);
         break;
-    case RDMA_CM_EVENT_REJECTED:
+    case VP_HEARD_REFUSAL:
         handle_rejected(conn, event);
         break;
-    case RDMA_CM_EVENT_ADDR_ERROR:
-    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case VP_HEARD_NO_WAY:
         sign = UNRESOLVED;
         /* fall through */
-    case RDMA_CM_EVENT_CONNECT_ERROR:
-    case RDMA_CM_EVENT_UNREACHABLE:
-        ut_debug(VP_CAT, "%s, status %d", rdma_event_str(type), event->raw.status);
+    case VP_HEARD_NOTHING:
         if (conn->phase == VP_UP)
             break;
         if (conn->active)
@@ -848,88 +835,67 @@ static void handle_conn_event(struct vp_conn *conn, const struct event *event)
         else
             over(conn, silence(conn));
         break;
-    case RDMA_CM_EVENT_DISCONNECTED:
+    case VP_HEARD_END:
         lost(conn, VP_EV_DISCONNECTED);
         break;
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case VP_HEARD_REMOVAL:
         lost(conn, VP_EV_LOCAL);
         break;
-    default: /* address changes, time-wait exits */
+    default:
         break;
     }
 }
 
-static void copy_event(const struct rdma_cm_event *from, struct event *to)
+/* Takes one event. Its connection, if it has one, is marked busy under the lock, unless it was
+ * abandoned: so it is not destroyed meanwhile. */
+static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_conn **conn)
 {
-    size_t size = from->param.conn.private_data_len;
-
-    to->raw = *from;
-    if (!from->param.conn.private_data)
-        size = 0;
-    if (size > sizeof(to->data))
-        size = sizeof(to->data);
-    if (size)
-        memcpy(to->data, from->param.conn.private_data, size);
-    to->raw.param.conn.private_data = to->data;
-    to->raw.param.conn.private_data_len = (uint8_t)(size < 255 ? size : 255);
-}
-
-/* Takes one event off the channel and acknowledges it at once. Its connection, if it has one, is
- * marked busy under the lock, unless it was abandoned: so it is not destroyed meanwhile. */
-static bool next_event(struct vp_prov *prov, struct event *event, struct vp_conn **conn)
-{
-    struct rdma_cm_event *raw;
-
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool found = rdma_get_cm_event(prov->channel, &raw) == 0;
-    if (found) {
-        copy_event(raw, event);
-        struct vp_id *id = raw->id->context;
-        event->id = raw->event == RDMA_CM_EVENT_CONNECT_REQUEST ? NULL : id;
-        if (event->id && id->kind == VP_ID_CONN) {
-            struct vp_conn *owner = vp_container_of(id, struct vp_conn, id);
-            event->ignore = owner->abandoned;
-            if (!owner->abandoned) {
-                owner->busy = true;
-                *conn = owner;
-            }
+    bool found = vp_rdmacm_next(prov, event);
+    if (found && event->id && event->id->kind == VP_ID_CONN) {
+        struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
+        if (owner->abandoned) {
+            event->what = VP_HEARD_OTHER;
+        } else {
+            owner->busy = true;
+            *conn = owner;
         }
-        rdma_ack_cm_event(raw);
     }
     pthread_mutex_unlock(&prov->lock);
     return found;
 }
 
-static void listener_event(struct vp_prov *prov, const struct event *event)
+static void of_no_connection(struct vp_prov *prov, struct vp_event *event)
 {
-    if (event->raw.event != RDMA_CM_EVENT_DEVICE_REMOVAL)
-        return;
-    for (unsigned int i = 0; i < prov->num_ports; i++) {
-        if (prov->ports[i].listener != event->raw.id)
-            continue;
-        ut_warn(VP_CAT, "%s is being removed", prov->ports[i].name);
-        prov->ports[i].dev->gone = true;
+    switch (event->what) {
+    case VP_HEARD_REQUEST:
+        handle_request(prov, event);
+        break;
+    case VP_HEARD_REMOVAL:
+        if (!event->port)
+            break;
+        ut_warn(VP_CAT, "%s is being removed", event->port->name);
+        event->port->dev->gone = true;
+        break;
+    default:
+        break;
     }
 }
 
 void vp_cm_events(struct vp_prov *prov)
 {
-    struct event event = {.ignore = false};
+    struct vp_event event;
     struct vp_conn *conn;
 
     while (!prov->quiet_until && next_event(prov, &event, &conn)) {
-        if (event.ignore) {
-            event.ignore = false;
-        } else if (conn) {
+        if (conn) {
             handle_conn_event(conn, &event);
             not_busy(conn);
-        } else if (!event.id) {
-            handle_request(prov, &event);
-        } else if (event.id->kind == VP_ID_PROBE) {
-            vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event.raw);
+        } else if (event.id && event.id->kind == VP_ID_PROBE) {
+            vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event);
         } else {
-            listener_event(prov, &event);
+            of_no_connection(prov, &event);
         }
     }
 }

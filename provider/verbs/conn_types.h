@@ -10,11 +10,15 @@
 #include "prov_types.h"
 #include "provider.h"
 
-/* What an rdma_cm_id's context points to. */
+/* The handshake of a connection or a probe, in the way that it goes: see way.h. */
+struct vp_way;
+struct vp_call;
 enum vp_id_kind { VP_ID_LISTENER, VP_ID_CONN, VP_ID_PROBE };
 struct vp_id {
     enum vp_id_kind kind;
-    struct rdma_cm_id *cm;
+    const struct vp_way *way; /* NULL: it is not open */
+    struct rdma_cm_id *cm;    /* rdmacm */
+    struct vp_call *call;     /* ud */
 };
 
 /* One posted request; its address is the wr_id. */
@@ -191,7 +195,7 @@ struct vp_conn {
     struct vp_list ev_link;            /* in ep->events */
     struct vp_list ep_link;            /* in ep->conns or ep->dying */
     struct vp_conn *origin_next;       /* in a bucket of ep->origins */
-    union vp_sockaddr peer;            /* where the peer listens */
+    struct vp_peer peer;               /* where the peer listens */
     struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     uint8_t hello_size;

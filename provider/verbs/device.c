@@ -12,6 +12,7 @@
 #include "places.h"
 #include "providers.h"
 #include "rails.h"
+#include "rdmacm.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "wake.h"
@@ -110,13 +111,12 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
 /* Listens on one address if it belongs to this port of this device. */
 static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c)
 {
-    static struct vp_id listener_id = {.kind = VP_ID_LISTENER};
     const char *device = ibv_get_device_name(port->dev->context->device);
     struct rdma_cm_id *id;
 
     port->addr = c->addr;
     vp_set_ip_port(&port->addr, 0);
-    if (rdma_create_id(prov->channel, &id, &listener_id, RDMA_PS_TCP))
+    if (rdma_create_id(prov->channel, &id, &vp_rdmacm_listener, RDMA_PS_TCP))
         return false;
     if (rdma_bind_addr(id, &port->addr.sa))
         goto destroy;
@@ -127,6 +127,7 @@ static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct v
         goto destroy;
     vp_set_ip_port(&port->addr, rdma_get_src_port(id));
     port->listener = id;
+    port->way = &vp_way_rdmacm;
     return true;
 
 destroy:

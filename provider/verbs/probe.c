@@ -13,9 +13,9 @@
 
 #include "device.h"
 #include "ep_types.h"
-#include "rdmacm.h"
 #include "util/log.h"
 #include "wake.h"
+#include "way.h"
 
 enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
 
@@ -70,7 +70,7 @@ void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
 
 /* Copies what the probe needs of its connection; false: the connection needs no answer any more. */
 static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_port **port,
-                  union vp_sockaddr *peer, uint32_t *qp_num)
+                  struct vp_peer *peer, uint32_t *qp_num)
 {
     pthread_mutex_lock(&prov->lock);
     const struct vp_conn *conn = probe->conn;
@@ -83,23 +83,6 @@ static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_
     return conn != NULL;
 }
 
-static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
-{
-    struct vp_port *port;
-    union vp_sockaddr peer;
-    uint32_t qp_num;
-
-    probe->attempts++;
-    probe->deadline = now + prov->config.peer_timeout_ms / TIME_LIMIT + 1;
-    if (!whose(prov, probe, &port, &peer, &qp_num)) {
-        probe->done = true;
-        return;
-    }
-    int rc = vp_cm_resolve(prov, &probe->id, port, &peer);
-    if (rc)
-        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
-}
-
 /* The request names the suspected connection's own queue pair: a kernel that still knows it calls
  * the request stale, and no other connection can be mistaken for it. */
 static int ask(struct vp_prov *prov, struct vp_probe *probe)
@@ -108,40 +91,62 @@ static int ask(struct vp_prov *prov, struct vp_probe *probe)
     struct rdma_conn_param param = {
         .private_data = &req, .private_data_len = sizeof(req), .rnr_retry_count = 7, .srq = 1};
     struct vp_port *port;
-    union vp_sockaddr peer;
+    struct vp_peer peer;
 
     if (!whose(prov, probe, &port, &peer, &param.qp_num)) {
         probe->done = true;
         return 0;
     }
-    return rdma_connect(probe->id.cm, &param);
+    return probe->id.way->ask(&probe->id, &param);
 }
 
-void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct rdma_cm_event *event)
+static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
 {
+    struct vp_port *port;
+    struct vp_peer peer;
+    uint32_t qp_num;
+
+    probe->attempts++;
+    probe->deadline = now + prov->config.peer_timeout_ms / TIME_LIMIT + 1;
+    if (!whose(prov, probe, &port, &peer, &qp_num)) {
+        probe->done = true;
+        return;
+    }
+    int rc = port->way->begin(prov, &probe->id, port, &peer);
+    if (rc == 1)
+        rc = ask(prov, probe);
+    if (rc)
+        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+}
+
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event)
+{
+    struct vp_port *port;
+    struct vp_peer peer;
+    uint32_t qp_num;
     int rc = 0;
 
     if (probe->done)
         return;
-    switch (event->event) {
-    case RDMA_CM_EVENT_ADDR_RESOLVED:
-        rc = rdma_resolve_route(probe->id.cm, (int)prov->tuning.step_ms / 2);
+    switch (event->what) {
+    case VP_HEARD_ADDRESS:
+        rc = whose(prov, probe, &port, &peer, &qp_num)
+                 ? probe->id.way->route(prov, &probe->id, port)
+                 : 0;
         break;
-    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    case VP_HEARD_ROUTE:
         rc = ask(prov, probe);
         break;
-    case RDMA_CM_EVENT_REJECTED:
+    case VP_HEARD_REFUSAL:
         report(prov, probe,
-               vp_cm_refusal(event) == VP_REFUSED_DEAD ? PROV_REASON_PEER_DEAD
-                                                       : PROV_REASON_BROKEN);
+               event->refusal == VP_REFUSED_DEAD ? PROV_REASON_PEER_DEAD : PROV_REASON_BROKEN);
         break;
     default:
-        rc = -1;
+        rc = -EHOSTUNREACH;
     }
     if (rc) /* an address that cannot be resolved means no more than no answer: see vp_probe_run()
              */
-        ut_debug(VP_CAT, "asking for a peer: %s, status %d", rdma_event_str(event->event),
-                 event->status);
+        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
 
 /* The next probe that has to be started, given up or destroyed. */
@@ -169,13 +174,10 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
 
     while ((probe = next_due(prov, now))) {
         if (probe->done) {
-            if (probe->id.cm)
-                rdma_destroy_id(probe->id.cm);
+            vp_id_drop(&probe->id);
             free(probe);
         } else if (now != UINT64_MAX && probe->attempts < ATTEMPTS) {
-            if (probe->id.cm)
-                rdma_destroy_id(probe->id.cm);
-            probe->id.cm = NULL;
+            vp_id_drop(&probe->id);
             start(prov, probe, now);
         } else {
             report(prov, probe, PROV_REASON_SILENT);

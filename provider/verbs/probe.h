@@ -21,8 +21,8 @@ struct vp_probe {
 
 /* Its answer is VP_EV_VERDICT. */
 void vp_probe_start(struct vp_conn *conn);
-void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe,
-                    const struct rdma_cm_event *event);
+struct vp_event;
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event);
 /* The connection does not want to know any more. With prov->lock held. */
 void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn);
 /* Starts, gives up and destroys what is due; UINT64_MAX: destroys all. By progress(). */

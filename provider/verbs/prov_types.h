@@ -84,6 +84,23 @@ union vp_sockaddr {
     struct sockaddr_in6 in6;
 };
 
+enum { VP_UD_KEY_BYTES = 16 };
+
+/* Where a process takes datagrams: see ud.h. */
+struct vp_ud_addr {
+    union ibv_gid gid;
+    uint16_t lid; /* 0: RoCE */
+    uint32_t qpn, qkey;
+    uint8_t key[VP_UD_KEY_BYTES]; /* in each datagram that it takes */
+};
+
+/* Where a peer listens. */
+struct vp_peer {
+    bool ud;              /* for datagrams; else at an address of librdmacm's */
+    union vp_sockaddr ip; /* with its port number */
+    struct vp_ud_addr at;
+};
+
 /* Bits behind the prefix are 0. */
 struct vp_network {
     uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
@@ -96,7 +113,8 @@ struct vp_port {
     uint32_t max_msg;
     unsigned int speed; /* Mbit/s; 0: not known */
     struct vp_network network;
-    union vp_sockaddr addr; /* with the port number that the listener got */
+    const struct vp_way *way; /* how its connections are made */
+    union vp_sockaddr addr;   /* with the port number that the listener got */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, whose address is not a GID's */
     char name[64];

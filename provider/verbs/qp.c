@@ -10,6 +10,7 @@
 #include "order.h"
 #include "places.h"
 #include "recvs.h"
+#include "way.h"
 #include "util/log.h"
 
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
@@ -110,7 +111,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         struct ibv_qp_attr attr = {.qp_state = states[i]};
         int mask = 0;
-        if (rdma_init_qp_attr(conn->id.cm, &attr, &mask))
+        if (conn->id.way->qp_attr(&conn->id, &attr, &mask))
             return -ECONNABORTED;
         attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
         if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)

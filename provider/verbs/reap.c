@@ -7,8 +7,8 @@
 #include "probe.h"
 #include "qp.h"
 #include "recvs.h"
-#include "rdmacm.h"
 #include "wake.h"
+#include "way.h"
 #include "util/assert.h"
 
 void vp_handshake_uncount_locked(struct vp_conn *conn)
@@ -42,6 +42,20 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_append(&prov->reaping, &conn->hs_link);
 }
 
+/* Ends the handshake or the connection on the wire. */
+static void drop_id(struct vp_conn *conn)
+{
+    struct vp_id *id = &conn->id;
+
+    if (id->way && conn->phase == VP_UP)
+        id->way->disconnect(id);
+    else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
+        id->way->refuse(id, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT
+                            : conn->no_room   ? VP_REFUSED_BUSY
+                                              : VP_REFUSED_BY_CORE);
+    vp_id_drop(id);
+}
+
 /* Of the lists it is in `dying` alone, and no step of its handshake runs. */
 static void destroy(struct vp_conn *conn)
 {
@@ -49,7 +63,7 @@ static void destroy(struct vp_conn *conn)
     struct vp_prov *prov = ep->prov;
 
     UT_ASSERT(conn->abandoned && !conn->busy && !conn->in_table && !conn->has_credit);
-    vp_cm_drop_id(conn);
+    drop_id(conn);
     if (!conn->stuck)
         vp_conn_drop_qp(conn);
     else if (conn->qp)

@@ -458,6 +458,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
     prov->ports[0] = (struct vp_port){.dev = &prov->devices[0],
                                       .num = 1,
                                       .max_msg = 4096,
+                                      .way = &vp_way_rdmacm,
                                       .listener = &listener,
                                       .name = "fake0"};
     prov->ports[0].addr.in.sin_family = AF_INET;
