@@ -31,7 +31,8 @@ struct device {
     struct ibv_pd *pd;
     struct ibv_device_attr attr;
     union ibv_gid gid;
-    int gid_index;
+    int gid_index; /* -1: InfiniBand, with a LID */
+    uint16_t lid;
     enum ibv_mtu mtu;
 };
 
@@ -62,7 +63,6 @@ static inline void find_gid(void)
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     ssize_t n = ibv_query_gid_table(dev.context, table, 64, 0);
 
-    dev.gid_index = -1;
     for (ssize_t i = 0; i < n; i++) {
         if (memcmp(table[i].gid.raw, v4, sizeof(v4)) != 0)
             continue;
@@ -87,7 +87,10 @@ static inline void open_device(void)
     CHECK(ibv_query_device(dev.context, &dev.attr) == 0);
     CHECK(ibv_query_port(dev.context, 1, &port) == 0 && port.state == IBV_PORT_ACTIVE);
     dev.mtu = port.active_mtu;
-    find_gid();
+    dev.gid_index = -1;
+    dev.lid = port.lid;
+    if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+        find_gid();
 }
 
 static inline void end_open(struct end *e, const struct wishes *w)
@@ -151,6 +154,21 @@ static inline int to_init(struct ibv_qp *qp)
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+/* From the device's port to that port. */
+static inline struct ibv_ah_attr way_to_itself(void)
+{
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = dev.gid_index >= 0};
+
+    if (!attr.is_global) {
+        attr.dlid = dev.lid;
+        return attr;
+    }
+    attr.grh.dgid = dev.gid;
+    attr.grh.sgid_index = (uint8_t)dev.gid_index;
+    attr.grh.hop_limit = 64;
+    return attr;
+}
+
 static inline int to_rtr(struct ibv_qp *qp, uint32_t peer)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
@@ -159,11 +177,7 @@ static inline int to_rtr(struct ibv_qp *qp, uint32_t peer)
                                .max_dest_rd_atomic = 1,
                                .min_rnr_timer = 12};
 
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.dgid = dev.gid;
-    attr.ah_attr.grh.sgid_index = (uint8_t)dev.gid_index;
-    attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr = way_to_itself();
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

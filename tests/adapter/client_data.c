@@ -105,20 +105,26 @@ static bool takes_state(const struct cl_qp *qp)
            state == IBV_QPS_ERR;
 }
 
+static bool is_ud(const struct cl_qp *qp)
+{
+    return qp->qpx.qp_base.qp_type == IBV_QPT_UD;
+}
+
 /* What the driver looks at before it puts a request into the queue. */
-static int check_request(const struct ad_wqe *wqe)
+static int check_request(const struct cl_qp *qp, const struct ad_wqe *wqe)
 {
     switch (wqe->opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
         return 0;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return is_ud(qp) ? EINVAL : 0;
     case IBV_WR_RDMA_READ:
-        return wqe->flags & IBV_SEND_INLINE ? EINVAL : 0;
+        return is_ud(qp) || wqe->flags & IBV_SEND_INLINE ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return wqe->flags & IBV_SEND_INLINE || wqe->remote_addr % 8 ? EINVAL : 0;
+        return is_ud(qp) || wqe->flags & IBV_SEND_INLINE || wqe->remote_addr % 8 ? EINVAL : 0;
     default:
         return EINVAL;
     }
@@ -173,7 +179,12 @@ static int put_send(struct cl_qp *qp, const struct ibv_send_wr *wr)
                            .opcode = wr->opcode,
                            .flags = wr->send_flags | signal_all(qp),
                            .imm = wr->imm_data};
-    if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    if (is_ud(qp)) {
+        wqe->ah = wr->wr.ud.ah ? wr->wr.ud.ah->handle : 0;
+        wqe->remote_qpn = wr->wr.ud.remote_qpn;
+        wqe->qkey = wr->wr.ud.remote_qkey;
+    } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+               wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wqe->remote_addr = wr->wr.atomic.remote_addr;
         wqe->rkey = wr->wr.atomic.rkey;
         wqe->compare_add = wr->wr.atomic.compare_add;
@@ -184,7 +195,7 @@ static int put_send(struct cl_qp *qp, const struct ibv_send_wr *wr)
     }
     int rc = put_data(qp, wqe, wr->sg_list, wr->num_sge);
     if (!rc)
-        rc = check_request(wqe);
+        rc = check_request(qp, wqe);
     if (!rc)
         qp->built++;
     return rc;
@@ -232,7 +243,7 @@ static void wr_start(struct ibv_qp_ex *qpx)
 static void close_request(struct cl_qp *qp)
 {
     if (qp->wqe && !qp->rc) {
-        qp->rc = check_request(qp->wqe);
+        qp->rc = check_request(qp, qp->wqe);
         qp->built++;
     }
     qp->wqe = NULL;

@@ -120,6 +120,16 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t num,
                       offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
+/* One partition, whose full members all ports are. */
+EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    (void)context, (void)port;
+    if (index != 0)
+        return EINVAL;
+    *pkey = htobe16(AD_PKEY);
+    return 0;
+}
+
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     struct ad_device about;
@@ -722,6 +732,32 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     pthread_mutex_destroy(&qp->lock);
     free(qp);
     return 0;
+}
+
+/*** where datagrams go ***/
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct ad_msg msg = {.op = AD_CREATE_AH, .handle = pd->handle};
+    struct ibv_ah *ah = calloc(1, sizeof(*ah));
+
+    msg.ah = *attr;
+    int rc = ah ? cl_call(&msg, NULL) : ENOMEM;
+    if (rc) {
+        free(ah);
+        return failed(rc);
+    }
+    *ah = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = msg.handle};
+    return ah;
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    int rc = destroy(ah->handle);
+
+    if (!rc)
+        free(ah);
+    return rc;
 }
 
 /* librdmacm has contexts of its own, one for each device. */

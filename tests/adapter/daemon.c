@@ -169,8 +169,8 @@ static struct object *first_of(const struct proc *proc, enum kind kind)
 /* The last descriptor of its socket is closed: the kernel's clean-up, connections first. */
 static void process_gone(struct proc *proc)
 {
-    static const enum kind order[] = {K_CM_ID,   K_CM_CHANNEL, K_QP, K_SRQ,    K_CQ,
-                                      K_CHANNEL, K_MR,         K_PD, K_CONTEXT};
+    static const enum kind order[] = {K_CM_ID, K_CM_CHANNEL, K_QP, K_AH, K_SRQ,
+                                      K_CQ,    K_CHANNEL,    K_MR, K_PD, K_CONTEXT};
     struct object *object;
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {

@@ -29,7 +29,19 @@ static inline void timer_stop(struct timer *timer)
 
 /*** objects ***/
 
-enum kind { K_CONTEXT, K_PD, K_MR, K_CHANNEL, K_CQ, K_SRQ, K_QP, K_CM_CHANNEL, K_CM_ID, NUM_KINDS };
+enum kind {
+    K_CONTEXT,
+    K_PD,
+    K_MR,
+    K_CHANNEL,
+    K_CQ,
+    K_SRQ,
+    K_QP,
+    K_AH,
+    K_CM_CHANNEL,
+    K_CM_ID,
+    NUM_KINDS
+};
 
 enum { NUM_CLASSES = 40 };
 
@@ -110,11 +122,17 @@ struct srq {
     struct context *context;
 };
 
+struct ah {
+    struct object base;
+    struct ibv_ah_attr attr;
+};
+
 struct piece;
 
 struct qp {
     struct object base;
     uint32_t qpn;
+    enum ibv_qp_type type;
     struct ad_ring *sq, *rq;
     uint64_t block, size, rq_block, rq_size;
     struct cq *send_cq, *recv_cq;
@@ -152,7 +170,13 @@ struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
 int receives_left(const struct proc *proc, uint32_t *count);
 
+/* daemon_datagram.c */
+uint8_t port_at(const struct ibv_ah_attr *attr);
+bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint32_t size);
+
 /* daemon_transport.c */
+bool receive_datagram(struct qp *to, const struct ibv_wc *wc, const void *data, uint32_t size,
+                      bool solicited);
 void qp_ready(struct qp *qp);
 bool run_ready(void);
 void qp_init(struct qp *qp);

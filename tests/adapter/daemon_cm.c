@@ -77,6 +77,8 @@ static bool is_gid_of(const struct ibv_gid_entry *entry, const struct sockaddr_s
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
     const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
 
+    if (entry->gid_type == IBV_GID_TYPE_IB)
+        return false; /* it is none */
     if (addr->ss_family == AF_INET6)
         return memcmp(entry->gid.raw, &in6->sin6_addr, 16) == 0;
     return addr->ss_family == AF_INET && entry->gid.raw[10] == 0xff && entry->gid.raw[0] == 0 &&

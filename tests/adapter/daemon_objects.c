@@ -457,6 +457,27 @@ static int modify_srq(struct proc *proc, struct ad_msg *msg)
     return 0;
 }
 
+/*** where datagrams go ***/
+
+static int create_ah(struct proc *proc, struct ad_msg *msg)
+{
+    struct object *pd = object_find(proc, msg->handle, K_PD);
+    const struct ibv_ah_attr *attr = &msg->ah;
+
+    if (!pd || attr->port_num < 1 || attr->port_num > profile.device.attr.phys_port_cnt)
+        return EINVAL;
+    const struct ad_port *port = &profile.device.ports[attr->port_num - 1];
+    if (attr->is_global ? attr->grh.sgid_index >= port->num_gids
+                        : port->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+        return EINVAL;
+    if (attr->is_global && port_at(attr) != attr->port_num)
+        return ETIMEDOUT; /* nobody has it there: the kernel has asked the network */
+    struct ah *ah = (struct ah *)object_new(proc, K_AH, sizeof(*ah), 0, pd);
+    ah->attr = *attr;
+    msg->handle = ah->base.handle;
+    return 0;
+}
+
 /*** queue pairs ***/
 
 static int check_cap(const struct ibv_qp_cap *cap, bool has_srq)
@@ -526,7 +547,7 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
 
     if (!pd || !send_cq || !recv_cq || (msg->qp.srq && !srq))
         return EINVAL;
-    if (msg->qp.type != IBV_QPT_RC)
+    if (msg->qp.type != IBV_QPT_RC && msg->qp.type != IBV_QPT_UD)
         return EOPNOTSUPP;
     int rc = check_cap(&msg->qp.cap, srq != NULL);
     if (rc)
@@ -541,6 +562,7 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
     }
     qp_has_rings(qp);
     qp->attr.cap = msg->qp.cap;
+    qp->type = (enum ibv_qp_type)msg->qp.type;
     qp->qpn = table_add(&qpns, qp);
     msg->handle = qp->base.handle;
     msg->qp.qpn = qp->qpn;
@@ -549,8 +571,21 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
     return 0;
 }
 
+static int needed_by_ud(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        return 0;
+    if (to == IBV_QPS_INIT && (from == IBV_QPS_RESET || from == IBV_QPS_INIT))
+        return from == IBV_QPS_RESET ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : 0;
+    if (to == IBV_QPS_RTR)
+        return from == IBV_QPS_INIT ? 0 : -1;
+    if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
+        return IBV_QP_SQ_PSN;
+    return to == IBV_QPS_RTS && from == IBV_QPS_RTS ? 0 : -1;
+}
+
 /* What RC wants to be set in a transition. */
-static int needed(enum ibv_qp_state from, enum ibv_qp_state to)
+static int needed_by_rc(enum ibv_qp_state from, enum ibv_qp_state to)
 {
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
         return 0;
@@ -595,11 +630,28 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->retry_cnt = from->retry_cnt;
     if (mask & IBV_QP_RNR_RETRY)
         to->rnr_retry = from->rnr_retry;
+    if (mask & IBV_QP_QKEY)
+        to->qkey = from->qkey;
+}
+
+/* May packets of this size go out there, and has the device an address to send them from? */
+static bool is_valid_path(const struct ibv_qp_attr *attr, int mask)
+{
+    const struct ad_port *port = &profile.device.ports[0];
+    const struct ibv_ah_attr *av = &attr->ah_attr;
+
+    if (mask & IBV_QP_PATH_MTU && attr->path_mtu > port->attr.active_mtu)
+        return false;
+    return !(mask & IBV_QP_AV) || av->is_global ||
+           port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
 static bool is_valid(const struct ibv_qp_attr *attr, int mask)
 {
     const struct ibv_device_attr *device = &profile.device.attr;
+
+    if (!is_valid_path(attr, mask))
+        return false;
 
     return !(mask & IBV_QP_PORT &&
              (attr->port_num < 1 || attr->port_num > device->phys_port_cnt)) &&
@@ -621,7 +673,7 @@ static int modify_qp(struct proc *proc, const struct ad_msg *msg)
         return EINVAL;
     enum ibv_qp_state from = qp->attr.qp_state;
     enum ibv_qp_state to = mask & IBV_QP_STATE ? msg->modify.attr.qp_state : from;
-    int need = needed(from, to);
+    int need = qp->type == IBV_QPT_UD ? needed_by_ud(from, to) : needed_by_rc(from, to);
     if (need < 0 || (mask & need) != need)
         return EINVAL;
     if (to == IBV_QPS_ERR) {
@@ -721,7 +773,8 @@ static int get_event(struct proc *proc, struct ad_msg *msg)
 static bool makes_something(uint32_t op)
 {
     return op == AD_OPEN || op == AD_ALLOC_PD || op == AD_REG_MR || op == AD_CREATE_CHANNEL ||
-           op == AD_CREATE_CQ || op == AD_RESIZE_CQ || op == AD_CREATE_SRQ || op == AD_CREATE_QP;
+           op == AD_CREATE_CQ || op == AD_RESIZE_CQ || op == AD_CREATE_SRQ || op == AD_CREATE_QP ||
+           op == AD_CREATE_AH;
 }
 
 int verbs_request(struct proc *proc, struct ad_msg *msg, int *fd)
@@ -750,6 +803,8 @@ int verbs_request(struct proc *proc, struct ad_msg *msg, int *fd)
         return modify_srq(proc, msg);
     case AD_CREATE_QP:
         return create_qp(proc, msg);
+    case AD_CREATE_AH:
+        return create_ah(proc, msg);
     case AD_MODIFY_QP:
         return modify_qp(proc, msg);
     case AD_QUERY_QP:

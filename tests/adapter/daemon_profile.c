@@ -152,6 +152,23 @@ static void be_reordering(void)
     profile.reorders = true;
 }
 
+/* InfiniBand without IPoIB: a LID, and a GID that is no address. */
+static void be_ib(void)
+{
+    static const uint8_t raw[16] = {0xfe, 0x80, [8] = 0, 2, 0xc9, 3, 0, 0, 0, 1};
+    struct ad_port *port = &profile.device.ports[0];
+
+    be_mlx5();
+    port->attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    port->attr.lid = 17;
+    port->attr.sm_lid = 1;
+    port->attr.active_mtu = IBV_MTU_4096;
+    port->num_gids = 0;
+    set_gid(port, 1, raw);
+    port->gids[0].gid_type = IBV_GID_TYPE_IB;
+    port->gids[0].ndev_ifindex = 0;
+}
+
 static void be_rxe_itself(void)
 {
     profile.words_of_rxe = true;
@@ -167,6 +184,7 @@ static const struct {
     {"bnxt", "no ibv_wr_*(), no ibv_resize_cq(), 4095 CQ entries, one READ, no inline data",
      be_bnxt},
     {"adaptive-routing", "as mlx5; WRITEs and their parts are placed in any order", be_reordering},
+    {"ib", "as mlx5 on InfiniBand without IPoIB: no address that rdma_cm could resolve", be_ib},
     {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
 };
@@ -207,10 +225,13 @@ static const struct {
                          "completion queues (N=1) or shared receive queues (N=2) are in error"},
     [AD_FAULT_GID] = {"gid", "the port lacks its IPv4 address for N ms"},
     [AD_FAULT_PEERMEM] = {"peermem", "N=1: memory is registered that the CPU cannot reach"},
-    [AD_FAULT_LATE] = {"late",
-                       "WRITEs are placed N ms after they succeed, or before a READ, atomic, "
-                       "SEND or immediate of their QP"},
+    [AD_FAULT_PLACED_LATE] =
+        {"late", "WRITEs are placed N ms after they succeed, or before a READ, atomic, "
+                 "SEND or immediate of their QP"},
     [AD_FAULT_FORK] = {"fork", "N=1: registered pages are shared with forked children"},
+    [AD_FAULT_LOSS] = {"ud-loss", "every N-th datagram is lost"},
+    [AD_FAULT_TWICE] = {"ud-twice", "every N-th datagram arrives twice"},
+    [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
 };
 
 void profile_list(void)
@@ -306,7 +327,7 @@ bool fault_hits(enum ad_fault what)
 {
     if (!left[what])
         return false;
-    if (what == AD_FAULT_UNKNOWN)
+    if (what == AD_FAULT_UNKNOWN || what >= AD_FAULT_LOSS)
         return ++seen[what] % left[what] == 0;
     if (what == AD_FAULT_CREATE)
         return ++seen[what] == left[what];
@@ -316,7 +337,7 @@ bool fault_hits(enum ad_fault what)
 
 uint64_t fault_late_ms(void)
 {
-    return left[AD_FAULT_LATE];
+    return left[AD_FAULT_PLACED_LATE];
 }
 
 bool fault_is_silent(void)

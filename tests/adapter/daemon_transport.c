@@ -449,7 +449,8 @@ static struct qp *responder(const struct qp *qp)
 {
     struct qp *peer = qp_find(qp->attr.dest_qp_num);
 
-    if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn)
+    if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn ||
+        peer->type != IBV_QPT_RC || port_at(&qp->attr.ah_attr) != peer->attr.port_num)
         return NULL;
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
 }
@@ -517,6 +518,27 @@ static enum outcome receive(struct qp *qp, struct qp *peer, const struct ad_wqe 
     copy(from, &to, from->size);
     receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
     return DONE;
+}
+
+/* `wc` names its origin. False: there is no receive, or it is too short, and the datagram is lost.
+ */
+bool receive_datagram(struct qp *to, const struct ibv_wc *wc, const void *data, uint32_t size,
+                      bool solicited)
+{
+    const struct ad_rwqe *rwqe = next_receive(to);
+    struct ibv_wc own = *wc;
+    struct vec vec;
+
+    if (!rwqe ||
+        !local_vec(to, (const struct ibv_sge *)(rwqe + 1), rwqe->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                   &vec) ||
+        vec.size < size)
+        return false;
+    scatter(&vec, 0, size, data);
+    own.wr_id = rwqe->wr_id;
+    take_receive(to);
+    complete(to->recv_cq, &own, solicited);
+    return true;
 }
 
 static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
@@ -602,6 +624,24 @@ static bool returns_data(uint32_t opcode)
            opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* It has been sent when it is on the wire, whether it arrives or not. */
+static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
+                             enum ibv_wc_status *status)
+{
+    uint8_t data[4096];
+
+    if (from->size > 128u << profile.device.ports[0].attr.active_mtu) {
+        *status = IBV_WC_LOC_LEN_ERR;
+        return profile.words_of_rxe ? DONE
+                                    : FAILED; /* rdma_rxe does not send it, and says nothing */
+    }
+    gather(from, 0, from->size, data);
+    if (send_datagram(qp, w, data, (uint32_t)from->size))
+        return DONE;
+    *status = IBV_WC_LOC_QP_OP_ERR;
+    return FAILED;
+}
+
 static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status *status)
 {
     struct vec local;
@@ -614,6 +654,8 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
         *status = IBV_WC_LOC_LEN_ERR;
         return FAILED;
     }
+    if (qp->type == IBV_QPT_UD)
+        return datagram(qp, w, &local, status);
     struct qp *peer = responder(qp);
     if (!peer)
         return NO_ANSWER;

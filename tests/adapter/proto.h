@@ -22,6 +22,8 @@ enum {
     AD_REQ_DATA = 56,   /* private data as the CM's messages carry it, behind rdma_cm's header */
     AD_REP_DATA = 196,
     AD_REJ_DATA = 148,
+    AD_GRH = 40, /* bytes in front of a datagram's, at its receiver */
+    AD_PKEY = 0xffff,
 };
 
 /* A process's segment: allocated by the daemon, sparse. Objects are named by their offset in it. */
@@ -33,6 +35,8 @@ struct ad_wqe {
     uint64_t wr_id, remote_addr, compare_add, swap;
     uint32_t opcode, flags, rkey, imm;
     uint32_t num_sge, inline_size;
+    uint32_t ah, remote_qpn, qkey; /* of a datagram */
+    uint32_t unused;
     /* then the inline data, or struct ibv_sge */
 };
 
@@ -99,20 +103,23 @@ struct ad_device {
 
 /* What can be made to go wrong: see --help. */
 enum ad_fault {
-    AD_FAULT_POST,    /* the n-th post fails: counted by the library */
-    AD_FAULT_CREATE,  /* the n-th call that makes an object has no memory */
-    AD_FAULT_ADDR,    /* n addresses are not resolved */
-    AD_FAULT_ROUTE,   /* n routes are not resolved */
-    AD_FAULT_CONNECT, /* n requests end in CONNECT_ERROR */
-    AD_FAULT_UNKNOWN, /* every n-th WRITE or atomic is executed and ends with RETRY_EXC */
-    AD_FAULT_SILENCE, /* nothing arrives for n ms */
-    AD_FAULT_PORT,    /* the first port is down for n ms, 0: is up */
-    AD_FAULT_DEVICE,  /* the device fails */
-    AD_FAULT_QUEUES,  /* n=1: completion queues are in error, 2: shared receive queues */
-    AD_FAULT_GID,     /* the first port lacks its IPv4 address for n ms */
-    AD_FAULT_PEERMEM, /* 1: memory is registered that the CPU cannot reach */
-    AD_FAULT_LATE,    /* what is acknowledged is in memory n ms later, or behind a READ */
-    AD_FAULT_FORK,    /* 1: as kernels before 5.12, which share registered pages with children */
+    AD_FAULT_POST,        /* the n-th post fails: counted by the library */
+    AD_FAULT_CREATE,      /* the n-th call that makes an object has no memory */
+    AD_FAULT_ADDR,        /* n addresses are not resolved */
+    AD_FAULT_ROUTE,       /* n routes are not resolved */
+    AD_FAULT_CONNECT,     /* n requests end in CONNECT_ERROR */
+    AD_FAULT_UNKNOWN,     /* every n-th WRITE or atomic is executed and ends with RETRY_EXC */
+    AD_FAULT_SILENCE,     /* nothing arrives for n ms */
+    AD_FAULT_PORT,        /* the first port is down for n ms, 0: is up */
+    AD_FAULT_DEVICE,      /* the device fails */
+    AD_FAULT_QUEUES,      /* n=1: completion queues are in error, 2: shared receive queues */
+    AD_FAULT_GID,         /* the first port lacks its IPv4 address for n ms */
+    AD_FAULT_PEERMEM,     /* 1: memory is registered that the CPU cannot reach */
+    AD_FAULT_PLACED_LATE, /* what is acknowledged is in memory n ms later, or behind a READ */
+    AD_FAULT_FORK,  /* 1: as kernels before 5.12, which share registered pages with children */
+    AD_FAULT_LOSS,  /* every n-th datagram is lost, */
+    AD_FAULT_TWICE, /* arrives twice, */
+    AD_FAULT_LATE,  /* or late, behind others */
     AD_NUM_FAULTS
 };
 
@@ -142,7 +149,8 @@ enum ad_op {
     AD_CREATE_QP,
     AD_MODIFY_QP,
     AD_QUERY_QP,
-    AD_DESTROY, /* a PD, MR, channel, CQ, SRQ or QP */
+    AD_CREATE_AH,
+    AD_DESTROY, /* a PD, MR, channel, CQ, SRQ, QP or AH */
     AD_GET_COMP,
     AD_GET_ASYNC,
     AD_CM_CHANNEL,
@@ -215,6 +223,7 @@ struct ad_msg {
             struct ibv_qp_attr attr;
             uint32_t mask;
         } modify;
+        struct ibv_ah_attr ah;
         struct {
             uint64_t user;
             uint32_t type, port;

@@ -96,7 +96,7 @@ static void check_landed(void *arg)
         memset(data.mem, ut_rank ? 0 : (int)i + 1, sizes[i]);
         ut_barrier();
         if (ut_rank == 0) {
-            fault(AD_FAULT_LATE, 3600000);
+            fault(AD_FAULT_PLACED_LATE, 3600000);
             CHECK_OK(utofu_put(data.vcq, data_peers[1].id, data.stadd, data_peers[1].stadd,
                                sizes[i], 0, UT_LCL, NULL));
             CHECK_OK(ut_await_mrq(data.vcq, &notice));
@@ -108,7 +108,7 @@ static void check_landed(void *arg)
             CHECK(landed == lands, "%zu bytes: %d", sizes[i], landed);
         }
         ut_barrier();
-        fault(AD_FAULT_LATE, 0);
+        fault(AD_FAULT_PLACED_LATE, 0);
     }
     ut_end_close(&flag);
     ut_close_all(&data);
