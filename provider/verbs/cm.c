@@ -125,7 +125,8 @@ static void over(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
     vp_list_remove(&conn->hs_link);
-    if (!conn->abandoned && conn->phase != VP_UP) { /* up after all: see find_early() in poll.c */
+    /* up after all: see find_early() in poll.c; over, as a later request came first */
+    if (!conn->abandoned && conn->phase != VP_UP && conn->phase != VP_OVER) {
         conn->phase = VP_OVER;
         conn->hs_reason = (uint8_t)reason;
         vp_post_event_locked(conn, VP_EV_OVER);

@@ -89,6 +89,8 @@ static void on_up(void *ctx, const void *hello, size_t size)
     ((struct test_conn *)ctx)->up = true;
 }
 
+static bool closes_late; /* not in down() */
+
 static void on_down(void *ctx, enum prov_reason reason)
 {
     struct test_conn *c = ctx;
@@ -96,6 +98,8 @@ static void on_down(void *ctx, enum prov_reason reason)
     CHECK(!c->down);
     c->down = true;
     c->reason = reason;
+    if (closes_late)
+        return;
     vp_conn_close(c->conn);
     c->conn = NULL;
 }
@@ -184,8 +188,8 @@ static void ask(struct test_conn *c)
     CHECK(vp_connect(ep, address, size, 0, ENDPOINT + 1, NULL, 0, c, &c->conn) == 0);
 }
 
-/* A peer asks: `c` is its connection. */
-static void ask_from_outside(struct test_conn *c)
+/* A peer asks, for the n-th time: `c` is its connection. */
+static void ask_from_outside_again(struct test_conn *c, const struct test_conn *first, uint8_t n)
 {
     static struct vp_hello_req req;
     struct fake_id *id = new_id(NULL, INCOMING);
@@ -195,8 +199,8 @@ static void ask_from_outside(struct test_conn *c)
     accepts = c;
     req = (struct vp_hello_req){.kind = VP_REQ_CONNECT,
                                 .target_id = ENDPOINT,
-                                .origin_id = 100 + (uint64_t)(c - conns),
-                                .attempt = 1};
+                                .origin_id = 100 + (uint64_t)(first - conns),
+                                .attempt = n};
     memcpy(req.key, prov->key, sizeof(req.key));
     pending = (struct rdma_cm_event){
         .id = &id->id, .listen_id = &listener, .event = RDMA_CM_EVENT_CONNECT_REQUEST};
@@ -204,6 +208,11 @@ static void ask_from_outside(struct test_conn *c)
     pending.param.conn.private_data_len = sizeof(req);
     is_pending = true;
     vp_cm_events(prov);
+}
+
+static void ask_from_outside(struct test_conn *c)
+{
+    ask_from_outside_again(c, c, 1);
 }
 
 static int post_with(struct test_conn *c, unsigned int flags)
@@ -1200,6 +1209,28 @@ static void interrupts_are_spread(void)
     printf("ok: interrupts are spread\n");
 }
 
+/* Its origin asks again, so it is over; that the origin has given up the first request comes later.
+ */
+static void an_end_is_told_once(void)
+{
+    open_with(PLACES);
+    answers = false;
+    closes_late = true;
+    ask_from_outside(&conns[0]);
+    run();
+    struct rdma_cm_id *first = vp_conn(conns[0].conn)->id.cm;
+    ask_from_outside_again(&conns[1], &conns[0], 2);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && conns[1].conn);
+    pending = (struct rdma_cm_event){.id = first, .event = RDMA_CM_EVENT_REJECTED};
+    is_pending = true;
+    run(); /* on_down() looks that it is not called again */
+    closes_late = false;
+    vp_conn_close(conns[0].conn);
+    answers = true;
+    close_all("an end is told once");
+}
+
 int main(void)
 {
     CHECK(ut_process_environment() == 0);
@@ -1213,6 +1244,7 @@ int main(void)
     what_is_outstanding_ends_first();
     unsignalled_ones_end_first();
     asked_by_the_peer();
+    an_end_is_told_once();
     peer_is_first();
     crossing();
     who_does_not_answer_is_passed_by();
