@@ -3,6 +3,7 @@
 #ifndef ADAPTER_CHECK_VERBS_H
 #define ADAPTER_CHECK_VERBS_H
 
+#include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -32,7 +33,7 @@ struct device {
     struct ibv_device_attr attr;
     union ibv_gid gid;
     int gid_index; /* -1: InfiniBand, with a LID */
-    uint16_t lid;
+    uint16_t lid, pkey_index;
     enum ibv_mtu mtu;
 };
 
@@ -72,6 +73,19 @@ static inline void find_gid(void)
     CHECK(dev.gid_index >= 0);
 }
 
+/* The first one that the port is a full member of. */
+static inline void find_partition(uint16_t num)
+{
+    __be16 pkey;
+
+    for (dev.pkey_index = 0; dev.pkey_index < num; dev.pkey_index++) {
+        CHECK(ibv_query_pkey(dev.context, 1, dev.pkey_index, &pkey) == 0);
+        if (be16toh(pkey) & 0x8000)
+            return;
+    }
+    CHECK(!"a partition");
+}
+
 static inline void open_device(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -89,6 +103,7 @@ static inline void open_device(void)
     dev.mtu = port.active_mtu;
     dev.gid_index = -1;
     dev.lid = port.lid;
+    find_partition(port.pkey_tbl_len);
     if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
         find_gid();
 }
@@ -146,7 +161,8 @@ static inline void end_close(struct end *e)
 
 static inline int to_init(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .pkey_index = dev.pkey_index};
 
     attr.qp_access_flags =
         IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;

@@ -120,13 +120,15 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t num,
                       offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* One partition, whose full members all ports are. */
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-    (void)context, (void)port;
-    if (index != 0)
-        return EINVAL;
-    *pkey = htobe16(AD_PKEY);
+    struct ad_device about;
+
+    (void)context;
+    if (query(&about) || port < 1 || port > about.attr.phys_port_cnt || index < 0 ||
+        index >= about.ports[port - 1].attr.pkey_tbl_len)
+        return -1;
+    *pkey = htobe16(about.ports[port - 1].pkeys[index]);
     return 0;
 }
 
@@ -156,6 +158,19 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
         for (uint32_t i = 0; i < about.ports[p].num_gids && n < most; i++)
             entries[n++] = about.ports[p].gids[i];
     return (ssize_t)n;
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+    struct ad_device about;
+
+    (void)context, (void)flags;
+    if (size < sizeof(*entry) || query(&about) || port < 1 || port > about.attr.phys_port_cnt ||
+        index >= about.ports[port - 1].num_gids)
+        return EINVAL;
+    *entry = about.ports[port - 1].gids[index];
+    return 0;
 }
 
 static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

@@ -172,6 +172,7 @@ int receives_left(const struct proc *proc, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);
+bool share_partition(const struct qp *a, const struct qp *b);
 bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint32_t size);
 
 /* daemon_transport.c */

@@ -566,7 +566,7 @@ static int qp_attr(const struct cm_id *id, struct ad_msg *msg)
     /* before there is a connection, the kernel has no other answer */
     switch (id->step < REQ_SENT ? IBV_QPS_INIT : attr->qp_state) {
     case IBV_QPS_INIT:
-        attr->pkey_index = 0;
+        attr->pkey_index = 0; /* profiles with an address have no other */
         attr->port_num = id->route.port_num;
         attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
         msg->modify.mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

@@ -31,12 +31,22 @@ uint8_t port_at(const struct ibv_ah_attr *attr)
     return 0;
 }
 
+/* Limited members reach full ones only. */
+bool share_partition(const struct qp *a, const struct qp *b)
+{
+    uint16_t x = profile.device.ports[a->attr.port_num - 1].pkeys[a->attr.pkey_index];
+    uint16_t y = profile.device.ports[b->attr.port_num - 1].pkeys[b->attr.pkey_index];
+
+    return (x | AD_FULL_MEMBER) == (y | AD_FULL_MEMBER) && (x | y) & AD_FULL_MEMBER;
+}
+
 /* There is no route between ports. */
 static void arrive(const struct datagram *d)
 {
-    struct qp *to = qp_find(d->qpn);
+    struct qp *to = qp_find(d->qpn), *from = qp_find(d->wc.src_qp);
 
-    if (!to || to->type != IBV_QPT_UD || to->attr.port_num != d->port || to->attr.qkey != d->qkey ||
+    if (!to || !from || !share_partition(from, to) || to->type != IBV_QPT_UD ||
+        to->attr.port_num != d->port || to->attr.qkey != d->qkey ||
         (to->attr.qp_state != IBV_QPS_RTR && to->attr.qp_state != IBV_QPS_RTS))
         return;
     struct ibv_wc wc = d->wc;

@@ -634,12 +634,14 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->qkey = from->qkey;
 }
 
-/* May packets of this size go out there, and has the device an address to send them from? */
+/* Is the partition there, may packets of this size go out, and has the device an address? */
 static bool is_valid_path(const struct ibv_qp_attr *attr, int mask)
 {
     const struct ad_port *port = &profile.device.ports[0];
     const struct ibv_ah_attr *av = &attr->ah_attr;
 
+    if (mask & IBV_QP_PKEY_INDEX && attr->pkey_index >= port->attr.pkey_tbl_len)
+        return false;
     if (mask & IBV_QP_PATH_MTU && attr->path_mtu > port->attr.active_mtu)
         return false;
     return !(mask & IBV_QP_AV) || av->is_global ||

@@ -83,6 +83,7 @@ static void be_rxe(void)
                                         .active_speed = 1,
                                         .phys_state = 5,
                                         .link_layer = IBV_LINK_LAYER_ETHERNET};
+    port->pkeys[0] = 0xffff;
     set_gid(port, 1, link_local);
     set_gid(port, 1, v4);
 }
@@ -95,6 +96,7 @@ static void be_rails(void)
 
     profile.device.attr.phys_port_cnt = 2;
     port->attr = profile.device.ports[0].attr;
+    port->pkeys[0] = profile.device.ports[0].pkeys[0];
     set_gid(port, 2, v4);
 }
 
@@ -162,6 +164,9 @@ static void be_ib(void)
     port->attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
     port->attr.lid = 17;
     port->attr.sm_lid = 1;
+    port->attr.pkey_tbl_len = 2;
+    port->pkeys[0] = 0x7fff; /* of which nodes are limited members: they do not reach each other */
+    port->pkeys[1] = 0x8001;
     port->attr.active_mtu = IBV_MTU_4096;
     port->num_gids = 0;
     set_gid(port, 1, raw);

@@ -450,7 +450,8 @@ static struct qp *responder(const struct qp *qp)
     struct qp *peer = qp_find(qp->attr.dest_qp_num);
 
     if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn ||
-        peer->type != IBV_QPT_RC || port_at(&qp->attr.ah_attr) != peer->attr.port_num)
+        peer->type != IBV_QPT_RC || !share_partition(qp, peer) ||
+        port_at(&qp->attr.ah_attr) != peer->attr.port_num)
         return NULL;
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
 }

@@ -17,13 +17,14 @@
 enum {
     AD_MAX_PORTS = 2,
     AD_MAX_GIDS = 4,
+    AD_MAX_PKEYS = 2,
     AD_PRIVATE_MOST = 224,
     AD_BELLS = 1 << 16, /* places of a process's ring of doorbells; one for each of its QPs */
     AD_REQ_DATA = 56,   /* private data as the CM's messages carry it, behind rdma_cm's header */
     AD_REP_DATA = 196,
     AD_REJ_DATA = 148,
-    AD_GRH = 40, /* bytes in front of a datagram's, at its receiver */
-    AD_PKEY = 0xffff,
+    AD_GRH = 40,             /* bytes in front of a datagram's, at its receiver */
+    AD_FULL_MEMBER = 0x8000, /* of a partition, in its P_Key */
 };
 
 /* A process's segment: allocated by the daemon, sparse. Objects are named by their offset in it. */
@@ -87,6 +88,7 @@ struct ad_port {
     struct ibv_port_attr attr;
     struct ibv_gid_entry gids[AD_MAX_GIDS];
     uint32_t num_gids;
+    uint16_t pkeys[AD_MAX_PKEYS];
 };
 
 struct ad_device {

@@ -18,7 +18,8 @@ struct port {
 
 static int to(struct port *p, enum ibv_qp_state state, uint32_t qkey, int mask)
 {
-    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1, .qkey = qkey};
+    struct ibv_qp_attr attr = {
+        .qp_state = state, .port_num = 1, .pkey_index = dev.pkey_index, .qkey = qkey};
 
     return ibv_modify_qp(p->qp, &attr, IBV_QP_STATE | mask);
 }
