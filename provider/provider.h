@@ -212,6 +212,7 @@ struct prov_caps {
     uint64_t max_xfer;     /* largest write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
     bool atomics_coherent; /* with the target CPU's own atomic instructions */
+    bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
     char device[64];       /* device and port of this TNI, to be printed */
 };
 
@@ -224,6 +225,7 @@ struct prov_port {
     char netdev[16]; /* the network device below it */
     int gid_index;   /* -1: none */
     char gid[48];
+    char connects_by[16];  /* of a port in use: what makes its connections, as "rdmacm" */
     char address[48];      /* where this process listened, */
     char network[56];      /* and the network of this address, as 10.1.0.0/16 */
     uint32_t speed;        /* Mbit/s; 0: not known */
@@ -246,13 +248,16 @@ struct prov_ops {
     /* Finds its devices and starts listening. 0; -ENODEV after an info line that says what was
      * looked for; other negative errno after an error line. */
     int (*open)(const struct prov_config *config, struct prov **prov);
-    /* At exit. Every endpoint has been closed. */
+    /* Every endpoint has been closed. */
     void (*close)(struct prov *prov);
+    /* At exit, with what was posted done: peers are told that the process ends, where nobody else
+     * does. Endpoints may be open. NULL: there is nothing to do. */
+    void (*leave)(struct prov *prov);
     /* The bytes that peers need to reach this process; returns how many (<= PROV_ADDR_MAX). */
     size_t (*address)(struct prov *prov, void *buf);
-    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. NULL: the provider does
-     * not use IP. */
-    void (*ip)(struct prov *prov, uint8_t ip[16]);
+    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. False: it has none.
+     * NULL: the provider does not use IP. */
+    bool (*ip)(struct prov *prov, uint8_t ip[16]);
     void (*caps)(struct prov *prov, unsigned int tni, struct prov_caps *caps);
     /* TNIs with the same number share memory registrations. */
     unsigned int (*device)(struct prov *prov, unsigned int tni);

@@ -8,7 +8,7 @@
 
 #include "util/log.h"
 
-enum { ADDRESS_VERSION = 3 };
+enum { ADDRESS_VERSION = 4 };
 
 uint16_t vp_ip_port(const union vp_sockaddr *addr)
 {
@@ -45,9 +45,31 @@ static void to_entry(const union vp_sockaddr *addr, struct vp_port_entry *entry)
     }
 }
 
-size_t vp_address(struct prov *base, void *buf)
+static size_t ud_address(const struct vp_prov *prov, void *buf)
 {
-    struct vp_prov *prov = vp_prov(base);
+    struct vp_ud_address address = {.version = ADDRESS_VERSION,
+                                    .num_ports = (uint8_t)prov->num_ports,
+                                    .ud = 1,
+                                    .qkey = prov->qkey};
+
+    memcpy(address.key, prov->ud_key, sizeof(address.key));
+    memcpy(address.subnet, prov->ports[0].at.gid.raw, sizeof(address.subnet));
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        const struct vp_ud_addr *at = &prov->ports[i].at;
+        struct vp_ud_entry *entry = &address.ports[i];
+        memcpy(entry->interface, at->gid.raw + sizeof(address.subnet), sizeof(entry->interface));
+        entry->lid = at->lid;
+        for (unsigned int byte = 0; byte < sizeof(entry->qpn); byte++)
+            entry->qpn[byte] = (uint8_t)(at->qpn >> 8 * byte);
+    }
+    size_t size =
+        offsetof(struct vp_ud_address, ports) + prov->num_ports * sizeof(struct vp_ud_entry);
+    memcpy(buf, &address, size);
+    return size;
+}
+
+static size_t cm_address(const struct vp_prov *prov, void *buf)
+{
     struct vp_address address = {.version = ADDRESS_VERSION, .num_ports = (uint8_t)prov->num_ports};
 
     memcpy(address.key, prov->key, sizeof(address.key));
@@ -59,39 +81,61 @@ size_t vp_address(struct prov *base, void *buf)
     return size;
 }
 
-void vp_ip(struct prov *base, uint8_t ip[16])
+size_t vp_address(struct prov *base, void *buf)
 {
-    struct vp_port_entry entry;
+    const struct vp_prov *prov = vp_prov(base);
 
-    to_entry(&vp_prov(base)->ports[0].addr, &entry);
-    memcpy(ip, entry.ip, sizeof(entry.ip));
+    return prov->ports[0].ud ? ud_address(prov, buf) : cm_address(prov, buf);
 }
 
-int vp_address_read(const void *bytes, size_t size, struct vp_address *address)
+bool vp_ip(struct prov *base, uint8_t ip[16])
 {
-    size_t head = offsetof(struct vp_address, ports);
+    const union vp_sockaddr *addr = &vp_prov(base)->ports[0].addr;
+    struct vp_port_entry entry;
+
+    if (addr->sa.sa_family != AF_INET && addr->sa.sa_family != AF_INET6)
+        return false;
+    to_entry(addr, &entry);
+    memcpy(ip, entry.ip, sizeof(entry.ip));
+    return true;
+}
+
+int vp_address_read(const void *bytes, size_t size, union vp_any_address *address)
+{
+    const struct vp_address *head = &address->cm;
 
     if (size > sizeof(*address))
         return -EINVAL;
     memset(address, 0, sizeof(*address));
     memcpy(address, bytes, size);
-    if (address->version != ADDRESS_VERSION || !address->num_ports ||
-        address->num_ports > VP_MAX_PORTS ||
-        size < head + address->num_ports * sizeof(struct vp_port_entry)) {
+    size_t least =
+        head->ud
+            ? offsetof(struct vp_ud_address, ports) + head->num_ports * sizeof(struct vp_ud_entry)
+            : offsetof(struct vp_address, ports) + head->num_ports * sizeof(struct vp_port_entry);
+    if (head->version != ADDRESS_VERSION || head->ud > 1 || !head->num_ports ||
+        head->num_ports > VP_MAX_PORTS || size < least) {
         ut_debug(VP_CAT, "a peer's address is garbled (%zu bytes, version %u)", size,
-                 address->version);
+                 head->version);
         return -EPROTO;
     }
     return 0;
 }
 
-void vp_address_of_tni(const struct vp_address *address, unsigned int tni,
-                       const struct vp_port *from, struct vp_peer *peer)
+static void from_ud_entry(const struct vp_ud_address *address, const struct vp_ud_entry *entry,
+                          struct vp_ud_addr *at)
 {
-    union vp_sockaddr *addr = &peer->ip;
-    const struct vp_port_entry *entry = &address->ports[tni % address->num_ports];
+    memcpy(at->gid.raw, address->subnet, sizeof(address->subnet));
+    memcpy(at->gid.raw + sizeof(address->subnet), entry->interface, sizeof(entry->interface));
+    at->lid = entry->lid;
+    for (unsigned int byte = 0; byte < sizeof(entry->qpn); byte++)
+        at->qpn |= (uint32_t)entry->qpn[byte] << 8 * byte;
+    at->qkey = address->qkey;
+    memcpy(at->key, address->key, sizeof(at->key));
+}
 
-    memset(peer, 0, sizeof(*peer));
+static void from_entry(const struct vp_port_entry *entry, const struct vp_port *from,
+                       union vp_sockaddr *addr)
+{
     memcpy(&addr->in6.sin6_addr, entry->ip, 16);
     if (IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr)) {
         memset(addr, 0, sizeof(*addr));
@@ -104,4 +148,26 @@ void vp_address_of_tni(const struct vp_address *address, unsigned int tni,
     addr->in6.sin6_port = entry->port;
     if (IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) && from->addr.sa.sa_family == AF_INET6)
         addr->in6.sin6_scope_id = from->addr.in6.sin6_scope_id;
+}
+
+int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
+                      const struct vp_port *from, struct vp_peer *peer)
+{
+    unsigned int port = tni % address->cm.num_ports;
+
+    memset(peer, 0, sizeof(*peer));
+    peer->ud = address->cm.ud;
+    if (peer->ud != (from->ud != NULL)) {
+        ut_error(VP_CAT,
+                 "a peer connects by %s, and %s by %s: set UTOFU_VERBS_CONNECT to one value for "
+                 "the whole job",
+                 peer->ud ? "datagrams" : "rdma_cm", from->name,
+                 peer->ud ? "rdma_cm" : "datagrams");
+        return -EPROTO;
+    }
+    if (peer->ud)
+        from_ud_entry(&address->ud, &address->ud.ports[port], &peer->at);
+    else
+        from_entry(&address->cm.ports[port], from, &peer->ip);
+    return 0;
 }

@@ -27,6 +27,8 @@
 #include "qp.h"
 #include "rdmacm.h"
 #include "reap.h"
+#include "ud.h"
+#include "udcm.h"
 #include "way.h"
 #include "util/assert.h"
 #include "util/clock.h"
@@ -66,7 +68,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 {
     struct vp_ep *ep = vp_ep(base);
     struct vp_prov *prov = ep->prov;
-    struct vp_address address;
+    union vp_any_address address;
 
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
@@ -77,7 +79,11 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (!conn)
         return -ENOMEM;
     conn->ctx = ctx;
-    vp_address_of_tni(&address, peer_tni, ep->port, &conn->peer);
+    rc = vp_address_of_tni(&address, peer_tni, ep->port, &conn->peer);
+    if (rc) {
+        vp_conn_free(conn);
+        return rc;
+    }
     conn->req.kind = (uint8_t)(VP_REQ_CONNECT | hello_size);
     if (vp_has_any_order(ep->port->dev))
         conn->req.kind |= VP_REQ_ANY_ORDER;
@@ -85,7 +91,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     conn->req.target_id = peer_id;
     conn->sq_depth = vp_sq_depth(ep, peer_id);
     conn->req.origin_id = ep->id;
-    memcpy(conn->req.key, address.key, VP_KEY_BYTES);
+    memcpy(conn->req.key, address.cm.key, VP_KEY_BYTES);
     if (hello_size)
         memcpy(conn->req.hello, hello, hello_size);
     pthread_mutex_lock(&prov->lock);
@@ -391,6 +397,8 @@ static void step_start(struct vp_conn *conn)
     rc = port->way->begin(prov, &conn->id, port, &conn->peer);
     if (rc == 1) {
         step_request(conn);
+    } else if (rc == -ECONNREFUSED) {
+        over(conn, PROV_REASON_PEER_DEAD);
     } else if (is_shortage(rc)) {
         fall_short(conn, "starting a connection", rc);
     } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
@@ -728,18 +736,39 @@ static void count_refusal(struct vp_prov *prov)
     }
     prov->refusals_left = 0;
     prov->quiet_until = now + QUIET_MS;
-    epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
+    if (prov->channel)
+        epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        if (prov->ports[i].ud)
+            epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, vp_ud_fd(&prov->ports[i]), NULL);
     ut_info(VP_CAT, "too many requests without the key of the process: none is answered for %d ms",
             QUIET_MS);
+}
+
+/* Watches what comes in again; what is watched already stays so. */
+static bool watch_again(struct vp_prov *prov, int fd, unsigned int what)
+{
+    return epoll_ctl(prov->epoll_fd, EPOLL_CTL_MOD, fd,
+                     &(struct epoll_event){.events = EPOLLIN, .data.u32 = what}) == 0 ||
+           vp_watch(prov, fd, what) == 0;
 }
 
 void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
 {
     if (!prov->quiet_until || now < prov->quiet_until)
         return;
-    prov->quiet_until = 0;
-    if (vp_watch(prov, prov->channel->fd, VP_WATCH_CM)) /* no memory: later */
-        prov->quiet_until = now + QUIET_MS;
+    bool all = !prov->channel || watch_again(prov, prov->channel->fd, VP_WATCH_CM);
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        if (prov->ports[i].ud)
+            all &= watch_again(prov, vp_ud_fd(&prov->ports[i]), VP_WATCH_UD);
+    prov->quiet_until = all ? 0 : now + QUIET_MS; /* no memory: later */
+}
+
+static void count_stranger(struct vp_prov *prov)
+{
+    prov->strangers++;
+    ut_info(VP_CAT, "refused a connection request that is not for this process (%llu so far)",
+            (unsigned long long)prov->strangers);
 }
 
 static void handle_request(struct vp_prov *prov, const struct vp_event *event)
@@ -756,9 +785,7 @@ static void handle_request(struct vp_prov *prov, const struct vp_event *event)
         refusal = VP_REFUSED_ALIVE;
     } else if (!(kind & VP_REQ_CONNECT) || (req.kind & VP_REQ_SIZE) > PROV_HELLO_MAX ||
                memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
-        prov->strangers++;
-        ut_info(VP_CAT, "refused a connection request that is not for this process (%llu so far)",
-                (unsigned long long)prov->strangers);
+        count_stranger(prov);
         refusal = VP_REFUSED_STRANGER;
     } else if (new_passive(prov, event, &req, &refusal)) {
         return;
@@ -853,7 +880,8 @@ static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_c
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool found = vp_rdmacm_next(prov, event);
+    bool by_ud = prov->num_ports && prov->ports[0].ud; /* as all of them */
+    bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
         if (owner->abandoned) {
@@ -872,6 +900,10 @@ static void of_no_connection(struct vp_prov *prov, struct vp_event *event)
     switch (event->what) {
     case VP_HEARD_REQUEST:
         handle_request(prov, event);
+        break;
+    case VP_HEARD_STRANGER:
+        count_stranger(prov);
+        count_refusal(prov);
         break;
     case VP_HEARD_REMOVAL:
         if (!event->port)

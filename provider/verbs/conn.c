@@ -21,6 +21,7 @@
 #include "reap.h"
 #include "reports.h"
 #include "table.h"
+#include "way.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -508,6 +509,22 @@ static bool ends(struct vp_conn *conn, uint64_t now)
     return has_ended(conn, now >= conn->life_deadline);
 }
 
+/* Nobody says that the peer's process has ended (see way.h). As long as it lives, its adapter
+ * answers an empty write, even where the process does not run. That this was posted is no use of
+ * the connection, which may rest. */
+static void ask_for_sign(struct vp_conn *conn)
+{
+    bool unused = conn->mark == conn->head;
+
+    conn->wants_sign = false;
+    if (conn->life != VP_ALIVE || conn->closed || conn->tail != conn->head)
+        return;
+    vp_post_report(conn);
+    conn->head_seen = conn->head;
+    if (unused)
+        conn->mark = conn->head;
+}
+
 static void end_stall(struct vp_conn *conn)
 {
     uint32_t head = conn->head;
@@ -532,6 +549,8 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
     case VP_LEAVING:
         if (conn->stalled) {
             end_stall(conn);
+        } else if (conn->wants_sign) {
+            ask_for_sign(conn);
         } else if (conn->wants_long && conn->life == VP_ALIVE && !conn->closed) {
             get_longer(conn);
         } else if (conn->resting) {
@@ -569,6 +588,11 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
  */
 void vp_look_for_stalls(struct vp_ep *ep)
 {
+    uint64_t now = ut_clock_ms();
+    bool asks = !ep->port->way->tells_of_deaths && now >= ep->signs_at;
+
+    if (asks)
+        ep->signs_at = now + ep->prov->config.peer_timeout_ms / 2;
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
@@ -578,6 +602,9 @@ void vp_look_for_stalls(struct vp_ep *ep)
                       conn->tail != conn->head_seen;
         if (stalls) {
             conn->stalled = true;
+            vp_conn_tend(conn);
+        } else if (asks && conn->tail == conn->head && conn->head == conn->head_seen) {
+            conn->wants_sign = true;
             vp_conn_tend(conn);
         }
         conn->tail_seen = conn->tail;

@@ -149,6 +149,7 @@ struct vp_conn {
     bool delivered;  /* all that arrived before it failed was */
     bool must_rest;  /* the peer was told so */
     bool has_asked;  /* the peer was asked to rest, and has not answered */
+    bool wants_sign; /* nothing was posted for a while: does its peer still live? */
     bool wants_long; /* its send queue was full so often that it should be longer; see post.c */
     bool grows;      /* (resting) therefore, at either end */
     uint8_t reason;  /* enum prov_reason */

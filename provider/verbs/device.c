@@ -13,6 +13,7 @@
 #include "providers.h"
 #include "rails.h"
 #include "rdmacm.h"
+#include "ud.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "wake.h"
@@ -109,11 +110,14 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
 }
 
 /* Listens on one address if it belongs to this port of this device. */
-static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c)
+static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c,
+                      bool roce)
 {
     const char *device = ibv_get_device_name(port->dev->context->device);
     struct rdma_cm_id *id;
 
+    if (!prov->channel)
+        return false;
     port->addr = c->addr;
     vp_set_ip_port(&port->addr, 0);
     if (rdma_create_id(prov->channel, &id, &vp_rdmacm_listener, RDMA_PS_TCP))
@@ -128,6 +132,7 @@ static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct v
     vp_set_ip_port(&port->addr, rdma_get_src_port(id));
     port->listener = id;
     port->way = &vp_way_rdmacm;
+    port->gid_index = roce ? c->gid_index : -1;
     return true;
 
 destroy:
@@ -256,7 +261,53 @@ struct finding {
     struct vp_device *taken[VP_MAX_DEVICES]; /* where they are now */
 };
 
-/* Listens on the port if it is active and has an address that peers can reach. */
+/* Takes datagrams: an InfiniBand port without an address, a RoCE port with its best GID. */
+static bool take_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
+                           bool roce)
+{
+    int i = 0;
+
+    memset(&port->addr, 0, sizeof(port->addr));
+    if (!roce && *ut_env_str(UT_ENV_VERBS_SUBNETS))
+        return false; /* it is in none */
+    while (roce && i < count && vp_ud_try(port, candidates[i].gid_index))
+        i++;
+    if (roce ? i == count : vp_ud_try(port, -1) != 0)
+        return false;
+    if (roce)
+        port->addr = candidates[i].addr;
+    port->way = &vp_way_ud;
+    return true;
+}
+
+/* At one of its addresses, or where it has none by datagrams: UTOFU_VERBS_CONNECT. */
+static bool listen_somewhere(struct vp_prov *prov, struct vp_port *port,
+                             const struct vp_candidate *candidates, int count, bool roce)
+{
+    uint64_t how = ut_env_num(UT_ENV_VERBS_CONNECT);
+
+    for (int i = 0; how != UT_VERBS_CONNECT_UD && i < count; i++)
+        if (listen_at(prov, port, &candidates[i], roce))
+            return true;
+    return how != UT_VERBS_CONNECT_RDMACM && take_datagrams(port, candidates, count, roce);
+}
+
+static void name_port(struct vp_port *port)
+{
+    const char *device = ibv_get_device_name(port->dev->context->device);
+    char text[INET6_ADDRSTRLEN];
+
+    if (port->addr.sa.sa_family == AF_UNSPEC)
+        snprintf(port->name, sizeof(port->name), "%s:%u LID %u", device, port->num, port->at.lid);
+    else if (port->gid_index >= 0)
+        snprintf(port->name, sizeof(port->name), "%s:%u gid %d (%s)", device, port->num,
+                 port->gid_index, vp_addr_text(&port->addr, text, sizeof(text)));
+    else
+        snprintf(port->name, sizeof(port->name), "%s:%u (%s)", device, port->num,
+                 vp_addr_text(&port->addr, text, sizeof(text)));
+}
+
+/* Listens on the port if it is active and peers can reach it. */
 static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_device *dev,
                       unsigned int num)
 {
@@ -265,7 +316,6 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     struct vp_found *found = &finding->ports[finding->num_ports];
     struct vp_port *port = &found->port;
     struct ibv_port_attr attr;
-    char text[INET6_ADDRSTRLEN];
 
     if (finding->num_ports == VP_MAX_FOUND || ibv_query_port(dev->context, (uint8_t)num, &attr))
         return;
@@ -283,25 +333,19 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     port->num = (uint8_t)num;
     port->max_msg = attr.max_msg_sz;
     port->speed = vp_port_speed(&attr);
-    int i = 0;
-    while (i < count && !listen_at(prov, port, &candidates[i]))
-        i++;
-    if (i == count) {
+    if (!listen_somewhere(prov, port, candidates, count, roce)) {
         refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
                *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
         return;
     }
-    vp_network_of(&port->addr, &port->network);
+    if (port->addr.sa.sa_family == AF_UNSPEC)
+        vp_network_of_gid(&port->at.gid, &port->network);
+    else
+        vp_network_of(&port->addr, &port->network);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
                  num);
-    port->gid_index = roce ? candidates[i].gid_index : -1;
-    vp_addr_text(&port->addr, text, sizeof(text));
-    if (roce)
-        snprintf(port->name, sizeof(port->name), "%s:%u gid %d (%s)", name, num,
-                 candidates[i].gid_index, text);
-    else
-        snprintf(port->name, sizeof(port->name), "%s:%u (%s)", name, num, text);
+    name_port(port);
     finding->num_ports++;
 }
 
@@ -359,19 +403,66 @@ static struct vp_device *take_device(struct vp_prov *prov, struct vp_device *fro
     return dev;
 }
 
+/* A process has one way to connect, as its address has one form: datagrams where one of its ports
+ * has no other. */
+static void agree_on_way(struct finding *finding, unsigned int used)
+{
+    bool any = false;
+
+    for (unsigned int i = 0; i < used; i++)
+        any |= finding->ports[i].port.way == &vp_way_ud;
+    for (unsigned int i = 0; any && i < used; i++) {
+        struct vp_port *port = &finding->ports[i].port;
+        if (port->way == &vp_way_ud || vp_ud_try(port, port->gid_index))
+            continue;
+        port->way = &vp_way_ud;
+        rdma_destroy_id(port->listener);
+        port->listener = NULL;
+    }
+}
+
+/* All ports of a process go one way, and datagrams to GIDs that begin alike. */
+static const char *why_not_beside(const struct vp_prov *prov, const struct vp_port *port)
+{
+    const struct vp_port *first = &prov->ports[0];
+
+    if (!prov->num_ports)
+        return NULL;
+    if (port->way != first->way)
+        return "takes no datagrams, and other ports have no address";
+    if (port->way == &vp_way_ud && memcmp(&first->at.gid, &port->at.gid, 8) != 0)
+        return "has a GID of another subnet than the first port (UTOFU_VERBS_CONNECT)";
+    return NULL;
+}
+
 /* Takes a port and, with the first one of it, its device. */
 static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_found *found)
 {
     struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
+    const char *why_not = why_not_beside(prov, &found->port);
 
+    if (why_not) {
+        char device[sizeof(found->name)];
+        snprintf(device, sizeof(device), "%s", found->name);
+        *strrchr(device, ':') = '\0';
+        refuse(prov, device, found->port.num, "%s", why_not);
+        return;
+    }
     if (!*taken)
         *taken = take_device(prov, found->port.dev);
     if (!*taken)
         return;
-    struct vp_port *port = &prov->ports[prov->num_ports++];
+    struct vp_port *port = &prov->ports[prov->num_ports];
     *port = found->port;
     port->dev = *taken;
+    memcpy(port->at.key, prov->ud_key, sizeof(port->at.key));
+    port->at.qkey = prov->qkey;
     found->port.listener = NULL;
+    int rc = port->way == &vp_way_ud ? vp_ud_open(prov, port) : 0;
+    if (rc)
+        vp_log_nomem("opening a queue pair for datagrams", port->name, -rc);
+    else
+        prov->num_ports++;
 }
 
 /* Opens what is used of it. */
@@ -392,6 +483,7 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
+    agree_on_way(finding, used < most ? used : most);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);
     for (unsigned int i = 0; i < finding->num_ports; i++)
@@ -487,7 +579,7 @@ static void log_tni(unsigned int tni, const struct vp_port *port)
 {
     enum vp_order order = (enum vp_order)port->dev->order;
 
-    ut_info(VP_CAT, "TNI %u: %s; data in %s (%s)", tni, port->name,
+    ut_info(VP_CAT, "TNI %u: %s; connects by %s; data in %s (%s)", tni, port->name, port->way->name,
             vp_is_any_order(order) ? "any order" : "order", vp_order_why(order));
 }
 
@@ -506,7 +598,8 @@ int vp_devices_open(struct vp_prov *prov)
         rc = -EINVAL;
         goto free_list;
     }
-    if (!list || !*list || !prov->channel) {
+    if (!list || !*list ||
+        (!prov->channel && ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM)) {
         rc = nothing_found(list);
         goto free_list;
     }
@@ -530,8 +623,12 @@ free_list:
 
 void vp_devices_close(struct vp_prov *prov)
 {
-    while (prov->num_ports)
-        rdma_destroy_id(prov->ports[--prov->num_ports].listener);
+    while (prov->num_ports) {
+        struct vp_port *port = &prov->ports[--prov->num_ports];
+        if (port->listener)
+            rdma_destroy_id(port->listener);
+        vp_ud_close(port);
+    }
     while (prov->num_devices)
         device_close(&prov->devices[--prov->num_devices]);
 }

@@ -91,6 +91,7 @@ struct vp_ep {
     uint32_t retired;       /* requests that were reported, ever */
     uint32_t posts_seen;    /* vp_posts() at the last tick */
     uint64_t posts_seen_at; /* when that had changed; 0: never */
+    uint64_t signs_at;      /* ms: idle connections ask for signs of life then */
 
     /* under prov->lock */
     uint64_t stall_look_at; /* ms; 0: not yet */

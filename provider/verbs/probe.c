@@ -115,7 +115,9 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
     int rc = port->way->begin(prov, &probe->id, port, &peer);
     if (rc == 1)
         rc = ask(prov, probe);
-    if (rc)
+    if (rc == -ECONNREFUSED)
+        report(prov, probe, PROV_REASON_PEER_DEAD);
+    else if (rc)
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
 

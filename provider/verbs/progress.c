@@ -22,9 +22,11 @@
 #include "probe.h"
 #include "prov_types.h"
 #include "reap.h"
+#include "udcm.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wake.h"
+#include "way.h"
 
 int vp_fd(struct prov *base)
 {
@@ -199,7 +201,7 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
 {
     uint64_t count;
 
-    if (what == VP_WATCH_CM)
+    if (what == VP_WATCH_CM || what == VP_WATCH_UD)
         vp_cm_events(prov);
     else if (what >= VP_WATCH_ASYNC)
         async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
@@ -240,11 +242,16 @@ static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
 
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
+        bool asks = !ep->port->way->tells_of_deaths && !vp_list_empty(&ep->conns);
         if (now >= ep->stall_look_at) {
             if (ep->stall_look_at)
                 __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
+            if (asks) /* also where nothing is outstanding: see ask_for_sign() in conn.c */
+                vp_wake_locked(ep);
             ep->stall_look_at = now + 2 * (uint64_t)prov->tuning.step_ms;
         }
+        if (asks && (!next || ep->stall_look_at < next))
+            next = ep->stall_look_at;
         if (ep->wake_at && ep->wake_at <= now) {
             ep->wake_at = 0;
             vp_wake_locked(ep);
@@ -292,11 +299,14 @@ int vp_progress(struct prov *base)
     vp_cm_refuse_overdue(prov, now);
     vp_cm_queue(prov);
     vp_cm_reap(prov, NULL);
+    uint64_t repeat = vp_udcm_timers(prov, now);
 
     pthread_mutex_lock(&prov->lock);
     uint64_t next = due_wakes_locked(prov, now);
     if (prov->next_deadline && (!next || prov->next_deadline < next))
         next = prov->next_deadline;
+    if (repeat && (!next || repeat < next))
+        next = repeat;
     if (prov->quiet_until && (!next || prov->quiet_until < next))
         next = prov->quiet_until;
     prov->sleeps_until = next;

@@ -30,6 +30,8 @@ enum {
 #define VP_CAT "verbs"
 
 struct vp_ep;
+struct vp_ud;
+struct vp_calls;
 
 /* Queue pairs of connections: see places.c. Under prov->lock. */
 struct vp_places {
@@ -117,7 +119,13 @@ struct vp_port {
     union vp_sockaddr addr;   /* with the port number that the listener got */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, whose address is not a GID's */
-    char name[64];
+    /* for connections made by datagrams */
+    struct vp_ud *ud; /* NULL: they are not */
+    struct vp_ud_addr at;
+    bool needs_grh; /* InfiniBand: LIDs do not suffice */
+    uint8_t mtu;    /* enum ibv_mtu */
+    uint16_t pkey_index;
+    char name[80];
     /* only progress() touches these */
     uint64_t down_since; /* ms; 0: it is up */
     bool lost;           /* down for too long: so are its connections */
@@ -155,7 +163,10 @@ struct vp_prov {
     unsigned int num_ports;
     bool many_ports; /* the processes of a host use several: see PROV_LANDED */
     uint8_t key[VP_KEY_BYTES];
+    uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with the other one */
+    uint32_t qkey;
     struct rdma_event_channel *channel;
+    struct vp_calls *calls;   /* handshakes by datagrams: udcm.c */
     struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */
     int epoll_fd, kick_fd;
 

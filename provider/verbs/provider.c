@@ -14,8 +14,11 @@
 #include "prov_types.h"
 #include "reap.h"
 #include "survey.h"
+#include "ud.h"
+#include "udcm.h"
 #include "util/log.h"
 #include "wake.h"
+#include "way.h"
 
 #include "providers.h"
 #include "util/env.h"
@@ -98,6 +101,9 @@ static void let_go_in_child(void)
         return;
     if (opened->channel)
         dup3(null, opened->channel->fd, O_CLOEXEC);
+    for (unsigned int i = 0; i < opened->num_ports; i++)
+        if (opened->ports[i].ud)
+            dup3(null, vp_ud_fd(&opened->ports[i]), O_CLOEXEC);
     for (unsigned int i = 0; i < opened->num_devices; i++) {
         dup3(null, opened->devices[i].context->cmd_fd, O_CLOEXEC);
         dup3(null, opened->devices[i].context->async_fd, O_CLOEXEC);
@@ -130,6 +136,7 @@ static int open_descriptors(struct vp_prov *prov)
 
 static void release(struct vp_prov *prov)
 {
+    vp_udcm_close(prov);
     vp_devices_close(prov);
     if (prov->channel)
         rdma_destroy_event_channel(prov->channel);
@@ -160,12 +167,17 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         vp_list_init(lists[i]);
     read_tuning(prov);
-    if (getrandom(prov->key, sizeof(prov->key), 0) != (ssize_t)sizeof(prov->key)) {
+    if (getrandom(prov->ud_key, sizeof(prov->ud_key), 0) != (ssize_t)sizeof(prov->ud_key) ||
+        getrandom(&prov->qkey, sizeof(prov->qkey), 0) != (ssize_t)sizeof(prov->qkey)) {
         ut_error(VP_CAT, "no random bytes: %s", strerror(errno));
         rc = -EIO;
         goto fail;
     }
-    rc = open_descriptors(prov);
+    memcpy(prov->key, prov->ud_key, sizeof(prov->key));
+    prov->qkey &= INT32_MAX; /* those with the highest bit are the kernel's */
+    rc = vp_udcm_open(prov);
+    if (!rc)
+        rc = open_descriptors(prov);
     if (rc)
         goto fail;
     *out = prov;
@@ -221,6 +233,11 @@ static void vp_close(struct prov *base)
     release(prov);
 }
 
+static void vp_leave(struct prov *base)
+{
+    vp_udcm_leave(vp_prov(base));
+}
+
 static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
 {
     struct vp_prov *prov = vp_prov(base);
@@ -236,8 +253,9 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->max_xfer = UINT32_MAX;
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
+    caps->blind_to_deaths = !port->way->tells_of_deaths;
     caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;
-    memcpy(caps->device, port->name, sizeof(caps->device));
+    snprintf(caps->device, sizeof(caps->device), "%.*s", (int)sizeof(caps->device) - 1, port->name);
 }
 
 static unsigned int vp_device_of(struct prov *base, unsigned int tni)
@@ -251,6 +269,7 @@ const struct prov_ops verbs_provider = {
     .name = "verbs",
     .open = vp_open,
     .close = vp_close,
+    .leave = vp_leave,
     .address = vp_address,
     .ip = vp_ip,
     .caps = vp_caps,

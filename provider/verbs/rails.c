@@ -54,6 +54,14 @@ void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out)
         out->address[bit / 8] |= (uint8_t)(raw[bit / 8] & 0x80u >> bit % 8);
 }
 
+void vp_network_of_gid(const union ibv_gid *gid, struct vp_network *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->family = AF_INET6;
+    out->prefix = ANY_PREFIX_V6;
+    memcpy(out->address, gid->raw, ANY_PREFIX_V6 / 8);
+}
+
 const char *vp_network_text(const struct vp_network *network, char *buf, size_t size)
 {
     char text[INET6_ADDRSTRLEN] = "?";

@@ -27,6 +27,8 @@ struct vp_found {
 
 /* The network of an address, by the interface that has it. Where none has it, /24 or /64. */
 void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out);
+/* The subnet of an InfiniBand port. */
+void vp_network_of_gid(const union ibv_gid *gid, struct vp_network *out);
 /* As 10.1.0.0/16. */
 const char *vp_network_text(const struct vp_network *network, char *buf, size_t size);
 

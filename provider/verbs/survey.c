@@ -12,6 +12,7 @@
 #include "order.h"
 #include "rails.h"
 #include "recvs.h"
+#include "way.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
 
@@ -67,7 +68,11 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
                  vp_order_why((enum vp_order)p->dev->order));
         out->srq_depth = vp_srq_depth(prov, p->dev);
         out->rq_depth = vp_rq_depth(prov, p->dev);
-        vp_addr_text(&p->addr, out->address, sizeof(out->address));
+        if (p->addr.sa.sa_family == AF_UNSPEC)
+            snprintf(out->address, sizeof(out->address), "LID %u", p->at.lid);
+        else
+            vp_addr_text(&p->addr, out->address, sizeof(out->address));
+        snprintf(out->connects_by, sizeof(out->connects_by), "%s", p->way->name);
         vp_network_text(&p->network, out->network, sizeof(out->network));
         return p;
     }

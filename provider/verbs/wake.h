@@ -12,7 +12,7 @@
 #include "ep_types.h"
 #include "prov_types.h"
 
-enum { VP_WATCH_KICK = 1, VP_WATCH_CM, VP_WATCH_COMP = 0x100, VP_WATCH_ASYNC = 0x200 };
+enum { VP_WATCH_KICK = 1, VP_WATCH_CM, VP_WATCH_UD, VP_WATCH_COMP = 0x100, VP_WATCH_ASYNC = 0x200 };
 
 /* progress() gets `what` when there is something to read. 0 or -EIO after an error line. */
 int vp_watch(struct vp_prov *prov, int fd, unsigned int what);

@@ -59,8 +59,8 @@ struct vp_way {
     const char *name;
     bool tells_of_deaths; /* an event comes where the peer's process ends, however it does */
 
-    /* Starts a handshake. 0: VP_HEARD_ADDRESS or VP_HEARD_NO_WAY comes; 1: ask() is next; or
-     * -errno. */
+    /* Starts a handshake. 0: VP_HEARD_ADDRESS or VP_HEARD_NO_WAY comes; 1: ask() is next;
+     * -ECONNREFUSED: the peer's process is known to be gone; or another -errno. */
     int (*begin)(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                  const struct vp_peer *peer);
     /* 0: VP_HEARD_ROUTE or VP_HEARD_NO_WAY comes; -EXDEV, logged: it leads elsewhere; -errno. */

@@ -206,6 +206,15 @@ static void drain_one(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
+static void leave_providers(void)
+{
+    const struct ut_process *process = ut_process_peek();
+
+    for (int i = 0; process && i < PROV_COUNT; i++)
+        if (process->prov[i] && process->prov[i]->ops->leave)
+            process->prov[i]->ops->leave(process->prov[i]);
+}
+
 /* Completes what was posted before the process ends. But exit() may have been called by a signal
  * handler that interrupted a call of the library: that VCQ is in an inconsistent state, and other
  * locks may be held, too, so nothing is drained then. */
@@ -217,8 +226,10 @@ static void drain_at_exit(void)
     if (ut_process_forked())
         return;
     ut_vcq_for_each(find_interrupted, &exit_drain);
-    if (!exit_drain.interrupted)
-        ut_vcq_for_each(drain_one, &exit_drain);
+    if (exit_drain.interrupted)
+        return;
+    ut_vcq_for_each(drain_one, &exit_drain);
+    leave_providers();
 }
 
 static int set_up_once(const struct ut_process **process)

@@ -149,9 +149,8 @@ static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *r
     if (!ut_stats_is_for_job())
         return 0;
     for (int i = 0; i < PROV_COUNT && !has_ip; i++) {
-        has_ip = proc->prov[i] && proc->prov[i]->ops->ip;
-        if (has_ip)
-            proc->prov[i]->ops->ip(proc->prov[i], ip);
+        has_ip =
+            proc->prov[i] && proc->prov[i]->ops->ip && proc->prov[i]->ops->ip(proc->prov[i], ip);
     }
     int rc = ut_summary_open(proc->job, has_ip ? ip : NULL, &contact);
     if (rc != 0)

@@ -86,6 +86,17 @@ X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
 X(VERBS_SUBNETS, "UTOFU_VERBS_SUBNETS", STR, 0, 0, 0, "",
   "comma-separated networks (10.1.0.0/16, fd00:1::/64) that a port's address must be in, the "
   "preferred one first; empty: any")
+X(VERBS_CONNECT, "UTOFU_VERBS_CONNECT", ENUM, 0, 0, 2, "auto|rdmacm|ud",
+  "how connections are made, the same in all processes of a job: rdmacm by librdmacm, which needs "
+  "an IP address on each port; ud by datagrams, which do not; auto: rdmacm, or ud where a port "
+  "that "
+  "is used has no address")
+X(VERBS_SL, "UTOFU_VERBS_SL", UINT, 0, 0, 15, NULL,
+  "InfiniBand: service level of connections that are made by datagrams (rdma_cm asks the subnet "
+  "manager)")
+X(VERBS_PKEY, "UTOFU_VERBS_PKEY", UINT, 0, 0, 65535, NULL,
+  "InfiniBand: partition (P_Key, as a decimal number) of connections that are made by datagrams; "
+  "0: the first one that the port is a full member of")
 X(VERBS_TRAFFIC_CLASS, "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0, 256, NULL,
   "traffic class of connections, in both directions (RoCE v2: the IP header's, four times the "
   "DSCP; the adapter derives the priority from it); 256: the one the administrator gave rdma_cm")

@@ -71,3 +71,23 @@ fault='--fault create=4'
 complains "opening on rxe0 failed: Cannot allocate memory" env
 fault='--fault create=8'
 complains "not used: cannot be set up" env
+
+# How connections are made; InfiniBand needs no address.
+profile=rxe
+says 'listens at 10.77.0.1 in .*, connects by rdmacm,' env
+says 'listens at 10.77.0.1 in .*, connects by ud,' env UTOFU_VERBS_CONNECT=ud
+profile=ib
+says 'listens at LID 17 in fe80::/64, connects by ud,' env
+says 'not used: is active but has no address to listen on' env UTOFU_PROVIDER=auto UTOFU_VERBS_CONNECT=rdmacm
+"$with_adapter" --profile ib -- "$info" --json >"$out"
+grep -q '"connects_by": *"ud"' "$out"
+"$with_adapter" --profile ib -- "$info" --check >"$out" || true
+grep -q '^ok *RDMA port: mlx5_0:1 is active' "$out"
+for pkey in 1 32769 5; do
+    said=$(UTOFU_PROVIDER=auto UTOFU_VERBS_PKEY=$pkey "$with_adapter" --profile ib -- "$info" 2>&1)
+    wrong=$(echo "$said" | grep -c "UTOFU_VERBS_PKEY=0x5: mlx5_0:1 is not in this partition" || true)
+    [ "$((wrong > 0))" = "$((pkey == 5))" ] || {
+        echo "UTOFU_VERBS_PKEY=$pkey: $said"
+        exit 1
+    }
+done

@@ -2,6 +2,8 @@
 /* The verbs provider alone and between two processes: data, order, errors, ends of connections. */
 #include "verbs_common.h"
 
+#include "../../provider/verbs/ud.h"
+
 enum { MEM = 1 << 20 };
 
 static struct vt_node node;
@@ -129,6 +131,11 @@ static void an_endpoint_talks_to_itself(void)
     free(c);
 }
 
+static enum prov_reason gone(void)
+{
+    return node.caps.blind_to_deaths ? PROV_REASON_SILENT : PROV_REASON_PEER_DEAD;
+}
+
 static void nobody_there_is_told_apart(void)
 {
     uint8_t addr[PROV_ADDR_MAX], strange[PROV_ADDR_MAX];
@@ -142,24 +149,53 @@ static void nobody_there_is_told_apart(void)
     vt_conn_close(c);
 
     memcpy(strange, addr, size);
-    strange[2] ^= 1; /* its key */
+    strange[3] ^= 1; /* its key */
     vt_connect(&ep, strange, size, 0, 7, c);
     WAIT_FOR(&ep, c->down);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD && ep.num_accepted == 0);
+    CHECK(c->reason == gone() && ep.num_accepted == 0);
     vt_conn_close(c);
 
     memcpy(strange, addr, size);
     strange[size - 1] ^= 1; /* its port */
     vt_connect(&ep, strange, size, 0, 7, c);
     WAIT_FOR(&ep, c->down);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    CHECK(c->reason == gone());
     vt_conn_close(c);
+
+    memcpy(strange, addr, size);
+    strange[2] ^= 1; /* its way to connect */
+    pthread_mutex_lock(&ep.lock);
+    CHECK(node.prov->ops->connect(ep.ep, strange, size, 0, 7, NULL, 0, c, &c->conn) == -EPROTO);
+    pthread_mutex_unlock(&ep.lock);
 
     ep.refuse = true;
     vt_connect(&ep, addr, size, 0, 7, c);
     WAIT_FOR(&ep, c->down);
     CHECK(c->reason == PROV_REASON_REJECTED);
     vt_conn_close(c);
+    tear_down();
+    free(c);
+}
+
+/* Who knows the Q_Key, but not the key: see also verbs_strangers.c. */
+static void a_flood_of_strange_datagrams_is_survived(void)
+{
+    static const uint8_t rubbish[VP_UD_MOST] = {'u', 'T', 'f', 'D', 1, 1};
+    uint8_t addr[PROV_ADDR_MAX];
+    struct vt_conn *c = calloc(1, sizeof(*c));
+
+    set_up(7, 4000);
+    struct vp_port *port = &vp_prov(node.prov)->ports[0];
+    if (port->ud) {
+        CHECK(vp_ud_reach(port, &port->at) == 0);
+        for (int i = 0; i < 3000; i++)
+            while (!vp_ud_send(port, &port->at, rubbish, 1 + (size_t)i % VP_UD_MOST))
+                sched_yield();
+        size_t size = node.prov->ops->address(node.prov, addr);
+        vt_connect(&ep, addr, size, 0, 7, c);
+        WAIT_FOR(&ep, c->up);
+        vt_conn_close(c);
+    }
     tear_down();
     free(c);
 }
@@ -394,14 +430,14 @@ static void a_killed_peer_is_dead(bool outstanding)
         CHECK(rc == 0 || rc == -ENOTCONN);
     }
     WAIT_FOR(&ep, c->down);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    CHECK(c->reason == gone());
     if (c->done)
         CHECK(c->log[0].status == PROV_PEER);
     printf("killed peer noticed after %.0f ms\n", (vt_now() - start) * 1e3);
     vt_conn_close(c);
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
     WAIT_FOR(&ep, c->down);
-    CHECK(c->reason == PROV_REASON_PEER_DEAD);
+    CHECK(c->reason == gone());
     vt_conn_close(c);
     tear_down();
     free(c);
@@ -554,6 +590,7 @@ int main(void)
 {
     run("an_endpoint_talks_to_itself", an_endpoint_talks_to_itself);
     run("nobody_there_is_told_apart", nobody_there_is_told_apart);
+    run("a_flood_of_strange_datagrams_is_survived", a_flood_of_strange_datagrams_is_survived);
     run("two_processes_talk", two_processes_talk);
     run("an_end_without_order_is_known_at_both", an_end_without_order_is_known_at_both);
     run("a_bad_key_breaks_one_connection_only", a_bad_key_breaks_one_connection_only);

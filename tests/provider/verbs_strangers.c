@@ -2,9 +2,10 @@
 /*
  * Requests that anybody may send, to a listener of the verbs provider: how many of them are
  * answered, and when. There is no device: fake_verbs.h, whose clock stands still unless it is
- * moved.
+ * moved. Datagrams come from what stands here in the place of ud.c.
  */
 #include "fake_verbs.h"
+#include "../../provider/verbs/ud.h"
 #include "../harness/check.h"
 #include "process/process.h"
 
@@ -30,6 +31,70 @@ static bool next_request(void)
     pending.param.conn.private_data_len = sizeof(asked);
     is_pending = true;
     return true;
+}
+
+/*
+ * Datagrams
+ */
+
+static int datagrams; /* that wait */
+static int datagram_fd = -1;
+
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+{
+    (void)port;
+    if (!datagrams)
+        return 0;
+    datagrams--;
+    taken++;
+    memset(data, 0x55, VP_UD_MOST);
+    return VP_UD_MOST;
+}
+
+int vp_ud_fd(const struct vp_port *port)
+{
+    (void)port;
+    return datagram_fd;
+}
+
+bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size)
+{
+    (void)port, (void)to, (void)data, (void)size;
+    abort(); /* a stranger gets no answer */
+}
+
+int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
+{
+    (void)port, (void)to;
+    abort();
+}
+
+bool vp_ud_has_sent(struct vp_port *port)
+{
+    (void)port;
+    return true;
+}
+
+void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
+{
+    (void)port, (void)to, (void)attr;
+}
+
+int vp_ud_try(struct vp_port *port, int gid_index)
+{
+    (void)port, (void)gid_index;
+    return -ENODEV;
+}
+
+int vp_ud_open(struct vp_prov *of, struct vp_port *port)
+{
+    (void)of, (void)port;
+    return -ENODEV;
+}
+
+void vp_ud_close(struct vp_port *port)
+{
+    (void)port;
 }
 
 static void pass_ms(int ms)
@@ -64,10 +129,13 @@ static void open_all(void)
     fake_more = next_request;
 }
 
+/* NULL: by datagrams. */
 static void flood(const struct vp_hello_req *req)
 {
-    asked = *req;
-    waiting = 100000;
+    if (req)
+        asked = *req;
+    waiting = req ? 100000 : 0;
+    datagrams = req ? 0 : 100000;
     taken = 0;
 }
 
@@ -88,7 +156,7 @@ static void strangers_are_answered_at_a_limited_rate(const struct vp_hello_req *
         vp_progress(&prov->base);
         CHECK(taken == AT_ONCE + i * QUIET_MS * PER_MS);
     }
-    waiting = 0;
+    waiting = datagrams = 0;
     pass_ms(QUIET_MS);
     vp_progress(&prov->base);
     CHECK(vp_progress(&prov->base) != 0);
@@ -118,9 +186,17 @@ int main(void)
     strangers_are_answered_at_a_limited_rate(&probe);
     strangers_are_answered_at_a_limited_rate(&stranger);
     who_knows_the_key_is_not_limited();
+    prov->ports[0].ud = (struct vp_ud *)prov; /* not looked at here */
+    datagram_fd = eventfd(1, EFD_CLOEXEC);
+    CHECK(datagram_fd >= 0 && vp_watch(prov, datagram_fd, VP_WATCH_UD) == 0);
+    uint64_t before = prov->strangers;
+    strangers_are_answered_at_a_limited_rate(NULL);
+    CHECK(prov->strangers == before + (uint64_t)taken);
+    prov->ports[0].ud = NULL;
     fake_more = NULL;
     vp_ep_close(ep);
     fake_close(prov);
     close(channel.fd);
+    close(datagram_fd);
     return 0;
 }

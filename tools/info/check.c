@@ -306,6 +306,10 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
         remedy(
             c,
             "name its network in UTOFU_VERBS_SUBNETS, or unset that; ip addr shows the networks");
+    else if (strstr(port->why_not, "no address") &&
+             ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM &&
+             strcmp(port->link, "InfiniBand") == 0)
+        remedy(c, "unset UTOFU_VERBS_CONNECT, or give the port an address (IPoIB)");
     else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
         remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
     else if (strstr(port->why_not, "no address"))
@@ -336,11 +340,17 @@ static bool is_own_address(const char *address)
     return found;
 }
 
+/* An InfiniBand port that needs no IP address. */
+static bool has_lid_alone(const struct prov_port *p)
+{
+    return strncmp(p->address, "LID ", strlen("LID ")) == 0;
+}
+
 static void check_used_port(const struct prov_port *p, bool needed, struct info_checks *checks)
 {
     const char *netdev = p->netdev[0] ? p->netdev : "DEVICE";
 
-    if (!is_own_address(p->address)) {
+    if (!has_lid_alone(p) && !is_own_address(p->address)) {
         remedy(add(checks, "RDMA port", needed ? INFO_FAIL : INFO_NOTE,
                    "%s:%u has no GID of an IP address: no network device has %s, where it listens",
                    p->device, p->port, p->address),
@@ -348,8 +358,8 @@ static void check_used_port(const struct prov_port *p, bool needed, struct info_
                netdev);
         return;
     }
-    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s", p->device, p->port,
-        p->state, p->gid_index, p->gid, p->address);
+    add(checks, "RDMA port", INFO_OK, "%s:%u is %s, GID %d (%s), listens at %s, connects by %s",
+        p->device, p->port, p->state, p->gid_index, p->gid, p->address, p->connects_by);
     if (p->mtu < p->max_mtu && strcmp(p->link, "Ethernet") == 0)
         remedy(add(checks, "packet size", INFO_NOTE,
                    "%s:%u sends packets of %u bytes; %u would be faster", p->device, p->port,
@@ -559,9 +569,11 @@ static long read_number(const char *path)
 static void check_neighbours(const struct info *info, struct info_checks *checks)
 {
     const struct ut_job_info *job = info->process ? info->process->job : NULL;
-    bool ipv6 = false;
+    bool ipv6 = false, by_ip = false;
 
-    if (info->num_used_ports == 0)
+    for (unsigned int i = 0; i < info->num_ports; i++)
+        by_ip |= info->ports[i].tnis && !has_lid_alone(&info->ports[i]);
+    if (!by_ip)
         return;
     for (unsigned int i = 0; i < info->num_ports; i++)
         ipv6 |= info->ports[i].tnis && strchr(info->ports[i].address, ':');

@@ -93,6 +93,7 @@ static json_t *port_value(const struct prov_port *port)
         (json_int_t)port->max_conns, "shared_receives", (int)port->srq_depth,
         "receives_per_connection", (int)port->rq_depth, "in_use", port->tnis != 0, "tnis", tnis);
     if (port->tnis) {
+        json_object_set_new(value, "connects_by", text_value(port->connects_by));
         json_object_set_new(value, "data_in_order", json_boolean(!port->any_order));
         json_object_set_new(value, "data_in_order_why", text_value(port->order_why));
     } else {

@@ -146,8 +146,8 @@ static void print_ports(const struct info *info)
             printf("not used: %s\n", p->why_not);
             continue;
         }
-        printf("listens at %s in %s, atomics %s, inline to %u bytes\n", p->address, p->network,
-               p->atomics, p->max_inline);
+        printf("listens at %s in %s, connects by %s, atomics %s, inline to %u bytes\n", p->address,
+               p->network, p->connects_by, p->atomics, p->max_inline);
         label("");
         printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
         if (p->max_conns) {

@@ -1,0 +1,873 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections made by datagrams. The notes have the meaning of the connection manager's messages of
+ * InfiniBand: ASK (its REQ), ANSWER (REP), READY (RTU), REFUSE (REJ), BYE (DREQ), BYE_HEARD (DREP).
+ *
+ *   origin   IDLE -> ASKING -> ANSWERED -> UP
+ *   target   ASKED -> ANSWERING -> UP
+ *   both     -> LEAVING -> gone, or OVER: the other end has ended it
+ *
+ * What waits for an answer (ASK, ANSWER, BYE) is repeated, at first after as long as answers take,
+ * then after twice that and so on, for as long as the owner of the handshake wants; BYE has no
+ * owner any more, and ends after some repetitions. A note that comes twice is answered twice and
+ * does nothing else. A late one names a call that is not there any more: ASK then looks like a new
+ * request, whose ANSWER is refused by the origin; the others are ignored or refused.
+ *
+ * Each note has the receiver's key, which its address record and each request carry: whoever does
+ * not know it gets no answer. Calls are found by their number, requests by the origin's.
+ *
+ * A process that ends says GONE to all that it has had to do with. One that is killed does not:
+ * tells_of_deaths is false, and conn.c looks after idle connections.
+ */
+#include "udcm.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "ud.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wake.h"
+
+enum {
+    VERSION = 1,
+    BUCKETS = 2048,
+    FIRST_MS = 50, /* until the first repetition, as long as nothing is known */
+    LEAST_MS = 10,
+    MOST_MS = 250,
+    TRIES = 8, /* whose times are kept */
+    MOST_BACKOFF_MS = 1000,
+    BYES = 6,           /* a peer that has not answered so many is gone */
+    LAST_SENT_MS = 200, /* to leave the port */
+    LAST_WORDS = 2,     /* so often GONE is said, as it has no answer */
+    PSN_MASK = 0xffffff,
+    DATA_MOST = 64,
+};
+
+enum kind { ASK = 1, ANSWER, READY, REFUSE, BYE, BYE_HEARD, GONE };
+
+/* Numbers are the host's: processes of a job have one byte order. */
+struct __attribute__((packed)) note {
+    uint8_t magic[4];
+    uint8_t version, kind, refusal, size; /* the latter: of data */
+    uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's */
+    uint32_t from, to;                    /* numbers of the call; 0: not known yet */
+    uint32_t qpn, psn;                    /* of the connection's queue pair */
+    uint8_t responder_resources, initiator_depth, mtu;
+    uint8_t nth;     /* repetition, from 1 on */
+    uint8_t gid[16]; /* where the sender takes notes */
+    uint16_t lid;
+    uint8_t echo; /* nth of the note that this one answers; 0: of none */
+    uint8_t zero;
+    uint32_t note_qpn, qkey;
+    uint8_t own_key[VP_UD_KEY_BYTES];
+    uint8_t data[DATA_MOST];
+};
+_Static_assert(sizeof(struct note) <= VP_UD_MOST, "a note must fit");
+static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
+
+enum step { IDLE, ASKING, ASKED, ANSWERING, ANSWERED, UP, LEAVING, OVER };
+
+struct vp_call {
+    struct vp_id *owner; /* NULL: not adopted yet, or LEAVING */
+    struct vp_prov *prov;
+    struct vp_port *port;
+    struct vp_ud_addr peer;
+    uint32_t number, peer_number; /* the latter 0: not known yet */
+    enum step step;
+    uint32_t psn, peer_psn, peer_qpn;
+    uint8_t mtu; /* the smaller one of both */
+    uint8_t responder_resources, initiator_depth;
+    struct vp_call *next, *asked_next;  /* in their buckets; the latter of those that peers asked */
+    struct note note;                   /* the one that is repeated */
+    struct vp_list repeat_link;         /* in calls->repeating or due */
+    unsigned int sent;                  /* how often */
+    uint64_t sent_at[TRIES], repeat_at; /* ms: the last ones; the next one */
+    uint8_t peer_nth;                   /* of what the peer sent last */
+};
+
+/* A process that this one has had to do with. */
+struct known {
+    struct known *next; /* in its bucket */
+    struct vp_port *port;
+    struct vp_ud_addr at;
+    bool gone;
+};
+
+struct vp_calls {
+    pthread_mutex_t lock; /* taken inside prov->lock, or without it */
+    uint32_t last_number;
+    struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
+    struct known *known[BUCKETS];
+    struct vp_list repeating;  /* vp_call.repeat_link: until something is heard */
+    struct vp_list due;        /* vp_call.repeat_link: their peer is gone, which is to be told */
+    uint64_t next_repeat;      /* ms; 0: none */
+    unsigned int mean, spread; /* of the time of answers, ms; mean 0: not known */
+};
+
+/*** calls ***/
+
+static struct vp_call **bucket(struct vp_calls *calls, uint32_t number)
+{
+    return &calls->by_number[number % BUCKETS];
+}
+
+static struct vp_call **asked_bucket(struct vp_calls *calls, uint32_t qpn, uint32_t number)
+{
+    return &calls->asked[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
+}
+
+static struct vp_call *find(struct vp_calls *calls, uint32_t number)
+{
+    struct vp_call *call = *bucket(calls, number);
+
+    while (call && call->number != number)
+        call = call->next;
+    return call;
+}
+
+static bool is_from(const struct vp_call *call, const struct note *note)
+{
+    return call->peer.qpn == note->note_qpn && call->peer.lid == note->lid &&
+           memcmp(call->peer.gid.raw, note->gid, sizeof(note->gid)) == 0;
+}
+
+/* What the peer that sends the note has asked for under its number. */
+static struct vp_call *find_asked(struct vp_calls *calls, const struct note *note)
+{
+    struct vp_call *call = *asked_bucket(calls, note->note_qpn, note->from);
+
+    while (call && (call->peer_number != note->from || !is_from(call, note)))
+        call = call->asked_next;
+    return call;
+}
+
+static bool is_same(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
+{
+    return a->qpn == b->qpn && a->lid == b->lid && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
+           memcmp(a->key, b->key, sizeof(a->key)) == 0;
+}
+
+static struct known **known_bucket(struct vp_calls *calls, const struct vp_ud_addr *at)
+{
+    uint32_t low;
+
+    memcpy(&low, at->key, sizeof(low));
+    return &calls->known[low % BUCKETS];
+}
+
+static struct known *find_known(struct vp_calls *calls, const struct vp_ud_addr *at)
+{
+    struct known *known = *known_bucket(calls, at);
+
+    while (known && !is_same(&known->at, at))
+        known = known->next;
+    return known;
+}
+
+static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
+                               const struct vp_ud_addr *at)
+{
+    struct known *known = find_known(calls, at), **bucket = known_bucket(calls, at);
+
+    if (known)
+        return known;
+    known = calloc(1, sizeof(*known));
+    if (!known)
+        return NULL;
+    *known = (struct known){.next = *bucket, .port = port, .at = *at};
+    *bucket = known;
+    return known;
+}
+
+static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
+                                const struct vp_ud_addr *peer)
+{
+    struct vp_calls *calls = prov->calls;
+    const struct known *known = get_known(calls, port, peer);
+    struct vp_call *call = known ? calloc(1, sizeof(*call)) : NULL;
+
+    if (!call)
+        return NULL;
+    call->prov = prov;
+    call->port = port;
+    call->peer = *peer;
+    vp_list_init(&call->repeat_link);
+    do
+        call->number = ++calls->last_number;
+    while (!call->number || find(calls, call->number));
+    call->psn = (call->number * 0x9e3779b1u ^ (uint32_t)ut_clock_ns()) & PSN_MASK;
+    call->next = *bucket(calls, call->number);
+    *bucket(calls, call->number) = call;
+    return call;
+}
+
+static void free_call(struct vp_call *call)
+{
+    struct vp_calls *calls = call->prov->calls;
+    struct vp_call **at = bucket(calls, call->number);
+
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    at = asked_bucket(calls, call->peer.qpn, call->peer_number);
+    while (*at && *at != call)
+        at = &(*at)->asked_next;
+    if (*at)
+        *at = call->asked_next;
+    vp_list_remove(&call->repeat_link);
+    free(call);
+}
+
+/*** sending ***/
+
+static unsigned int first_wait(const struct vp_calls *calls)
+{
+    unsigned int wait = calls->mean ? calls->mean + 4 * calls->spread : FIRST_MS;
+
+    return wait < LEAST_MS ? LEAST_MS : wait > MOST_MS ? MOST_MS : wait;
+}
+
+/* Answers take that long: the answer says which repetition it answers. */
+static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned int nth)
+{
+    if (!nth || nth > call->sent || call->sent - nth >= TRIES)
+        return;
+    unsigned int took = (unsigned int)(ut_clock_ms() - call->sent_at[nth % TRIES]) + 1;
+    unsigned int off = took > calls->mean ? took - calls->mean : calls->mean - took;
+
+    if (took > MOST_MS)
+        took = MOST_MS;
+    if (!calls->mean) {
+        calls->mean = took;
+        calls->spread = took / 2;
+        return;
+    }
+    calls->spread = (3 * calls->spread + off) / 4;
+    calls->mean = (7 * calls->mean + took + 7) / 8;
+}
+
+static void repeat_later(struct vp_call *call, uint64_t now)
+{
+    struct vp_calls *calls = call->prov->calls;
+    uint64_t wait = (uint64_t)first_wait(calls) << (call->sent < 8 ? call->sent - 1 : 7);
+
+    call->repeat_at = now + (wait < MOST_BACKOFF_MS ? wait : MOST_BACKOFF_MS);
+    vp_list_append(&calls->repeating, &call->repeat_link);
+    if (calls->next_repeat && calls->next_repeat <= call->repeat_at)
+        return;
+    calls->next_repeat = call->repeat_at;
+    vp_kick(call->prov); /* progress() may sleep for longer */
+}
+
+static struct note note_to(const struct vp_port *port, const struct vp_ud_addr *peer, uint32_t to,
+                           enum kind kind)
+{
+    struct note note = {.version = VERSION,
+                        .kind = (uint8_t)kind,
+                        .to = to,
+                        .lid = port->at.lid,
+                        .note_qpn = port->at.qpn,
+                        .qkey = port->at.qkey};
+
+    memcpy(note.magic, magic, sizeof(magic));
+    memcpy(note.key, peer->key, sizeof(note.key));
+    memcpy(note.gid, port->at.gid.raw, sizeof(note.gid));
+    memcpy(note.own_key, port->at.key, sizeof(note.own_key));
+    return note;
+}
+
+/* Once. */
+static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
+{
+    struct note note = note_to(call->port, &call->peer, call->peer_number, kind);
+
+    note.from = call->number;
+    note.echo = call->peer_nth;
+    note.refusal = (uint8_t)refusal;
+    vp_ud_send(call->port, &call->peer, &note, sizeof(note));
+}
+
+/* To who sent the note: this process has no such call. */
+static void say_to(struct vp_port *port, const struct note *note, enum kind kind)
+{
+    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn, .qkey = note->qkey};
+
+    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
+    memcpy(peer.key, note->own_key, sizeof(peer.key));
+    struct note answer = note_to(port, &peer, note->from, kind);
+    answer.from = note->to;
+    answer.refusal = VP_REFUSED_BUSY;
+    answer.echo = note->nth;
+    vp_ud_send(port, &peer, &answer, sizeof(answer));
+}
+
+static void say_again(struct vp_call *call, uint64_t now)
+{
+    if (call->sent < UINT8_MAX)
+        call->sent++;
+    call->note.nth = (uint8_t)call->sent;
+    call->note.echo = call->peer_nth;
+    call->sent_at[call->sent % TRIES] = now;
+    vp_ud_send(call->port, &call->peer, &call->note, sizeof(call->note));
+    repeat_later(call, now);
+}
+
+/* call->note, until something else comes. */
+static void say_until(struct vp_call *call)
+{
+    call->sent = 0;
+    say_again(call, ut_clock_ms());
+}
+
+static void stop(struct vp_call *call, enum step step)
+{
+    call->step = step;
+    vp_list_remove(&call->repeat_link);
+}
+
+static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param)
+{
+    call->note = note_to(call->port, &call->peer, call->peer_number, kind);
+    call->note.from = call->number;
+    call->note.qpn = param->qp_num;
+    call->note.psn = call->psn;
+    call->note.responder_resources = param->responder_resources;
+    call->note.initiator_depth = param->initiator_depth;
+    call->note.mtu = call->port->mtu;
+    call->note.size = param->private_data_len;
+    memcpy(call->note.data, param->private_data, param->private_data_len);
+}
+
+/*** what cm.c asks for ***/
+
+static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+                 const struct vp_peer *peer)
+{
+    int rc = vp_ud_reach(port, &peer->at);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&prov->calls->lock);
+    const struct known *known = find_known(prov->calls, &peer->at);
+    if (known && known->gone) {
+        pthread_mutex_unlock(&prov->calls->lock);
+        return -ECONNREFUSED;
+    }
+    id->call = new_call(prov, port, &peer->at);
+    if (id->call)
+        id->call->owner = id;
+    pthread_mutex_unlock(&prov->calls->lock);
+    if (!id->call)
+        return -ENOMEM;
+    id->way = &vp_way_ud;
+    return 1;
+}
+
+static int ask(struct vp_id *id, struct rdma_conn_param *param)
+{
+    struct vp_call *call = id->call;
+
+    if (param->private_data_len > DATA_MOST)
+        return -EINVAL;
+    pthread_mutex_lock(&call->prov->calls->lock);
+    fill_in(call, ASK, param);
+    call->step = ASKING;
+    say_until(call);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return 0;
+}
+
+static int answer(struct vp_id *id, struct rdma_conn_param *param)
+{
+    struct vp_call *call = id->call;
+    int rc = vp_ud_reach(call->port, &call->peer);
+
+    if (param->private_data_len > DATA_MOST)
+        return -EINVAL;
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (!rc && call->step != ASKED)
+        rc = -ECONNABORTED;
+    if (!rc) {
+        fill_in(call, ANSWER, param);
+        call->responder_resources = param->responder_resources;
+        call->initiator_depth = param->initiator_depth;
+        call->step = ANSWERING;
+        say_until(call);
+    }
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return rc;
+}
+
+static int confirm(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    int rc = call->step == ANSWERED ? 0 : -ECONNABORTED;
+    if (!rc) {
+        call->step = UP;
+        say(call, READY, 0);
+    }
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return rc;
+}
+
+static void refuse(struct vp_id *id, enum vp_refusal refusal)
+{
+    struct vp_call *call = id->call;
+
+    vp_ud_reach(call->port, &call->peer);
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (call->step != OVER)
+        say(call, REFUSE, refusal);
+    stop(call, OVER);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void leave(struct vp_call *call)
+{
+    call->note = note_to(call->port, &call->peer, call->peer_number, BYE);
+    call->note.from = call->number;
+    call->step = LEAVING;
+    say_until(call);
+}
+
+static void disconnect(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (call->step == UP || call->step == ANSWERING || call->step == ANSWERED)
+        leave(call);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void drop(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+    struct vp_calls *calls = call->prov->calls;
+
+    id->call = NULL;
+    pthread_mutex_lock(&calls->lock);
+    call->owner = NULL;
+    if (call->step == UP)
+        leave(call);
+    else if (call->step == ASKING || call->step == ASKED || call->step == ANSWERING ||
+             call->step == ANSWERED)
+        say(call, REFUSE, VP_REFUSED_BUSY);
+    if (call->step != LEAVING)
+        free_call(call);
+    pthread_mutex_unlock(&calls->lock);
+}
+
+static void adopt(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    call->owner = id;
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void to_rtr(const struct vp_call *call, struct ibv_qp_attr *attr)
+{
+    attr->path_mtu = (enum ibv_mtu)call->mtu;
+    attr->dest_qp_num = call->peer_qpn;
+    attr->rq_psn = call->peer_psn;
+    attr->max_dest_rd_atomic = call->responder_resources;
+    attr->min_rnr_timer = 0;
+    vp_ud_path(call->port, &call->peer, &attr->ah_attr);
+}
+
+static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    const struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    int rc = call->step == ASKED || call->step == ANSWERED ? 0 : -ECONNABORTED;
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    *mask = IBV_QP_STATE;
+    switch (attr->qp_state) {
+    case IBV_QPS_INIT:
+        attr->pkey_index = call->port->pkey_index;
+        attr->port_num = call->port->num;
+        *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        return rc;
+    case IBV_QPS_RTR:
+        to_rtr(call, attr);
+        *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        return rc;
+    case IBV_QPS_RTS:
+        attr->sq_psn = call->psn;
+        attr->max_rd_atomic = call->initiator_depth;
+        *mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                 IBV_QP_MAX_QP_RD_ATOMIC;
+        return rc;
+    default:
+        return -EINVAL;
+    }
+}
+
+/*** what comes ***/
+
+/* The peer's queue pair. */
+static void meet(struct vp_call *call, const struct note *note)
+{
+    call->peer_qpn = note->qpn;
+    call->peer_psn = note->psn & PSN_MASK;
+    call->mtu = note->mtu < call->port->mtu ? note->mtu : call->port->mtu;
+    call->responder_resources = note->initiator_depth;
+    call->initiator_depth = note->responder_resources;
+}
+
+static bool tell(const struct vp_call *call, enum vp_heard what, const struct note *note,
+                 struct vp_event *event)
+{
+    if (!call->owner)
+        return false;
+    event->what = what;
+    event->id = call->owner;
+    event->refusal = (enum vp_refusal)note->refusal;
+    event->size = note->size;
+    memcpy(event->data, note->data, note->size);
+    return true;
+}
+
+static bool heard_ask(struct vp_prov *prov, struct vp_port *port, const struct note *note,
+                      struct vp_event *event)
+{
+    struct vp_calls *calls = prov->calls;
+    struct vp_call *call = find_asked(calls, note);
+    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn, .qkey = note->qkey};
+
+    if (call) {
+        call->peer_nth = note->nth;
+        if (call->step == ANSWERING)
+            say_again(call, ut_clock_ms()); /* it was lost, or is on its way */
+        return false;
+    }
+    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
+    memcpy(peer.key, note->own_key, sizeof(peer.key));
+    call = new_call(prov, port, &peer);
+    if (!call)
+        return false;
+    call->step = ASKED;
+    call->peer_number = note->from;
+    call->peer_nth = note->nth;
+    meet(call, note);
+    struct vp_call **at = asked_bucket(calls, peer.qpn, call->peer_number);
+    call->asked_next = *at;
+    *at = call;
+    *event = (struct vp_event){.what = VP_HEARD_REQUEST,
+                               .port = port,
+                               .asks = {.kind = VP_ID_CONN, .way = &vp_way_ud, .call = call},
+                               .from = {.ud = true, .at = peer},
+                               .rsp_resources = call->responder_resources,
+                               .init_depth = call->initiator_depth,
+                               .size = note->size};
+    memcpy(event->data, note->data, note->size);
+    return true;
+}
+
+static bool heard_answer(struct vp_port *port, struct vp_call *call, const struct note *note,
+                         struct vp_event *event)
+{
+    if (!call || call->step == OVER || (call->peer_number && call->peer_number != note->from)) {
+        say_to(port, note, REFUSE);
+        return false;
+    }
+    call->peer_nth = note->nth;
+    if (call->step == UP)
+        say(call, READY, 0); /* the first one was lost */
+    if (call->step != ASKING)
+        return false;
+    learn(call->prov->calls, call, note->echo);
+    stop(call, ANSWERED);
+    call->peer_number = note->from;
+    meet(call, note);
+    return tell(call, VP_HEARD_ANSWER, note, event);
+}
+
+static bool heard_ready(struct vp_call *call, const struct note *note, struct vp_event *event)
+{
+    if (!call || call->step != ANSWERING)
+        return false;
+    learn(call->prov->calls, call, note->echo);
+    stop(call, UP);
+    return tell(call, VP_HEARD_READY, note, event);
+}
+
+static bool heard_refusal(struct vp_call *call, const struct note *note, struct vp_event *event)
+{
+    if (!call || call->step == LEAVING || call->step == OVER || call->step == IDLE)
+        return false;
+    if (call->step == ASKING)
+        learn(call->prov->calls, call, note->echo);
+    stop(call, OVER);
+    return tell(call, VP_HEARD_REFUSAL, note, event);
+}
+
+static bool heard_bye(struct vp_port *port, struct vp_call *call, const struct note *note,
+                      struct vp_event *event)
+{
+    say_to(port, note, BYE_HEARD);
+    if (!call || call->step == OVER)
+        return false;
+    if (call->step == LEAVING) { /* they crossed */
+        stop(call, OVER);
+        if (!call->owner)
+            free_call(call);
+        return false;
+    }
+    stop(call, OVER);
+    return tell(call, VP_HEARD_END, note, event);
+}
+
+static void heard_end(struct vp_call *call)
+{
+    if (!call || call->step != LEAVING)
+        return;
+    stop(call, OVER);
+    if (!call->owner)
+        free_call(call);
+}
+
+/* The process that sends the note ends: its calls are told. */
+static void heard_gone(struct vp_calls *calls, const struct note *note)
+{
+    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn};
+
+    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
+    memcpy(peer.key, note->own_key, sizeof(peer.key));
+    struct known *known = find_known(calls, &peer);
+    if (!known || known->gone)
+        return;
+    known->gone = true;
+    for (unsigned int i = 0; i < BUCKETS; i++)
+        for (struct vp_call *call = calls->by_number[i]; call; call = call->next)
+            if (is_same(&call->peer, &peer))
+                vp_list_append(&calls->due, &call->repeat_link);
+}
+
+/* The next call whose peer is gone. */
+static bool next_due(struct vp_calls *calls, struct vp_event *event)
+{
+    static const struct note dead = {.refusal = VP_REFUSED_DEAD};
+
+    while (!vp_list_empty(&calls->due)) {
+        struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, repeat_link);
+        enum step was = call->step;
+        stop(call, OVER);
+        if (was == LEAVING && !call->owner)
+            free_call(call);
+        else if (was != IDLE && was != LEAVING && was != OVER &&
+                 tell(call, was == UP ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
+            return true;
+    }
+    return false;
+}
+
+static bool handle(struct vp_prov *prov, struct vp_port *port, const struct note *note,
+                   struct vp_event *event)
+{
+    struct vp_call *call = note->to ? find(prov->calls, note->to) : NULL;
+
+    if (!note->to && note->kind == REFUSE) /* its origin gives up before it has an answer */
+        call = find_asked(prov->calls, note);
+    if (call && !is_from(call, note))
+        call = NULL;
+    switch (note->kind) {
+    case ASK:
+        return heard_ask(prov, port, note, event);
+    case ANSWER:
+        return heard_answer(port, call, note, event);
+    case READY:
+        return heard_ready(call, note, event);
+    case REFUSE:
+        return heard_refusal(call, note, event);
+    case BYE:
+        return heard_bye(port, call, note, event);
+    case BYE_HEARD:
+        heard_end(call);
+        return false;
+    case GONE:
+        heard_gone(prov->calls, note);
+        return false;
+    default:
+        return false;
+    }
+}
+
+static bool is_note(const struct note *note, size_t size)
+{
+    return size >= sizeof(*note) && memcmp(note->magic, magic, sizeof(magic)) == 0 &&
+           note->version == VERSION && note->size <= DATA_MOST && note->mtu <= IBV_MTU_4096 &&
+           (note->mtu >= IBV_MTU_256 || (note->kind != ASK && note->kind != ANSWER));
+}
+
+/* In the same time whatever the bytes are. */
+static bool is_key(const uint8_t *a, const uint8_t *b)
+{
+    uint8_t differs = 0;
+
+    for (int i = 0; i < VP_UD_KEY_BYTES; i++)
+        differs |= a[i] ^ b[i];
+    return !differs;
+}
+
+static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event *event)
+{
+    uint8_t data[VP_UD_MOST];
+    struct note note;
+    size_t size;
+
+    while ((size = vp_ud_take(port, data))) {
+        bool told;
+        memcpy(&note, data, sizeof(note));
+        *event = (struct vp_event){.port = port};
+        if (!is_note(&note, size) || !is_key(note.key, port->at.key)) {
+            event->what = VP_HEARD_STRANGER;
+            return true;
+        }
+        pthread_mutex_lock(&prov->calls->lock);
+        told = handle(prov, port, &note, event) || next_due(prov->calls, event);
+        pthread_mutex_unlock(&prov->calls->lock);
+        if (told)
+            return true;
+    }
+    return false;
+}
+
+bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
+{
+    pthread_mutex_lock(&prov->calls->lock);
+    bool due = next_due(prov->calls, event);
+    pthread_mutex_unlock(&prov->calls->lock);
+    if (due)
+        return true;
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        if (prov->ports[i].ud && next_of(prov, &prov->ports[i], event))
+            return true;
+    return false;
+}
+
+/*** repetitions ***/
+
+static void repeat(struct vp_call *call, uint64_t now)
+{
+    if (call->step == LEAVING && call->sent >= BYES) {
+        stop(call, OVER);
+        if (!call->owner)
+            free_call(call);
+        return;
+    }
+    say_again(call, now);
+}
+
+uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_calls *calls = prov->calls;
+    uint64_t next = 0;
+
+    pthread_mutex_lock(&calls->lock);
+    if (vp_list_empty(&calls->repeating))
+        calls->next_repeat = 0;
+    if (calls->next_repeat && calls->next_repeat <= now) {
+        for (struct vp_list *l = calls->repeating.next, *after; l != &calls->repeating; l = after) {
+            struct vp_call *call = vp_container_of(l, struct vp_call, repeat_link);
+            after = l->next;
+            if (call->repeat_at <= now)
+                repeat(call, now); /* which puts it last */
+        }
+        for (struct vp_list *l = calls->repeating.next; l != &calls->repeating; l = l->next) {
+            const struct vp_call *call = vp_container_of(l, struct vp_call, repeat_link);
+            if (!next || call->repeat_at < next)
+                next = call->repeat_at;
+        }
+        calls->next_repeat = next;
+    }
+    next = calls->next_repeat;
+    pthread_mutex_unlock(&calls->lock);
+    return next;
+}
+
+int vp_udcm_open(struct vp_prov *prov)
+{
+    struct vp_calls *calls = calloc(1, sizeof(*calls));
+
+    if (!calls)
+        return -ENOMEM;
+    pthread_mutex_init(&calls->lock, NULL);
+    vp_list_init(&calls->repeating);
+    vp_list_init(&calls->due);
+    if (getrandom(&calls->last_number, sizeof(calls->last_number), 0) < 0)
+        calls->last_number = 0;
+    prov->calls = calls;
+    return 0;
+}
+
+static void say_gone(const struct known *known, uint64_t end)
+{
+    struct note note = note_to(known->port, &known->at, 0, GONE);
+
+    while (!known->gone && !vp_ud_send(known->port, &known->at, &note, sizeof(note)) &&
+           !vp_ud_has_sent(known->port) && ut_clock_ms() < end)
+        sched_yield();
+}
+
+void vp_udcm_leave(struct vp_prov *prov)
+{
+    struct vp_calls *calls = prov->calls;
+    uint64_t end = ut_clock_ms() + LAST_SENT_MS;
+
+    pthread_mutex_lock(&calls->lock);
+    for (int round = 0; round < LAST_WORDS; round++)
+        for (unsigned int i = 0; i < BUCKETS; i++)
+            for (const struct known *known = calls->known[i]; known; known = known->next)
+                say_gone(known, end);
+    pthread_mutex_unlock(&calls->lock);
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        while (prov->ports[i].ud && !vp_ud_has_sent(&prov->ports[i]) && ut_clock_ms() < end)
+            sched_yield();
+}
+
+void vp_udcm_close(struct vp_prov *prov)
+{
+    struct vp_calls *calls = prov->calls;
+
+    if (!calls)
+        return;
+    vp_udcm_leave(prov);
+    for (unsigned int i = 0; i < BUCKETS; i++) {
+        while (calls->known[i]) {
+            struct known *known = calls->known[i];
+            calls->known[i] = known->next;
+            free(known);
+        }
+    }
+    for (unsigned int i = 0; i < BUCKETS; i++)
+        while (calls->by_number[i])
+            free_call(calls->by_number[i]);
+    pthread_mutex_destroy(&calls->lock);
+    free(calls);
+    prov->calls = NULL;
+}
+
+const struct vp_way vp_way_ud = {
+    .name = "ud",
+    .tells_of_deaths = false,
+    .begin = begin,
+    .ask = ask,
+    .answer = answer,
+    .confirm = confirm,
+    .refuse = refuse,
+    .disconnect = disconnect,
+    .drop = drop,
+    .qp_attr = qp_attr,
+    .adopt = adopt,
+};

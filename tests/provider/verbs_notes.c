@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handshakes by datagrams (provider/verbs/udcm.c) between two processes, on a network that loses,
+ * doubles and delays what it is told to. There is no device: the functions of ud.h stand here. The
+ * clock stands still unless it is moved.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct timespec fake_now;
+
+static int fake_clock(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = fake_now;
+    return 0;
+}
+
+#include "util/clock.h"
+
+#define clock_gettime fake_clock
+#include "../../src/util/clock.c"
+#undef clock_gettime
+
+#include "../../provider/verbs/ud.h"
+#include "../../provider/verbs/udcm.h"
+#include "../harness/check.h"
+#include "process/process.h"
+
+enum {
+    SIDES = 2,
+    QUEUE = 64,
+    ORIGIN = 0,
+    TARGET = 1,
+    QPN = 100,
+    ATTEMPT_MS = 1000,
+    PATIENCE_MS = 60000
+};
+
+/*** the network ***/
+
+struct wire {
+    uint8_t data[QUEUE][VP_UD_MOST];
+    size_t size[QUEUE];
+    unsigned int head, tail;
+};
+
+static struct vp_prov provs[SIDES];
+static struct wire wires[SIDES];             /* towards each */
+static unsigned int sent, lose, twice, hold; /* numbers of datagrams, from 1 on; 0: none */
+static uint8_t held[VP_UD_MOST];
+static size_t held_size;
+static int held_to;
+static bool drops; /* what finds no room */
+static int reach_rc;
+
+static int side_of(const struct vp_port *port)
+{
+    return port == &provs[ORIGIN].ports[0] ? ORIGIN : TARGET;
+}
+
+static void arrive(int to, const void *data, size_t size)
+{
+    struct wire *w = &wires[to];
+
+    if (drops && w->head - w->tail == QUEUE)
+        return;
+    CHECK(w->head - w->tail < QUEUE);
+    memcpy(w->data[w->head % QUEUE], data, size);
+    w->size[w->head++ % QUEUE] = size;
+}
+
+int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
+{
+    (void)port, (void)to;
+    return reach_rc;
+}
+
+bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size)
+{
+    int side = to->qpn == provs[ORIGIN].ports[0].at.qpn ? ORIGIN : TARGET;
+
+    (void)port;
+    sent++;
+    if (sent == hold) {
+        memcpy(held, data, size);
+        held_size = size;
+        held_to = side;
+    } else if (sent != lose) {
+        arrive(side, data, size);
+    }
+    if (sent == twice)
+        arrive(side, data, size);
+    return true;
+}
+
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+{
+    struct wire *w = &wires[side_of(port)];
+
+    if (w->head == w->tail)
+        return 0;
+    memcpy(data, w->data[w->tail % QUEUE], VP_UD_MOST);
+    return w->size[w->tail++ % QUEUE];
+}
+
+void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->port_num = port->num;
+    attr->dlid = to->lid;
+}
+
+bool vp_ud_has_sent(struct vp_port *port)
+{
+    (void)port;
+    return true;
+}
+
+int vp_ud_try(struct vp_port *port, int gid_index)
+{
+    (void)port, (void)gid_index;
+    return -ENODEV;
+}
+
+int vp_ud_open(struct vp_prov *prov, struct vp_port *port)
+{
+    (void)prov, (void)port;
+    return -ENODEV;
+}
+
+void vp_ud_close(struct vp_port *port)
+{
+    (void)port;
+}
+
+int vp_ud_fd(const struct vp_port *port)
+{
+    (void)port;
+    return -1;
+}
+
+/*** the processes ***/
+
+static struct vp_id ids[SIDES];
+static struct vp_event events[SIDES]; /* the last one of each */
+static unsigned int heard[SIDES][VP_HEARD_REMOVAL + 1];
+static enum vp_refusal target_refuses; /* 0: it accepts */
+static bool target_thinks;             /* it does not answer for now */
+static struct vp_id ignored[QUEUE];    /* further requests to the target */
+static unsigned int num_ignored;
+
+static void pass_ms(int ms)
+{
+    fake_now.tv_nsec += ms % 1000 * 1000000L;
+    fake_now.tv_sec += ms / 1000 + fake_now.tv_nsec / 1000000000;
+    fake_now.tv_nsec %= 1000000000;
+}
+
+static void open_side(int side)
+{
+    struct vp_prov *prov = &provs[side];
+    struct vp_port *port = &prov->ports[0];
+
+    memset(prov, 0, sizeof(*prov));
+    prov->kick_fd = -1;
+    prov->num_ports = 1;
+    port->num = 1;
+    port->ud = (struct vp_ud *)prov; /* not looked at here */
+    port->mtu = side == ORIGIN ? IBV_MTU_4096 : IBV_MTU_1024;
+    port->at.lid = (uint16_t)(7 + side);
+    port->at.qpn = (uint32_t)(QPN + side);
+    port->at.qkey = (uint32_t)(1000 + side);
+    memset(port->at.key, 0x40 + side, sizeof(port->at.key));
+    CHECK(vp_udcm_open(prov) == 0);
+}
+
+static void open_both(void)
+{
+    fake_now.tv_sec = 1000;
+    memset(wires, 0, sizeof(wires));
+    memset(ids, 0, sizeof(ids));
+    memset(events, 0, sizeof(events));
+    memset(heard, 0, sizeof(heard));
+    sent = lose = twice = hold = num_ignored = 0;
+    held_size = 0;
+    target_refuses = 0;
+    target_thinks = false;
+    reach_rc = 0;
+    open_side(ORIGIN);
+    open_side(TARGET);
+}
+
+static void close_both(const char *what)
+{
+    for (unsigned int i = 0; i < num_ignored; i++)
+        vp_id_drop(&ignored[i]);
+    vp_udcm_close(&provs[ORIGIN]);
+    vp_udcm_close(&provs[TARGET]);
+    printf("ok: %s\n", what);
+}
+
+static struct rdma_conn_param param_of(int side)
+{
+    struct rdma_conn_param param = {.private_data = side == ORIGIN ? "question" : "answer..",
+                                    .private_data_len = 8,
+                                    .responder_resources = (uint8_t)(3 + side),
+                                    .initiator_depth = (uint8_t)(8 + side),
+                                    .qp_num = (uint32_t)(500 + side)};
+    return param;
+}
+
+static void answer_it(void)
+{
+    struct rdma_conn_param param = param_of(TARGET);
+
+    CHECK(ids[TARGET].way->answer(&ids[TARGET], &param) == 0);
+}
+
+static void target_is_asked(struct vp_event *event)
+{
+    CHECK(event->size == 8 && memcmp(event->data, "question", 8) == 0);
+    CHECK(event->rsp_resources == 8 && event->init_depth == 3);
+    CHECK(event->from.ud && event->from.at.qpn == QPN && event->from.at.qkey == 1000);
+    if (ids[TARGET].way) { /* it has one already */
+        CHECK(num_ignored < QUEUE);
+        ignored[num_ignored] = event->asks;
+        ignored[num_ignored].way->adopt(&ignored[num_ignored]);
+        struct rdma_conn_param param = param_of(TARGET);
+        CHECK(event->asks.way->answer(&ignored[num_ignored++], &param) == 0);
+        return;
+    }
+    ids[TARGET] = event->asks;
+    ids[TARGET].way->adopt(&ids[TARGET]);
+    if (target_refuses)
+        ids[TARGET].way->refuse(&ids[TARGET], target_refuses);
+    else if (!target_thinks)
+        answer_it();
+}
+
+static void handle(int side, struct vp_event *event)
+{
+    if (event->what == VP_HEARD_REQUEST)
+        target_is_asked(event);
+    if (event->what == VP_HEARD_ANSWER) {
+        CHECK(event->size == 8 && memcmp(event->data, "answer..", 8) == 0);
+        CHECK(ids[ORIGIN].way->confirm(&ids[ORIGIN]) == 0);
+    }
+    if (event->what == VP_HEARD_REQUEST || event->what == VP_HEARD_STRANGER || !event->id ||
+        event->id == &ids[side]) {
+        heard[side][event->what]++;
+        events[side] = *event;
+    }
+}
+
+/* All that has arrived. */
+static void deliver(void)
+{
+    struct vp_event event;
+    bool any;
+
+    do {
+        any = false;
+        for (int side = 0; side < SIDES; side++) {
+            while (vp_udcm_next(&provs[side], &event)) {
+                handle(side, &event);
+                any = true;
+            }
+        }
+    } while (any || wires[0].head != wires[0].tail || wires[1].head != wires[1].tail);
+}
+
+static void run_ms(int ms)
+{
+    deliver();
+    for (int i = 0; i < ms; i++) {
+        pass_ms(1);
+        for (int side = 0; side < SIDES; side++)
+            vp_udcm_timers(&provs[side], ut_clock_ms());
+        deliver();
+    }
+}
+
+static void begin_and_ask(void)
+{
+    struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
+    struct rdma_conn_param param = param_of(ORIGIN);
+
+    ids[ORIGIN] = (struct vp_id){.kind = VP_ID_CONN};
+    CHECK(vp_way_ud.begin(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) == 1);
+    CHECK(vp_way_ud.ask(&ids[ORIGIN], &param) == 0);
+}
+
+static bool is_up(void)
+{
+    return heard[ORIGIN][VP_HEARD_ANSWER] == 1 && heard[TARGET][VP_HEARD_READY] == 1;
+}
+
+static bool nothing_is_left_of(int side)
+{
+    return vp_udcm_timers(&provs[side], ut_clock_ms()) == 0;
+}
+
+static bool nothing_is_left(void)
+{
+    return nothing_is_left_of(ORIGIN) && nothing_is_left_of(TARGET);
+}
+
+static void end_both(void)
+{
+    vp_way_ud.disconnect(&ids[ORIGIN]);
+    vp_id_drop(&ids[ORIGIN]);
+    run_ms(10);
+    CHECK(heard[TARGET][VP_HEARD_END] == 1);
+    vp_way_ud.disconnect(&ids[TARGET]);
+    vp_id_drop(&ids[TARGET]);
+    run_ms(ATTEMPT_MS);
+}
+
+/*** the tests ***/
+
+static void both_ends_know_each_other(void)
+{
+    open_both();
+    target_thinks = true;
+    begin_and_ask();
+    deliver();
+    answer_it();
+    /* while the answer is on its way the target's queue pair is set up */
+    struct vp_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_ANSWER);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+    int mask;
+    CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
+    CHECK(attr.dest_qp_num == 501 && attr.path_mtu == IBV_MTU_1024 && attr.ah_attr.dlid == 8);
+    CHECK(attr.max_dest_rd_atomic == 9); /* what the target wants to have in flight */
+    struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS};
+    CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
+    CHECK(vp_way_ud.confirm(&ids[ORIGIN]) == 0);
+    deliver();
+    CHECK(heard[TARGET][VP_HEARD_READY] == 1 && sent == 3);
+    end_both();
+    CHECK(nothing_is_left());
+    close_both("both ends know each other");
+}
+
+/* Whichever of the notes is lost, comes twice, or comes late. */
+static void one_note_may_be_lost_or_come_twice_or_late(void)
+{
+    for (unsigned int n = 1; n <= 7; n++) {
+        for (int how = 0; how < 3; how++) {
+            open_both();
+            *(how == 0 ? &lose : how == 1 ? &twice : &hold) = n;
+            begin_and_ask();
+            run_ms(ATTEMPT_MS);
+            CHECK(is_up() && heard[TARGET][VP_HEARD_REQUEST] == 1);
+            if (held_size) {
+                arrive(held_to, held, held_size);
+                held_size = 0;
+                deliver();
+                CHECK(is_up() && heard[TARGET][VP_HEARD_REQUEST] == 1);
+            }
+            end_both();
+            CHECK(nothing_is_left() && heard[ORIGIN][VP_HEARD_REFUSAL] == 0);
+            close_both(how == 0 ? "lost" : how == 1 ? "twice" : "late");
+        }
+    }
+}
+
+/* A request that arrives when its connection is long over comes to nothing. */
+static void a_late_request_comes_to_nothing(void)
+{
+    open_both();
+    hold = 1;
+    begin_and_ask();
+    run_ms(ATTEMPT_MS);
+    CHECK(is_up());
+    end_both();
+    arrive(held_to, held, held_size);
+    run_ms(10);
+    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 2 && heard[TARGET][VP_HEARD_REFUSAL] == 1);
+    vp_id_drop(&ids[TARGET]);
+    CHECK(nothing_is_left());
+    close_both("a late request comes to nothing");
+}
+
+static void requests_are_repeated_less_and_less(void)
+{
+    open_both();
+    target_thinks = true;
+    begin_and_ask();
+    run_ms(ATTEMPT_MS);
+    CHECK(sent >= 3 && sent <= 8 && heard[TARGET][VP_HEARD_REQUEST] == 1);
+    unsigned int before = sent;
+    run_ms(PATIENCE_MS);
+    CHECK(sent - before >= PATIENCE_MS / 1000 - 1 && sent - before <= PATIENCE_MS / 1000 + 1);
+    answer_it();
+    run_ms(10);
+    CHECK(is_up());
+    end_both();
+    close_both("requests are repeated less and less");
+}
+
+static void again(void)
+{
+    end_both();
+    memset(ids, 0, sizeof(ids));
+    memset(heard, 0, sizeof(heard));
+}
+
+/* How long answers take is measured: requests to slow peers are not repeated in vain, and loss does
+ * not count as slowness. */
+static void the_time_until_a_repetition_follows_the_answers(void)
+{
+    open_both();
+    for (int i = 0; i < 10; i++) {
+        target_thinks = true;
+        begin_and_ask();
+        unsigned int before = sent;
+        run_ms(120);
+        CHECK(sent == before || i < 9);
+        answer_it();
+        run_ms(1);
+        CHECK(is_up());
+        again();
+    }
+    target_thinks = false;
+    for (int i = 0; i < 40; i++) {
+        lose = i < 10 ? 0 : sent + 1;
+        begin_and_ask();
+        run_ms(i < 39 ? ATTEMPT_MS : 60);
+        CHECK(is_up());
+        again();
+    }
+    close_both("the time until a repetition follows the answers");
+}
+
+/* Who gives up says so; where that is lost, the other one's next note is refused. */
+static void who_gives_up_is_heard(bool loses)
+{
+    open_both();
+    target_thinks = true;
+    begin_and_ask();
+    deliver();
+    lose = loses ? sent + 1 : 0;
+    vp_id_drop(&ids[ORIGIN]);
+    deliver();
+    CHECK(heard[TARGET][VP_HEARD_REFUSAL] == !loses);
+    if (loses) {
+        answer_it();
+        run_ms(10);
+        CHECK(heard[TARGET][VP_HEARD_REFUSAL] == 1);
+    } else {
+        struct rdma_conn_param param = param_of(TARGET);
+        CHECK(vp_way_ud.answer(&ids[TARGET], &param) != 0);
+    }
+    vp_id_drop(&ids[TARGET]);
+    CHECK(nothing_is_left());
+    close_both("who gives up is heard");
+}
+
+static void a_refusal_says_why(void)
+{
+    for (unsigned int n = 0; n <= 2; n++) {
+        open_both();
+        lose = n;
+        target_refuses = VP_REFUSED_NO_ENDPOINT;
+        begin_and_ask();
+        deliver();
+        vp_id_drop(&ids[TARGET]);
+        run_ms(ATTEMPT_MS);
+        CHECK(heard[ORIGIN][VP_HEARD_REFUSAL] == 1 && heard[ORIGIN][VP_HEARD_ANSWER] == 0);
+        CHECK(events[ORIGIN].refusal == VP_REFUSED_NO_ENDPOINT);
+        vp_id_drop(&ids[ORIGIN]);
+        vp_id_drop(&ids[TARGET]);
+        CHECK(nothing_is_left());
+        close_both("a refusal says why");
+    }
+}
+
+/* A peer that is gone does not keep a goodbye. */
+static void a_goodbye_is_repeated_for_a_while(void)
+{
+    open_both();
+    begin_and_ask();
+    run_ms(10);
+    CHECK(is_up());
+    unsigned int before = sent;
+    provs[TARGET].ports[0].ud = NULL; /* it is gone */
+    vp_way_ud.disconnect(&ids[ORIGIN]);
+    vp_id_drop(&ids[ORIGIN]);
+    for (int i = 0; i < PATIENCE_MS && !nothing_is_left(); i++) {
+        pass_ms(1);
+        wires[TARGET].tail = wires[TARGET].head;
+    }
+    CHECK(nothing_is_left() && sent - before > 1 && sent - before <= 6);
+    vp_id_drop(&ids[TARGET]);
+    close_both("a goodbye is repeated for a while");
+}
+
+static void goodbyes_may_cross(void)
+{
+    open_both();
+    begin_and_ask();
+    run_ms(10);
+    CHECK(is_up());
+    for (int side = 0; side < SIDES; side++) {
+        vp_way_ud.disconnect(&ids[side]);
+        vp_id_drop(&ids[side]);
+    }
+    deliver();
+    CHECK(nothing_is_left() && heard[TARGET][VP_HEARD_END] == 0);
+    close_both("goodbyes may cross");
+}
+
+/* The bytes of a note with the receiver's key in it: the 16 bytes at 8. */
+static void who_does_not_know_the_key_gets_no_answer(void)
+{
+    open_both();
+    hold = 1;
+    begin_and_ask();
+    for (size_t i = 0; i < held_size && i < 40; i++) {
+        bool matters = i < 5 || (i >= 8 && i < 24); /* magic, version, key */
+        unsigned int strangers = heard[TARGET][VP_HEARD_STRANGER], before = sent;
+        if (!matters)
+            continue;
+        held[i] ^= 1;
+        arrive(TARGET, held, held_size);
+        deliver();
+        held[i] ^= 1;
+        CHECK(heard[TARGET][VP_HEARD_STRANGER] == strangers + 1 && sent == before);
+        CHECK(heard[TARGET][VP_HEARD_REQUEST] == 0);
+    }
+    arrive(TARGET, held, held_size - 1);
+    deliver();
+    CHECK(heard[TARGET][VP_HEARD_STRANGER] == 22 && heard[TARGET][VP_HEARD_REQUEST] == 0);
+    arrive(TARGET, held, held_size);
+    deliver();
+    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 1);
+    vp_id_drop(&ids[ORIGIN]);
+    deliver();
+    vp_id_drop(&ids[TARGET]);
+    close_both("who does not know the key gets no answer");
+}
+
+/* A note of a third process that knows the key ends no other's connection. */
+static void notes_are_looked_at_by_who_sent_them(void)
+{
+    open_both();
+    begin_and_ask();
+    hold = 4;
+    run_ms(10);
+    CHECK(is_up() && sent == 3);
+    vp_way_ud.disconnect(&ids[ORIGIN]); /* its note is held */
+    CHECK(held_size);
+    held[44] ^= 1; /* the sender's GID */
+    arrive(TARGET, held, held_size);
+    struct vp_event event;
+    CHECK(!vp_udcm_next(&provs[TARGET], &event));
+    held[44] ^= 1;
+    arrive(TARGET, held, held_size);
+    deliver();
+    CHECK(heard[TARGET][VP_HEARD_END] == 1);
+    vp_id_drop(&ids[ORIGIN]);
+    vp_id_drop(&ids[TARGET]);
+    close_both("notes are looked at by who sent them");
+}
+
+/* A process that ends says so: who asks it, and who would, knows that it is gone. */
+static void who_is_gone_is_not_asked(void)
+{
+    open_both();
+    target_thinks = true;
+    begin_and_ask();
+    deliver();
+    vp_udcm_close(&provs[TARGET]);
+    struct vp_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_REFUSAL);
+    CHECK(event.id == &ids[ORIGIN] && event.refusal == VP_REFUSED_DEAD);
+    CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
+    vp_id_drop(&ids[ORIGIN]);
+    struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
+    struct vp_id id = {.kind = VP_ID_CONN};
+    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -ECONNREFUSED);
+    peer.at.key[0] ^= 1; /* another process, with its number */
+    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
+    vp_id_drop(&id);
+    unsigned int before = sent;
+    vp_udcm_close(&provs[ORIGIN]);
+    CHECK(sent == before + 2); /* to the other process alone */
+    printf("ok: who is gone is not asked\n");
+}
+
+static void the_end_of_a_process_ends_its_connections(void)
+{
+    open_both();
+    begin_and_ask();
+    run_ms(10);
+    CHECK(is_up());
+    vp_udcm_close(&provs[TARGET]);
+    struct vp_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_END);
+    CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
+    vp_id_drop(&ids[ORIGIN]);
+    CHECK(nothing_is_left_of(ORIGIN));
+    vp_udcm_close(&provs[ORIGIN]);
+    printf("ok: the end of a process ends its connections\n");
+}
+
+/*
+ * Whatever who knows the key may send
+ */
+
+enum { OWNERS = 16, ANY_NOTES = 200000, AT_KIND = 5, AT_SIZE = 7, AT_KEY = 8, AT_NUMBERS = 24 };
+
+static struct vp_id owners[OWNERS];
+static uint64_t seed = 88172645463325252;
+
+static uint32_t below(uint32_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 20) % n;
+}
+
+static void any_request(struct vp_event *event)
+{
+    struct rdma_conn_param param = param_of(TARGET);
+    struct vp_id *id = &owners[below(OWNERS)];
+
+    vp_id_drop(id);
+    *id = event->asks;
+    id->way->adopt(id);
+    if (below(2))
+        id->way->answer(id, &param);
+    else if (below(2))
+        id->way->refuse(id, VP_REFUSED_BY_CORE);
+}
+
+static void any_event(struct vp_event *event)
+{
+    if (event->what == VP_HEARD_REQUEST) {
+        any_request(event);
+        return;
+    }
+    CHECK(event->what == VP_HEARD_STRANGER || event->id);
+    if (event->what == VP_HEARD_ANSWER && below(2))
+        event->id->way->confirm(event->id);
+    else if (event->id && below(2))
+        vp_id_drop(event->id);
+}
+
+/* The target asks, too. */
+static void any_call(void)
+{
+    struct vp_peer peer = {.ud = true, .at = provs[ORIGIN].ports[0].at};
+    struct rdma_conn_param param = param_of(TARGET);
+    struct vp_id *id = &owners[below(OWNERS)];
+
+    if (id->way && below(2))
+        id->way->disconnect(id);
+    vp_id_drop(id);
+    int rc = vp_way_ud.begin(&provs[TARGET], id, &provs[TARGET].ports[0], &peer);
+    CHECK(rc == 1 || rc == -ECONNREFUSED);
+    if (rc == 1)
+        vp_way_ud.ask(id, &param);
+}
+
+/* Numbers of calls are in what was sent last: some notes name one. */
+static void any_note(const uint8_t *last)
+{
+    uint8_t note[VP_UD_MOST];
+
+    memcpy(note, held, sizeof(note));
+    note[AT_KIND] = (uint8_t)below(9);
+    note[AT_SIZE] = (uint8_t)(below(4) ? below(65) : below(256));
+    for (uint32_t i = below(4); i; i--)
+        note[AT_NUMBERS + 8 + below(118)] = (uint8_t)below(256);
+    memcpy(note + AT_KEY, provs[TARGET].ports[0].at.key, VP_UD_KEY_BYTES);
+    for (int i = 0; i < 8; i++)
+        note[AT_NUMBERS + i] =
+            below(3) ? last[AT_NUMBERS + (i ^ (below(2) ? 4 : 0))] : (uint8_t)below(4);
+    arrive(TARGET, note, below(20) ? held_size : below(VP_UD_MOST));
+}
+
+static void anything_is_survived(void)
+{
+    struct vp_event event;
+    uint8_t last[VP_UD_MOST];
+
+    open_both();
+    hold = 1;
+    drops = true;
+    begin_and_ask();
+    memcpy(last, held, sizeof(last));
+    for (int n = 0; n < ANY_NOTES; n++) {
+        any_note(last);
+        if (below(8) == 0)
+            any_call();
+        while (vp_udcm_next(&provs[TARGET], &event))
+            any_event(&event);
+        if (wires[ORIGIN].head != wires[ORIGIN].tail)
+            memcpy(last, wires[ORIGIN].data[(wires[ORIGIN].head - 1) % QUEUE], sizeof(last));
+        wires[ORIGIN].tail = wires[ORIGIN].head;
+        pass_ms((int)below(50));
+        vp_udcm_timers(&provs[TARGET], ut_clock_ms());
+    }
+    for (int i = 0; i < OWNERS; i++)
+        vp_id_drop(&owners[i]);
+    vp_id_drop(&ids[ORIGIN]);
+    close_both("anything is survived");
+}
+
+static void a_peer_that_cannot_be_reached_is_not_asked(void)
+{
+    struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
+    struct vp_id id = {.kind = VP_ID_CONN};
+
+    open_both();
+    reach_rc = -EHOSTUNREACH;
+    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -EHOSTUNREACH);
+    CHECK(!id.way && sent == 0);
+    close_both("a peer that cannot be reached is not asked");
+}
+
+int main(void)
+{
+    CHECK(ut_process_environment() == 0);
+    both_ends_know_each_other();
+    one_note_may_be_lost_or_come_twice_or_late();
+    a_late_request_comes_to_nothing();
+    requests_are_repeated_less_and_less();
+    the_time_until_a_repetition_follows_the_answers();
+    who_gives_up_is_heard(false);
+    who_gives_up_is_heard(true);
+    a_refusal_says_why();
+    a_goodbye_is_repeated_for_a_while();
+    goodbyes_may_cross();
+    who_does_not_know_the_key_gets_no_answer();
+    notes_are_looked_at_by_who_sent_them();
+    who_is_gone_is_not_asked();
+    the_end_of_a_process_ends_its_connections();
+    a_peer_that_cannot_be_reached_is_not_asked();
+    anything_is_survived();
+    return 0;
+}
