@@ -375,7 +375,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-    if (channel->refcnt)
+    if (__atomic_load_n(&channel->refcnt, __ATOMIC_RELAXED))
         return EBUSY;
     int rc = destroy(((struct cl_channel *)channel)->handle);
     close(channel->fd);
@@ -409,7 +409,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
     pthread_mutex_init(&cq->lock, NULL);
     cq->ring = cl_at(msg.cq.offset);
     if (channel)
-        channel->refcnt++;
+        __atomic_fetch_add(&channel->refcnt, 1, __ATOMIC_RELAXED);
     return &cq->cq;
 }
 
@@ -444,7 +444,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
     wait_for_acks(&cq->comp_events, &base->comp_events_completed);
     wait_for_acks(&cq->async_events, &base->async_events_completed);
     if (base->channel)
-        base->channel->refcnt--;
+        __atomic_fetch_sub(&base->channel->refcnt, 1, __ATOMIC_RELAXED);
     pthread_mutex_destroy(&cq->lock);
     free(cq);
     return 0;
