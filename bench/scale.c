@@ -4,9 +4,11 @@
  *
  * What first contact costs as a job grows on one host: every process creates a VCQ and puts eight
  * bytes to every other one, or to the next NEIGHBOURS. Printed are the longest time that a process
- * needed for each part, and the CPU time of all; and both divided by the number of puts. Processes
+ * needed for each part, and the CPU time of all; both divided by the number of puts; and what a
+ * process that is connected to these has of memory and file descriptors, the median. Processes
  * that share a CPU yield it when a poll finds nothing.
  */
+#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +23,11 @@
 enum { MAX_PROCESSES = 4096, STAG = 7, LOOK_US = 20000 };
 
 static struct world {
-    uint32_t here, done;
+    uint32_t here, done, seen;
     utofu_vcq_id_t ids[MAX_PROCESSES];
     double create[MAX_PROCESSES], puts[MAX_PROCESSES];
+    /* with all connections: KiB of its own, KiB of page tables, file descriptors */
+    double anonymous[MAX_PROCESSES], tables[MAX_PROCESSES], descriptors[MAX_PROCESSES];
 } * world;
 
 static int neighbours;
@@ -58,6 +62,25 @@ static void put_to_neighbours(utofu_vcq_hdl_t vcq)
     }
 }
 
+static void look_at_memory(void)
+{
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "r");
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        sscanf(line, "RssAnon: %lf kB", &world->anonymous[rank]);
+        sscanf(line, "VmPTE: %lf kB", &world->tables[rank]);
+    }
+    fclose(file);
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder);
+    while (readdir(folder))
+        world->descriptors[rank]++;
+    closedir(folder);
+    world->descriptors[rank] -= 3; /* "." and "..", and that of the folder */
+}
+
 static int be_process(void)
 {
     static uint64_t words[MAX_PROCESSES] __attribute__((aligned(4096)));
@@ -77,6 +100,8 @@ static int be_process(void)
     put_to_neighbours(vcq);
     world->puts[rank] = seconds() - start;
     await_all(&world->done, LOOK_US);
+    look_at_memory();
+    await_all(&world->seen, LOOK_US);
     for (int i = 1; i <= neighbours; i++) {
         int from = (rank - i + size) % size;
         failed += __atomic_load_n(&words[from], __ATOMIC_RELAXED) != (uint64_t)from;
@@ -91,6 +116,20 @@ static double most(const double *of)
     for (int i = 0; i < size; i++)
         max = of[i] > max ? of[i] : max;
     return max;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Rank 0 also has what serves the others. */
+static double median(double *of)
+{
+    qsort(of, (size_t)size, sizeof(*of), compare);
+    return of[size / 2];
 }
 
 int main(int argc, char **argv)
@@ -111,9 +150,10 @@ int main(int argc, char **argv)
     double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
                  (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
     double us = 1e6 / size / neighbours;
-    printf("processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.2f s; "
-           "for each put %.0f us, CPU %.0f us\n",
+    printf("processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.3f s; "
+           "for each put %.0f us, CPU %.0f us; a process has %.0f KiB of its own, %.0f KiB of page "
+           "tables, %.0f descriptors\n",
            size, neighbours, most(world->create), most(world->puts), cpu, most(world->puts) * us,
-           cpu * us);
+           cpu * us, median(world->anonymous), median(world->tables), median(world->descriptors));
     return 0;
 }
