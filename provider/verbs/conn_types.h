@@ -186,7 +186,6 @@ struct vp_conn {
     bool takes_data; /* its queue pair is ready to receive */
     uint16_t events;
     uint8_t hs_reason;
-    uint8_t tries;       /* (active) attempts so far */
     uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
     uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
     uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
@@ -199,6 +198,7 @@ struct vp_conn {
     struct vp_peer peer;               /* where the peer listens */
     struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
+    uint8_t tries;                     /* active: attempts so far */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
 };
