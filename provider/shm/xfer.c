@@ -66,6 +66,14 @@ static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
            allows_other_local(conn, x, access);
 }
 
+/* The peer's endpoint was closed, and down() follows at the next poll. */
+static __attribute__((noinline)) int closed_there(struct sp_conn *conn)
+{
+    __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
+    return -ENOTCONN;
+}
+
+/* A key that is refused is perhaps one of an endpoint that was closed, with its connections. */
 static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
@@ -74,7 +82,7 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     if (!allows_local(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
-        return -EACCES;
+        return sp_conn_is_there(conn) ? -EACCES : closed_there(conn);
     return 0;
 }
 
@@ -113,13 +121,6 @@ static int ring_full(struct sp_conn *conn)
     if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
         sp_ring_bell(conn->peer, conn->ring);
     return -EAGAIN;
-}
-
-/* The peer's endpoint was closed, and down() follows at the next poll. */
-static __attribute__((noinline)) int closed_there(struct sp_conn *conn)
-{
-    __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
-    return -ENOTCONN;
 }
 
 /* Before the data of a write with a notice are moved: 0 if the notice can follow. */

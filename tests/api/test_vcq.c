@@ -780,6 +780,53 @@ static void made_anew(void *arg)
     ut_close_all(&end);
 }
 
+/*
+ * The same where the VCQ that is made anew has made the connection itself, so that its peer has not
+ * used any of its memory yet.
+ */
+static void made_anew_after_asking(void *arg)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    for (uint64_t round = 0; round < 8; round++) {
+        struct ut_comm comm = {.kind = UT_PUT,
+                               .vcq = end.vcq,
+                               .rmt = peers[!ut_rank].id,
+                               .lcl_stadd = end.stadd,
+                               .rmt_stadd = peers[!ut_rank].stadd,
+                               .length = 8,
+                               .edata = round,
+                               .flags = UT_LCL | UT_RMT};
+        ut_step("round %llu", (unsigned long long)round);
+        if (ut_rank == 1)
+            ut_submit(&comm);
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        ut_barrier();
+        if (ut_rank == 1) {
+            ut_end_close(&end);
+            ut_end_open(&end, 0, 0, 4096);
+        }
+        ut_end_gather(&end, peers);
+        comm.rmt_stadd = peers[!ut_rank].stadd;
+        if (ut_rank == 0)
+            ut_submit(&comm);
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        ut_barrier();
+    }
+    ut_close_all(&end);
+}
+
+Test(vcq, made_anew_is_reached_over_a_connection_that_the_old_one_asked_for)
+{
+    ut_run(&(struct ut_run_opts){.n = 2}, made_anew_after_asking, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0"}},
+           made_anew_after_asking, NULL);
+}
+
 Test(vcq, made_anew_is_reached_over_the_connection_of_the_old_one)
 {
     for (int nodes = 1; nodes <= 2; nodes++) {
