@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/posting.h"
+#include "shuffle/shuffle.h"
 #include "util/clock.h"
 #include "util/idle.h"
 #include "util/log.h"
@@ -222,7 +223,7 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
         ut_stats_submit(vcq, n);
     vcq->toq_tail += n;
     ut_toq_limit_fast(vcq);
-    if (!delay)
+    if (!delay || ut_shuffle_starts(vcq))
         start_due(vcq);
 }
 
@@ -316,6 +317,11 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
+    if (vcq->shuffled) {
+        ut_shuffle_toq_room(vcq, n);
+        if (ut_engine_room(vcq) >= n)
+            return 0;
+    }
     post_empty_writes(vcq);
     if (vcq->stats)
         ut_stats_busy(vcq);

@@ -19,7 +19,7 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n);
 
 static inline uint32_t ut_engine_room(const struct ut_vcq *vcq)
 {
-    return vcq->toq_mask + 1 - (vcq->toq_tail - vcq->toq_head);
+    return vcq->toq_limit - (vcq->toq_tail - vcq->toq_head);
 }
 
 /* Room for n descriptors at the tail of the TOQ; makes progress once if there is none. 0 or

@@ -13,6 +13,7 @@
 #include "link/link.h"
 #include "runtime/setup.h"
 #include "runtime/thread.h"
+#include "shuffle/shuffle.h"
 #include "stag/stag.h"
 #include "stats/stats.h"
 #include "util/clock.h"
@@ -62,6 +63,7 @@ static int make_queues(struct ut_vcq *v)
     v->mrq_entries =
         (uint32_t)ut_env_num(session ? UT_ENV_NUM_MRQ_ENTRIES_SESSION : UT_ENV_NUM_MRQ_ENTRIES);
     v->toq_mask = (uint32_t)toq - 1;
+    v->toq_limit = ut_shuffle_toq_limit(v);
     v->mrq_mask = v->mrq_entries - 1;
     v->mrq_alarm = v->mrq_entries;
     v->spin_limit = UT_LEAST_SPIN_LIMIT;
@@ -154,7 +156,8 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
     v->id = ut_vcq_id_canonical(ident);
     v->tni = (uint16_t)tni;
     v->flags = flags;
-    v->slow_path = flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+    v->shuffled = ut_shuffle_on;
+    v->slow_path = v->shuffled || (flags & UTOFU_VCQ_FLAG_SESSION_MODE);
     v->last_link = &ut_link_none;
     v->link_ops = &ut_engine_link_ops;
     v->handlers = handlers;

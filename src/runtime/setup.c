@@ -10,6 +10,7 @@
 #include "peers/peers.h"
 #include "registry.h"
 #include "runtime/thread.h"
+#include "shuffle/shuffle.h"
 #include "stats/stats.h"
 #include "stats/summary.h"
 #include "util/env.h"
@@ -21,6 +22,19 @@ static struct ut_process *proc;
 static int setup_result = UT_PROCESS_NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static char setup_error[UT_LAST_ERROR_TEXT]; /* why it failed, for later calls */
+
+static int shuffle(int index)
+{
+    bool one_host = prov_registry[index].reach == PROV_REACH_HOST;
+    struct prov *wrapped = ut_shuffle_wrap(proc->prov[index], one_host, ut_thread_wake);
+
+    if (!wrapped) {
+        ut_error("process", "no memory or no file descriptor for UTOFU_SHUFFLE");
+        return -ENOMEM;
+    }
+    proc->prov[index] = wrapped;
+    return 0;
+}
 
 static int open_provider(int index, const struct prov_ops *ops)
 {
@@ -37,7 +51,7 @@ static int open_provider(int index, const struct prov_ops *ops)
 
     if (rc != 0)
         proc->prov[index] = NULL;
-    return rc;
+    return rc == 0 && ut_shuffle_on ? shuffle(index) : rc;
 }
 
 /* Of the providers that reach other hosts one is used, the first that can be. Those behind the
@@ -232,6 +246,7 @@ static int set_up(void)
 
     if (rc != 0)
         return rc;
+    ut_shuffle_open(proc->job->rank == 0);
     ut_peers_open(proc);
     if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_take_place()))
         return rc;

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "process/process.h"
+#include "shuffle/shuffle.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -223,7 +224,8 @@ static int start(void)
 {
     const struct ut_process *process = ut_process_peek();
 
-    if (!ut_env_num(UT_ENV_PROGRESS_THREAD))
+    /* what is shuffled goes on by itself, as it does in the hardware */
+    if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on)
         return 0;
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int wake_fd = ut_vcq_wake_fd();

@@ -141,6 +141,14 @@ X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
   "do")
 X(OFI_DOMAIN, "UTOFU_OFI_DOMAIN", STR, 0, 0, 0, "",
   "domain of libfabric to use, as fi_info lists them (eth0, mlx5_0...); empty: the first one")
+X(SHUFFLE, "UTOFU_SHUFFLE", UINT, 0, 0, UINT32_MAX, NULL,
+  "finds errors of a program: uses, in an order that this number decides, what the uTofu manual "
+  "leaves open: puts and gets overtake each other and land in pieces, completions and notices come "
+  "late, the TOQ is small; much slower; 0: off")
+X(SHUFFLE_LEVEL, "UTOFU_SHUFFLE_LEVEL", UINT, 3, 1, 4, NULL,
+  "how far UTOFU_SHUFFLE goes: 1: only the order in memory, with delays of up to 20 us each; 2: "
+  "also late completions, notices and messages, with up to 200 us; 3: also a TOQ of 8 to 64 "
+  "entries, and DELAY_START without effect now and then; 4: as 3, with up to 2 ms")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
   "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")

@@ -126,6 +126,17 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
     write_text(level, category, fmt, text, sizeof(text));
 }
 
+void ut_log_note(const char *category, const char *fmt, ...)
+{
+    char text[UT_LAST_ERROR_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    write_text(UT_LOG_WARNING, category, fmt, text, sizeof(text));
+}
+
 int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const char *fmt, ...)
 {
     char text[UT_LAST_ERROR_TEXT];

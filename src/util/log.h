@@ -23,6 +23,9 @@ void ut_log_set_rank(unsigned int rank);
 void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A warning of what the user has asked for, once: it is not kept for utofu_get_last_error(). */
+void ut_log_note(const char *category, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* A remedy for EMFILE and ENFILE, to append to a message; else "". */
 const char *ut_descriptor_advice(int error);
 

@@ -138,9 +138,10 @@ struct ut_vcq {
                                       * that found the MRQ empty */
     utofu_vcq_id_t last_id;          /* the id that last_link was found for; 0: none */
     struct ut_link *last_link;       /* the link found last, at first &ut_link_none */
-    bool slow_path;                  /* session mode, counted, or waited for */
+    bool slow_path;                  /* session mode, counted, waited for, shuffled */
     bool more_to_do;                 /* the library's own, or no background thread:
                                       * ut_engine_progress_rest() is called */
+    bool shuffled;                   /* by UTOFU_SHUFFLE */
     unsigned int num_eps;
     uint32_t idle_polls, spin_limit; /* empty polls in a row, and how many before leave_idle() */
     struct ut_vcq_ep eps[PROV_COUNT];
@@ -149,6 +150,7 @@ struct ut_vcq {
     uint32_t poll_count;     /* grows with every call that moves neither toq_tail nor tcq_head */
     bool unflushed;          /* PROV_MORE was used since the last flush */
     bool completions_wanted; /* the next empty poll calls ut_engine_request_completions() */
+    uint32_t toq_limit;      /* entries of the TOQ that may be in use: all, unless shuffled */
 
     /* links */
     struct ut_link **link_buckets;

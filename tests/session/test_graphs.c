@@ -186,7 +186,9 @@ static void make_pipe(struct ut_rng *rng, int number, const int targets[], int c
 
         for (int i = 0; i < size && done < count && i < 12; i++)
             add_relayed(rng, number, targets[done++], group + 1);
-        add_nops(rng, number, (unsigned int)ut_rng_below(rng, 3));
+        /* at least one in each: a put without SPS is not told of, and may come later */
+        add_nops(rng, number,
+                 (unsigned int)ut_rng_below(rng, 3) + (graph.num_descs[number] == first));
         r->in[group]->sps = (unsigned int)(graph.num_descs[number] - first);
     }
 }

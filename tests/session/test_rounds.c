@@ -180,7 +180,7 @@ static void exchange(void *arg)
     struct ut_comm rtr = relay_put(&end, peer, RTR_AT, 8, UT_TCQ | UT_SPS(3));
     struct ut_comm data = relay_put(&end, peer, 0, LENGTH, UT_TCQ);
     data.rmt_stadd += LENGTH;
-    struct ut_comm eod = relay_put(&end, peer, RTR_AT + 8, 8, UT_TCQ | UT_RMT);
+    struct ut_comm eod = relay_put(&end, peer, RTR_AT + 8, 8, UT_TCQ | UT_RMT | UT_STRONG);
     const struct ut_comm *all[] = {&rtr, &data, &eod};
     for (int i = 0; i < 3; i++) {
         CHECK_OK(ut_prepare(all[i], (uint8_t *)desc + size, &one));

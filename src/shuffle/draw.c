@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decisions: pure functions of the seed and of what is decided. And what belongs to no provider. */
+#include "shuffle/inner.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "vcq/vcq.h"
+
+enum { LEAST_TOQ = 8, MOST_TOQ = 64 };
+
+/* By level: what is shuffled, and the longest delay. */
+enum { LEVEL_TELLS_LATE = 2, LEVEL_SMALL_TOQ = 3 };
+static const unsigned int longest_us[] = {0, 20, 200, 200, 2000};
+
+bool ut_shuffle_on;
+static uint64_t seed, level;
+
+void ut_shuffle_open(bool warns)
+{
+    seed = ut_env_num(UT_ENV_SHUFFLE);
+    level = ut_env_num(UT_ENV_SHUFFLE_LEVEL);
+    ut_shuffle_on = seed != 0;
+    if (ut_shuffle_on && warns)
+        ut_log_note(
+            "process",
+            "UTOFU_SHUFFLE=%llu, level %llu: communication is slow and out of order, as far as "
+            "the uTofu manual allows, to find errors of the program (docs/check.md)",
+            (unsigned long long)seed, (unsigned long long)level);
+}
+
+/* splitmix64's last steps */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what)
+{
+    uint64_t z = mix(seed + 0x9e3779b97f4a7c15ull);
+
+    z = mix(z ^ id);
+    z = mix(z + peer_id);
+    return mix(z ^ (number << 6 | what));
+}
+
+uint64_t sh_delay_us(uint64_t drawn)
+{
+    return drawn & 1 ? (drawn >> 1) % (longest_us[level] + 1) : 0;
+}
+
+bool sh_tells_late(void)
+{
+    return level >= LEVEL_TELLS_LATE;
+}
+
+uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq)
+{
+    uint64_t drawn = sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_TOQ);
+
+    /* descriptors of a session-mode VCQ wait for others, and not for the program that posts more */
+    if (!ut_shuffle_on || level < LEVEL_SMALL_TOQ || vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+        return vcq->toq_mask + 1;
+    return LEAST_TOQ + (uint32_t)(drawn % (MOST_TOQ - LEAST_TOQ + 1));
+}
+
+void ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n)
+{
+    uint32_t limit = ut_shuffle_toq_limit(vcq);
+
+    if (vcq->toq_tail != vcq->toq_head || n > vcq->toq_mask + 1)
+        return;
+    vcq->toq_limit = limit > n ? limit : n;
+}
+
+bool ut_shuffle_starts(struct ut_vcq *vcq)
+{
+    return ut_shuffle_on && level >= LEVEL_SMALL_TOQ &&
+           (sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_START) & 1) != 0;
+}

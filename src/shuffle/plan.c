@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What binds an operation to those before it, into which pieces it is cut, and when each of them is
+ * due. The manual promises order within a line of PROV_LINE bytes, so cuts are between lines: of
+ * the memory that is written.
+ */
+#include "link/link.h"
+#include "shuffle/inner.h"
+
+static bool is_of_slot(uint64_t cookie)
+{
+    return (cookie & 7) == UT_COOKIE_SLOT;
+}
+
+static void bind_to_slot(struct sh_op *op, const struct ut_slot *slot)
+{
+    op->strong |= (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) != 0;
+    op->path = (uint8_t)ut_desc_path(&slot->desc);
+    op->vcq_id = slot->desc.rmt_vcq_id;
+}
+
+/* The slot of an ARMW that the target executes is in its message, as nothing reports its end. */
+static const struct ut_slot *slot_of(const struct ut_vcq *vcq, const struct sh_op *op)
+{
+    const struct ut_msg_head *head = (const struct ut_msg_head *)op->data;
+
+    if (is_of_slot(op->xfer.cookie))
+        return &vcq->toq[op->xfer.cookie >> 3 & vcq->toq_mask];
+    if (op->kind == SH_SEND && op->size >= sizeof(*head) && head->type == UT_MSG_ARMW)
+        return &vcq->toq[head->slot & UT_ARMW_SLOT_MASK & vcq->toq_mask];
+    return NULL;
+}
+
+void sh_bind(const struct sh_conn *conn, struct sh_op *op)
+{
+    const struct ut_slot *slot = slot_of(conn->ep->owner, op);
+
+    op->fenced = op->xfer.flags & PROV_FENCE;
+    op->tells = op->kind == SH_SEND || (op->kind == SH_WRITE && op->xfer.flags & PROV_NOTIFY);
+    op->own = op->kind == SH_SEND && is_of_slot(op->xfer.cookie);
+    if (slot && !op->own)
+        bind_to_slot(op, slot);
+}
+
+/* Between the first byte and the last one there are so many boundaries of lines. */
+static uint32_t boundaries(uint64_t at, uint32_t length)
+{
+    return length ? (uint32_t)((at + length - 1) / PROV_LINE - at / PROV_LINE) : 0;
+}
+
+/* Inserts an offset into the sorted list of cuts, unless it is there. */
+static unsigned int add_cut(uint32_t *cuts, unsigned int n, uint32_t offset)
+{
+    unsigned int i = n;
+
+    for (unsigned int k = 0; k < n; k++)
+        if (cuts[k] == offset)
+            return n;
+    for (; i > 0 && cuts[i - 1] > offset; i--)
+        cuts[i] = cuts[i - 1];
+    cuts[i] = offset;
+    return n + 1;
+}
+
+static void cut(const struct sh_conn *conn, struct sh_op *op)
+{
+    uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
+    uint32_t most = boundaries(at, op->xfer.length), first = PROV_LINE - (uint32_t)(at % PROV_LINE);
+    uint32_t cuts[SH_MAX_PIECES];
+    unsigned int n = 0;
+    uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
+
+    if (most > 0) /* the last line by itself */
+        n = add_cut(cuts, n, first + (most - 1) * PROV_LINE);
+    for (unsigned int k = 0; most > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
+        uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUT + k);
+        n = add_cut(cuts, n, first + (uint32_t)(drawn % most) * PROV_LINE);
+    }
+    op->num_pieces = (uint8_t)(n + 1);
+    for (unsigned int k = 0; k <= n; k++) {
+        uint32_t from = k ? cuts[k - 1] : 0, to = k < n ? cuts[k] : op->xfer.length;
+        op->piece[k] = (struct sh_piece){.offset = from, .length = to - from};
+    }
+}
+
+void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
+{
+    uint64_t id = conn->ep->id, peer = conn->peer_id;
+    uint64_t late = sh_delay_us(sh_draw(id, peer, op->number, SH_DRAW_LATE));
+
+    op->num_pieces = op->kind != SH_EMPTY;
+    if (op->kind == SH_WRITE || op->kind == SH_READ)
+        cut(conn, op);
+    /* reads of the library itself, of STag tables */
+    bool hidden = op->kind == SH_READ && !is_of_slot(op->xfer.cookie);
+    for (unsigned int k = 0; k < op->num_pieces && !hidden; k++)
+        op->piece[k].due_us =
+            now_us + late +
+            (op->num_pieces > 1 ? sh_delay_us(sh_draw(id, peer, op->number, SH_DRAW_PIECE + k))
+                                : 0);
+}

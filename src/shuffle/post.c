@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking operations in. All are reported by done(), also those that are executed at once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "desc/desc.h"
+#include "mapped.h"
+#include "shuffle/inner.h"
+#include "util/clock.h"
+
+static struct sh_op *new_op(struct sh_conn *conn, enum sh_kind kind, size_t size)
+{
+    struct sh_op *op = calloc(1, sizeof(*op) + size);
+
+    if (!op)
+        return NULL;
+    op->kind = (uint8_t)kind;
+    op->size = (uint32_t)size;
+    op->number = conn->num_posted;
+    return op;
+}
+
+/* Puts it behind the others, and issues what is due. `rc` is what the caller of the provider gets.
+ */
+static int take_in(struct sh_conn *conn, struct sh_op *op, int rc)
+{
+    uint64_t now = ut_clock_us();
+    struct sh_op **place = conn->last;
+
+    sh_bind(conn, op);
+    sh_plan(conn, op, now);
+    *place = op;
+    conn->last = &op->next;
+    int error = conn->broken ? 0 : sh_issue(conn, op, now);
+    if (error < 0) {
+        *place = NULL;
+        conn->last = place;
+        free(op);
+        return error;
+    }
+    conn->num_posted++;
+    sh_ep_reckon(conn->ep, now);
+    return rc;
+}
+
+static void copy_source(struct sh_op *op, const struct prov_xfer *x)
+{
+    op->copied = true;
+    prov_unwatched_begin();
+    memcpy(op->copy, x->lcl, x->length);
+    prov_unwatched_end();
+}
+
+/* Small puts: the TCQ entry may come before the data are on their way, or the source is read as
+ * late as possible. */
+static bool copies_early(const struct sh_conn *conn, const struct sh_op *op)
+{
+    return op->xfer.length <= UT_MAX_PIGGYBACK &&
+           sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_COPY) & 1;
+}
+
+int sh_write(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+    bool empty = x->length == 0 && !(x->flags & PROV_NOTIFY);
+
+    if (conn->down)
+        return -ENOTCONN;
+    struct sh_op *op = new_op(conn, empty ? SH_EMPTY : SH_WRITE, 0);
+    if (!op)
+        return -EAGAIN;
+    op->xfer = *x;
+    if (x->flags & PROV_COPY || copies_early(conn, op))
+        copy_source(op, x);
+    return take_in(conn, op, op->copied ? PROV_SRC_FREE : 0);
+}
+
+int sh_read(struct prov_conn *base, const struct prov_xfer *x)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    if (conn->down)
+        return -ENOTCONN;
+    struct sh_op *op = new_op(conn, x->length ? SH_READ : SH_EMPTY, 0);
+    if (!op)
+        return -EAGAIN;
+    op->xfer = *x;
+    return take_in(conn, op, 0);
+}
+
+int sh_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+            uint64_t cookie)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    if (conn->down)
+        return -ENOTCONN;
+    struct sh_op *op = new_op(conn, SH_SEND, size);
+    if (!op)
+        return -EAGAIN;
+    memcpy(op->data, data, size);
+    op->xfer = (struct prov_xfer){.flags = flags, .cookie = cookie};
+    return take_in(conn, op, PROV_SRC_FREE);
+}
+
+int sh_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    if (conn->down)
+        return -ENOTCONN;
+    struct sh_op *op = new_op(conn, SH_ATOMIC, 0);
+    if (!op)
+        return -EAGAIN;
+    op->atomic = *atomic;
+    op->xfer = (struct prov_xfer){.flags = atomic->flags, .cookie = atomic->cookie};
+    return take_in(conn, op, 0);
+}

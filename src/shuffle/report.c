@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Polling. What the provider inside calls back with is only noted; then the owner is told of what
+ * is due: of each connection completions and arrivals in their order, of different connections as
+ * it happens.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shuffle/inner.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+static __thread struct sh_ep *polled; /* whose provider inside is being polled */
+
+/*
+ * Callbacks of the provider inside
+ */
+
+static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void *data, size_t size,
+                      uint32_t imm)
+{
+    struct sh_event *e = malloc(sizeof(*e) + size);
+
+    if (!e) { /* as where the library itself loses a message for want of memory: the link ends */
+        ut_error("process", "UTOFU_SHUFFLE: no memory for what a peer has sent");
+        conn->down = true;
+        conn->reason = PROV_REASON_BROKEN;
+        return;
+    }
+    *e = (struct sh_event){.kind = (uint8_t)kind, .imm = imm, .size = size};
+    if (size)
+        memcpy(e->data, data, size);
+    if (kind != SH_UP && sh_tells_late())
+        e->due_us = ut_clock_us() + sh_delay_us(sh_draw(conn->ep->id, conn->peer_id,
+                                                        conn->num_arrived++, SH_DRAW_ARRIVAL));
+    *conn->last_event = e;
+    conn->last_event = &e->next;
+}
+
+static void on_message(void *ctx, const void *data, size_t size)
+{
+    add_event(ctx, SH_MESSAGE, data, size, 0);
+}
+
+static void on_notify(void *ctx, uint32_t imm)
+{
+    add_event(ctx, SH_NOTIFY, NULL, 0, imm);
+}
+
+static void on_up(void *ctx, const void *hello, size_t size)
+{
+    add_event(ctx, SH_UP, hello, size, 0);
+}
+
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    struct sh_conn *conn = ctx;
+
+    conn->down = true;
+    conn->reason = reason;
+}
+
+static void on_request(void *owner, struct prov *prov, struct prov_conn *inside, uint64_t peer_id,
+                       const void *hello, size_t size)
+{
+    struct sh_ep *ep = polled;
+    struct sh_request *r = size <= PROV_HELLO_MAX ? calloc(1, sizeof(*r)) : NULL;
+    struct sh_conn *conn = r ? sh_conn_new(ep, peer_id) : NULL;
+
+    (void)owner;
+    if (!conn) { /* the peer asks again */
+        free(r);
+        prov->ops->reject(inside);
+        return;
+    }
+    conn->inside = inside;
+    r->conn = conn;
+    r->size = size;
+    memcpy(r->hello, hello, size);
+    *ep->last_request = r;
+    ep->last_request = &r->next;
+}
+
+static void on_crowded(void *owner)
+{
+    polled->callbacks->crowded(owner);
+}
+
+#define CALLBACKS                                                                                  \
+    .done = sh_piece_done, .message = on_message, .notify = on_notify, .request = on_request,      \
+    .up = on_up, .down = on_down
+const struct prov_callbacks sh_callbacks = {CALLBACKS};
+const struct prov_callbacks sh_callbacks_crowded = {CALLBACKS, .crowded = on_crowded};
+
+/*
+ * Telling the owner. Each function returns whether it has called back; the owner may have closed
+ * the connection in it.
+ */
+
+static bool tell_done(struct sh_conn *conn, enum prov_status status)
+{
+    struct sh_op *op = conn->first;
+    uint64_t cookie = op->xfer.cookie;
+
+    conn->first = op->next;
+    if (!conn->first)
+        conn->last = &conn->first;
+    free(op);
+    conn->ep->callbacks->done(conn->ctx, cookie, status);
+    return true;
+}
+
+/* The oldest operation, if it is complete, and told of a while after. */
+static bool tell_oldest(struct sh_conn *conn, uint64_t now_us)
+{
+    struct sh_op *op = conn->first;
+
+    if (!op || conn->down || op->breaks || !sh_op_is_complete(op))
+        return false;
+    if (op->report_us == 0) {
+        uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_DONE);
+        op->report_us = now_us + (sh_tells_late() && !conn->broken ? sh_delay_us(drawn) : 0);
+    }
+    return op->report_us <= now_us && tell_done(conn, op->status);
+}
+
+static bool tell_event(struct sh_conn *conn, uint64_t now_us)
+{
+    const struct prov_callbacks *cb = conn->ep->callbacks;
+    struct sh_event *e = conn->first_event;
+
+    if (!e || e->due_us > now_us)
+        return false;
+    conn->first_event = e->next;
+    if (!conn->first_event)
+        conn->last_event = &conn->first_event;
+    if (e->kind == SH_NOTIFY)
+        cb->notify(conn->ctx, e->imm);
+    else if (e->kind == SH_MESSAGE)
+        cb->message(conn->ctx, e->data, e->size);
+    else
+        cb->up(conn->ctx, e->data, e->size);
+    free(e);
+    return true;
+}
+
+/* What is not complete was perhaps not executed. */
+static bool tell_down(struct sh_conn *conn)
+{
+    while (!conn->closed && conn->first_event)
+        tell_event(conn, UINT64_MAX);
+    while (!conn->closed && conn->first) {
+        const struct sh_op *op = conn->first;
+        tell_done(conn, op->status != PROV_OK   ? op->status
+                        : sh_op_is_complete(op) ? PROV_OK
+                                                : PROV_FLUSHED);
+    }
+    if (!conn->closed)
+        conn->ep->callbacks->down(conn->ctx, conn->reason);
+    return true;
+}
+
+/* Everything before the operation that breaks the connection is told. */
+static bool tell_break(struct sh_conn *conn)
+{
+    if (!conn->first || !conn->first->breaks)
+        return false;
+    conn->down = true;
+    conn->reason = PROV_REASON_BROKEN;
+    return tell_down(conn);
+}
+
+static int tell_conn(struct sh_conn *conn, uint64_t now_us)
+{
+    int told = 0;
+
+    while (!conn->closed && tell_oldest(conn, now_us))
+        told++;
+    while (!conn->closed && tell_event(conn, now_us))
+        told++;
+    if (!conn->closed && conn->broken)
+        told += tell_break(conn);
+    if (!conn->closed && conn->down)
+        told += tell_down(conn);
+    return told;
+}
+
+/* The owner answers it with what has arrived before from that peer, so it has to know that. */
+static int tell_requests(struct sh_ep *ep)
+{
+    int told = 0;
+
+    if (!ep->first_request)
+        return 0;
+    for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
+        while (!conn->closed && tell_event(conn, UINT64_MAX))
+            told++;
+    while (ep->first_request) {
+        struct sh_request *r = ep->first_request;
+        ep->first_request = r->next;
+        if (!ep->first_request)
+            ep->last_request = &ep->first_request;
+        ep->callbacks->request(ep->owner, &ep->prov->prov, (struct prov_conn *)r->conn,
+                               r->conn->peer_id, r->hello, r->size);
+        free(r);
+        told++;
+    }
+    return told;
+}
+
+/* Half of the polls begin in the middle of the list, so that no connection is always the first. */
+static int tell_conns(struct sh_ep *ep, uint64_t now_us)
+{
+    uint64_t turn = sh_draw(ep->id, 0, ep->num_polls++, SH_DRAW_TURN);
+    int told = 0;
+
+    for (unsigned int round = 0; round < 2; round++) {
+        for (struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
+            bool first = ((conn->peer_id ^ turn) & 1) == 0;
+            if (!conn->closed && first == (round == 0))
+                told += tell_conn(conn, now_us);
+        }
+    }
+    return told;
+}
+
+static void sweep(struct sh_ep *ep)
+{
+    for (struct sh_conn **at = &ep->conns; *at;) {
+        struct sh_conn *conn = *at;
+        if (conn->closed) {
+            *at = conn->next;
+            free(conn);
+        } else {
+            at = &conn->next;
+        }
+    }
+}
+
+int sh_ep_poll(struct prov_ep *base)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+    struct sh_ep *outer = polled;
+
+    polled = ep;
+    ep->polling = true;
+    ep->prov->inside->ops->ep_poll(ep->inside);
+    uint64_t now = ut_clock_us();
+    for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
+        if (!conn->closed && !conn->down && conn->first)
+            sh_issue(conn, NULL, now);
+    int told = tell_conns(ep, now) + tell_requests(ep);
+    ep->polling = false;
+    ep->missed |= ep->armed && told > 0;
+    polled = outer;
+    sweep(ep);
+    sh_ep_reckon(ep, now);
+    return told;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wrapping provider: its objects, and its part in the background thread. Memory regions are
+ * those of the provider inside. Memory of peers is never mapped for the owner, as its loads and
+ * stores would go past all this.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "shuffle/inner.h"
+#include "util/clock.h"
+
+enum { AGAIN_MS = 1, MOST_WOKEN = 64 };
+
+static struct sh_prov *sh_prov_of(struct prov *prov)
+{
+    return (struct sh_prov *)prov;
+}
+
+/*
+ * The process
+ */
+
+static void prov_close(struct prov *base)
+{
+    struct sh_prov *p = sh_prov_of(base);
+
+    p->inside->ops->close(p->inside);
+    close(p->event_fd);
+    close(p->epoll_fd);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static size_t prov_address(struct prov *prov, void *buf)
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    return inside->ops->address(inside, buf);
+}
+
+static void prov_ip(struct prov *prov, uint8_t ip[16])
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    inside->ops->ip(inside, ip);
+}
+
+/* The source is never taken at once but where this provider says so. */
+static void prov_caps(struct prov *prov, unsigned int tni, struct prov_caps *caps)
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    inside->ops->caps(inside, tni, caps);
+    caps->max_inline = 0;
+    caps->reads_source = false;
+}
+
+static unsigned int prov_device(struct prov *prov, unsigned int tni)
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    return inside->ops->device(inside, tni);
+}
+
+static int prov_reg(struct prov *prov, unsigned int device, void *addr, size_t size,
+                    unsigned int access, struct prov_mr **mr)
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    return inside->ops->reg(inside, device, addr, size, access, mr);
+}
+
+static void prov_dereg(struct prov *prov, struct prov_mr *mr)
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    inside->ops->dereg(inside, mr);
+}
+
+/*
+ * Connections
+ */
+
+struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
+{
+    struct sh_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ep = ep;
+    conn->peer_id = peer_id;
+    conn->last = &conn->first;
+    conn->last_event = &conn->first_event;
+    conn->next = ep->conns;
+    ep->conns = conn;
+    return conn;
+}
+
+void sh_conn_clear(struct sh_conn *conn)
+{
+    while (conn->first) {
+        struct sh_op *op = conn->first;
+        conn->first = op->next;
+        free(op);
+    }
+    conn->last = &conn->first;
+    while (conn->first_event) {
+        struct sh_event *e = conn->first_event;
+        conn->first_event = e->next;
+        free(e);
+    }
+    conn->last_event = &conn->first_event;
+}
+
+/* The connection inside is closed. While the endpoint is polled the list of connections is left as
+ * it is. */
+void sh_conn_free(struct sh_conn *conn)
+{
+    struct sh_conn **at = &conn->ep->conns;
+
+    conn->inside = NULL;
+    conn->closed = true;
+    sh_conn_clear(conn);
+    if (conn->ep->polling)
+        return;
+    while (*at != conn)
+        at = &(*at)->next;
+    *at = conn->next;
+    free(conn);
+}
+
+static int conn_connect(struct prov_ep *base, const void *addr, size_t addr_size,
+                        unsigned int peer_tni, uint64_t peer_id, const void *hello,
+                        size_t hello_size, void *ctx, struct prov_conn **result)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+    struct sh_conn *conn = sh_conn_new(ep, peer_id);
+
+    if (!conn)
+        return -ENOMEM;
+    conn->ctx = ctx;
+    int rc = ep->prov->inside->ops->connect(ep->inside, addr, addr_size, peer_tni, peer_id, hello,
+                                            hello_size, conn, &conn->inside);
+    if (rc != 0) {
+        sh_conn_free(conn);
+        return rc;
+    }
+    *result = (struct prov_conn *)conn;
+    return 0;
+}
+
+static int conn_accept(struct prov_conn *base, const void *hello, size_t size, void *ctx)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    conn->ctx = ctx;
+    int rc = conn->ep->prov->inside->ops->accept(conn->inside, hello, size, conn);
+    if (rc != 0)
+        sh_conn_free(conn);
+    return rc;
+}
+
+static void conn_reject(struct prov_conn *base)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    conn->ep->prov->inside->ops->reject(conn->inside);
+    sh_conn_free(conn);
+}
+
+static void conn_close(struct prov_conn *base)
+{
+    struct sh_conn *conn = sh_conn_of(base);
+
+    conn->ep->prov->inside->ops->conn_close(conn->inside);
+    sh_conn_free(conn);
+}
+
+static bool conn_any_order(struct prov_conn *conn)
+{
+    (void)conn;
+    return true;
+}
+
+/*
+ * Endpoints
+ */
+
+static int ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **result)
+{
+    struct sh_prov *p = sh_prov_of(base);
+    struct prov_ep_attr inner = *attr;
+    struct sh_ep *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return -ENOMEM;
+    ep->prov = p;
+    ep->owner = attr->owner;
+    ep->callbacks = attr->callbacks;
+    ep->id = attr->id;
+    ep->last_request = &ep->first_request;
+    inner.callbacks = attr->callbacks->crowded ? &sh_callbacks_crowded : &sh_callbacks;
+    int rc = p->inside->ops->ep_open(p->inside, &inner, &ep->inside);
+    if (rc != 0) {
+        free(ep);
+        return rc;
+    }
+    pthread_mutex_lock(&p->lock);
+    ep->next = p->eps;
+    p->eps = ep;
+    pthread_mutex_unlock(&p->lock);
+    *result = (struct prov_ep *)ep;
+    return 0;
+}
+
+static void ep_close(struct prov_ep *base)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+    struct sh_prov *p = ep->prov;
+    struct sh_ep **at = &p->eps;
+
+    pthread_mutex_lock(&p->lock);
+    while (*at != ep)
+        at = &(*at)->next;
+    *at = ep->next;
+    pthread_mutex_unlock(&p->lock);
+    p->inside->ops->ep_close(ep->inside);
+    while (ep->first_request) {
+        struct sh_request *r = ep->first_request;
+        ep->first_request = r->next;
+        free(r);
+    }
+    while (ep->conns) /* the provider inside has closed what is left of its own */
+        sh_conn_free(ep->conns);
+    free(ep);
+}
+
+static void ep_flush(struct prov_ep *base)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+
+    ep->prov->inside->ops->ep_flush(ep->inside);
+}
+
+static bool ep_arm(struct prov_ep *base, enum prov_arm what)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+    uint64_t due;
+
+    ep->armed = what == PROV_ARM_ALL;
+    ep->missed = false;
+    sh_ep_reckon(ep, ut_clock_us());
+    due = ep->due_us;
+    return ep->prov->inside->ops->ep_arm(ep->inside, what) || (due && due <= ut_clock_us());
+}
+
+static void ep_disarm(struct prov_ep *base)
+{
+    struct sh_ep *ep = sh_ep_of(base);
+
+    ep->armed = ep->missed = false;
+    ep->prov->inside->ops->ep_disarm(ep->inside);
+}
+
+/*
+ * The background thread: looks again and again as long as something is held back, as its owner may
+ * not poll
+ */
+
+static void watch(struct sh_prov *p)
+{
+    const uint64_t one = 1;
+
+    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
+        write(p->event_fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable */
+}
+
+static void sooner(uint64_t *due, uint64_t us)
+{
+    if (*due == 0 || us < *due)
+        *due = us ? us : 1;
+}
+
+void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us)
+{
+    uint64_t due = ep->first_request || ep->missed ? now_us : 0;
+
+    for (const struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
+        if (conn->first_event)
+            sooner(&due, conn->first_event->due_us);
+        if (conn->first || (conn->down && !conn->closed))
+            sooner(&due, now_us + 1);
+    }
+    __atomic_store_n(&ep->due_us, due, __ATOMIC_SEQ_CST);
+    if (due)
+        watch(ep->prov);
+}
+
+/* -1 where nothing is held back. */
+static int wake_those_due(struct sh_prov *p)
+{
+    void *owners[MOST_WOKEN];
+    unsigned int n = 0;
+    int again = -1;
+    uint64_t now = ut_clock_us();
+
+    pthread_mutex_lock(&p->lock);
+    for (struct sh_ep *ep = p->eps; ep && n < MOST_WOKEN; ep = ep->next) {
+        uint64_t due = __atomic_load_n(&ep->due_us, __ATOMIC_SEQ_CST);
+        if (due == 0)
+            continue;
+        again = AGAIN_MS;
+        if (due <= now)
+            owners[n++] = ep->owner;
+    }
+    pthread_mutex_unlock(&p->lock);
+    for (unsigned int i = 0; i < n; i++)
+        p->wake(owners[i]);
+    return again;
+}
+
+static int prov_progress(struct prov *base)
+{
+    struct sh_prov *p = sh_prov_of(base);
+    uint64_t count;
+    int ms = p->inside->ops->progress(p->inside);
+
+    if (read(p->event_fd, &count, sizeof(count)) < 0)
+        count = 0; /* nothing new */
+    __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
+    int again = wake_those_due(p);
+    if (again < 0)
+        return ms;
+    __atomic_store_n(&p->watching, 1, __ATOMIC_SEQ_CST);
+    return ms >= 0 && ms < again ? ms : again;
+}
+
+static int prov_fd(struct prov *prov)
+{
+    return sh_prov_of(prov)->epoll_fd;
+}
+
+/* Replaces the entries of the provider inside, but for those that it does not have. */
+static struct prov_ops make_ops(const struct prov_ops *inside)
+{
+    return (struct prov_ops){
+        .name = inside->name,
+        .open = inside->open,
+        .close = prov_close,
+        .address = prov_address,
+        .ip = inside->ip ? prov_ip : NULL,
+        .caps = prov_caps,
+        .device = prov_device,
+        .reg = prov_reg,
+        .dereg = prov_dereg,
+        .ep_open = ep_open,
+        .ep_close = ep_close,
+        .ep_poll = sh_ep_poll,
+        .ep_flush = ep_flush,
+        .ep_arm = ep_arm,
+        .ep_disarm = ep_disarm,
+        .connect = conn_connect,
+        .accept = conn_accept,
+        .reject = conn_reject,
+        .conn_close = conn_close,
+        .write = sh_write,
+        .read = sh_read,
+        .send = sh_send,
+        .atomic = inside->atomic ? sh_atomic : NULL,
+        .any_order = conn_any_order,
+        .fd = prov_fd,
+        .progress = prov_progress,
+        .survey = inside->survey,
+    };
+}
+
+static int add_descriptor(int epoll_fd, int fd)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+struct prov *ut_shuffle_wrap(struct prov *inside, bool one_host, void (*wake)(void *owner))
+{
+    struct sh_prov *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->epoll_fd < 0 || p->event_fd < 0 || add_descriptor(p->epoll_fd, p->event_fd) != 0 ||
+        add_descriptor(p->epoll_fd, inside->ops->fd(inside)) != 0) {
+        if (p->event_fd >= 0)
+            close(p->event_fd);
+        if (p->epoll_fd >= 0)
+            close(p->epoll_fd);
+        free(p);
+        return NULL;
+    }
+    p->ops = make_ops(inside->ops);
+    p->prov.ops = &p->ops;
+    p->inside = inside;
+    p->one_host = one_host;
+    p->wake = wake;
+    pthread_mutex_init(&p->lock, NULL);
+    return &p->prov;
+}
