@@ -66,7 +66,7 @@ static void cut(const struct sh_conn *conn, struct sh_op *op)
 {
     uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
     uint32_t most = boundaries(at, op->xfer.length), first = PROV_LINE - (uint32_t)(at % PROV_LINE);
-    uint32_t cuts[SH_MAX_PIECES];
+    uint32_t cuts[SH_MAX_PIECES] = {0};
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
 

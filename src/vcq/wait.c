@@ -17,8 +17,8 @@ static void end(struct ut_waiter *waiter)
 /* Waited for, or in session mode, or counted, or shuffled. */
 static void choose_path(struct ut_vcq *vcq)
 {
-    vcq->slow_path = vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->stats ||
-                     vcq->shuffled;
+    vcq->slow_path =
+        vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->stats || vcq->shuffled;
     ut_toq_limit_fast(vcq);
 }
 

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shuffle/shuffle.h"
+#include "util/env.h"
+
 enum { COLUMNS = 80, LABEL = 14, INDENT = 4 };
 
 static void label(const char *text)
@@ -71,10 +74,21 @@ static void print_reach(const struct info *info)
     printf("\n");
 }
 
+static void print_shuffle(void)
+{
+    if (!ut_shuffle_on)
+        return;
+    label("  shuffled");
+    printf("UTOFU_SHUFFLE=%llu, level %llu: slow and out of order, to find errors of programs\n",
+           (unsigned long long)ut_env_num(UT_ENV_SHUFFLE),
+           (unsigned long long)ut_env_num(UT_ENV_SHUFFLE_LEVEL));
+}
+
 static void print_transports(const struct info *info)
 {
     label("provider");
     print_reach(info);
+    print_shuffle();
     label("  why");
     wrap(info->provider_why, LABEL, "");
     for (int p = 0; p < PROV_COUNT; p++) {
