@@ -317,11 +317,8 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    if (vcq->shuffled) {
-        ut_shuffle_toq_room(vcq, n);
-        if (ut_engine_room(vcq) >= n)
-            return 0;
-    }
+    if (vcq->shuffled && ut_shuffle_toq_room(vcq, n))
+        return 0;
     post_empty_writes(vcq);
     if (vcq->stats)
         ut_stats_busy(vcq);

@@ -64,13 +64,14 @@ uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq)
     return LEAST_TOQ + (uint32_t)(drawn % (MOST_TOQ - LEAST_TOQ + 1));
 }
 
-void ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n)
+bool ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n)
 {
     uint32_t limit = ut_shuffle_toq_limit(vcq);
 
     if (vcq->toq_tail != vcq->toq_head || n > vcq->toq_mask + 1)
-        return;
+        return false;
     vcq->toq_limit = limit > n ? limit : n;
+    return true;
 }
 
 bool ut_shuffle_starts(struct ut_vcq *vcq)

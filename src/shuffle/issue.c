@@ -197,10 +197,14 @@ int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us)
     for (struct sh_op *op = conn->first; op && !op->breaks; op = op->next) {
         if (is_issued(op) || is_bound(conn, op))
             continue;
-        int rc = is_void(conn, op) ? -EIO : issue_op(conn, op, now_us);
+        if (is_void(conn, op)) {
+            sh_op_fails(conn, op, PROV_FLUSHED);
+            continue;
+        }
+        int rc = issue_op(conn, op, now_us);
         if (is_passing(rc))
             break;
-        if (rc < 0 && op == only && op->num_issued == 0 && !op->own)
+        if (rc < 0 && op == only && op->num_issued == 0)
             return rc;
         if (rc < 0)
             sh_op_fails(conn, op, status_of(rc));

@@ -37,9 +37,10 @@ struct prov *ut_shuffle_wrap(struct prov *inner, bool one_host, void (*wake)(voi
  * ut_shuffle_toq_room(). */
 uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq);
 
-/* With the VCQ's lock held: n descriptors do not fit below the limit of the TOQ. Sets a new limit
- * if nothing is in the TOQ, as there would be nothing to wait for. */
-void ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n);
+/* With the VCQ's lock held: n descriptors do not fit below the limit of the TOQ. If nothing is in
+ * the TOQ, as there would be nothing to wait for, sets a new limit that they fit below, and returns
+ * true. */
+bool ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n);
 
 /* With the VCQ's lock held: is a communication with DELAY_START started at once? */
 bool ut_shuffle_starts(struct ut_vcq *vcq);

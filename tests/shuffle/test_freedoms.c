@@ -6,7 +6,7 @@
  * all.
  *
  * UT_SHUFFLE_ROUNDS: rounds of a program without shuffle. UT_SHUFFLE_SEEDS: seeds that the right
- * programs run with. UT_SHUFFLE_FIRST: the first one.
+ * programs run with. UT_SHUFFLE_FIRST: the first one. UT_SHUFFLE_ONLY: the name of one program.
  */
 #include "circuit.h"
 #include "ends.h"
@@ -62,10 +62,8 @@ static void put(int to, size_t from, size_t at, size_t length, unsigned long int
 
 static void put_word(int to, uint64_t value, size_t at, unsigned long int flags)
 {
-    struct ut_comm comm = transfer(UT_PIGGYBACK8, to, 0, at, 8, flags);
+    struct ut_comm comm = transfer(UT_PIGGYBACK, to, 0, at, 8, flags);
 
-    comm.data = (void *)(uintptr_t)value;
-    comm.kind = UT_PIGGYBACK;
     comm.data = &value;
     start(&comm);
 }
@@ -267,7 +265,8 @@ PROGRAM(get_behind_put)
 /* A TCQ entry says that the source was read, and not that the data are there. */
 static void tcq_origin(uint64_t value, bool right)
 {
-    put_word(1, value, 0, right ? UT_LCL : UT_TCQ);
+    fill(SRC, 8, value);
+    put(1, SRC, 0, 8, right ? UT_LCL : UT_TCQ);
     if (right)
         await_notice(UTOFU_MRQ_TYPE_LCL_PUT);
     else
@@ -580,8 +579,9 @@ static bool runs(const struct program *p, bool right, uint64_t seed, uint64_t ro
 {
     struct how how = {.right = right, .rounds = rounds};
     struct ut_outcome out[3];
-    char env[64], threads[] = "UTOFU_LOG_LEVEL=error";
-    struct ut_run_opts opts = {.n = p->procs, .timeout_s = 120, .env = {env, threads}};
+    char env[64];
+    struct ut_run_opts opts = {
+        .n = p->procs, .timeout_s = 120, .env = {env, "UTOFU_LOG_LEVEL=error"}};
 
     snprintf(env, sizeof(env), "UTOFU_SHUFFLE=%llu", (unsigned long long)seed);
     return ut_run_collect(&opts, p->body, &how, out, report, size);

@@ -168,12 +168,12 @@ Test(plan, toq_has_room_for_any_number_when_it_is_empty)
     vcq.toq_mask = 2047;
     vcq.toq_limit = 8;
     vcq.toq_tail = 5;
-    ut_shuffle_toq_room(&vcq, 100);
+    cr_assert(!ut_shuffle_toq_room(&vcq, 100));
     cr_assert_eq(vcq.toq_limit, 8, "not while descriptors are there");
     vcq.toq_head = 5;
-    ut_shuffle_toq_room(&vcq, 100);
+    cr_assert(ut_shuffle_toq_room(&vcq, 100));
     cr_assert_eq(vcq.toq_limit, 100);
-    ut_shuffle_toq_room(&vcq, 1);
+    cr_assert(ut_shuffle_toq_room(&vcq, 1));
     cr_assert(vcq.toq_limit >= 8 && vcq.toq_limit <= 64);
 }
 
