@@ -410,7 +410,7 @@ static void armw_origins(void *arg)
         } else {
             while (atomic_load(ut_cell(1)) != value)
                 ut_relax();
-            CHECK_EQ(*word_at(0), 2 * value + 1);
+            CHECK_EQ(__atomic_load_n(word_at(0), __ATOMIC_ACQUIRE), 2 * value + 1);
         }
     }
     ut_barrier();
