@@ -42,11 +42,18 @@ static size_t prov_address(struct prov *prov, void *buf)
     return inside->ops->address(inside, buf);
 }
 
-static void prov_ip(struct prov *prov, uint8_t ip[16])
+static void prov_leave(struct prov *prov)
 {
     struct prov *inside = sh_prov_of(prov)->inside;
 
-    inside->ops->ip(inside, ip);
+    inside->ops->leave(inside);
+}
+
+static bool prov_ip(struct prov *prov, uint8_t ip[16])
+{
+    struct prov *inside = sh_prov_of(prov)->inside;
+
+    return inside->ops->ip(inside, ip);
 }
 
 /* The source is never taken at once but where this provider says so. */
@@ -352,6 +359,7 @@ static struct prov_ops make_ops(const struct prov_ops *inside)
         .name = inside->name,
         .open = inside->open,
         .close = prov_close,
+        .leave = inside->leave ? prov_leave : NULL,
         .address = prov_address,
         .ip = inside->ip ? prov_ip : NULL,
         .caps = prov_caps,
