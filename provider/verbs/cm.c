@@ -884,8 +884,9 @@ static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_c
     bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
-        if (owner->abandoned) {
+        if (owner->abandoned) { /* it may be destroyed at any time */
             event->what = VP_HEARD_OTHER;
+            event->id = NULL;
         } else {
             owner->busy = true;
             *conn = owner;
