@@ -206,12 +206,24 @@ static void land(void *to, const void *from, size_t size)
  * Frames
  */
 
+/* One wake-up for each call. An owner may be woken for an endpoint that it has just closed. */
+static void watch(struct fake_ep *ep, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = ep->attr.owner};
+
+    if (fd >= 0 && epoll_ctl(ep->prov->epoll, EPOLL_CTL_MOD, fd, &event) != 0)
+        epoll_ctl(ep->prov->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* What the socket does not take now is sent by a later poll, for which the owner is woken. */
 static void flush(struct fake_conn *conn)
 {
     while (conn->first && conn->fd >= 0) {
         struct queued *q = conn->first;
-        if (send(conn->fd, q->bytes, q->size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN)
+        if (send(conn->fd, q->bytes, q->size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN) {
+            watch(conn->ep, conn->fd, EPOLLIN | EPOLLOUT);
             return;
+        }
         conn->first = q->next; /* a broken socket is found by receiving */
         if (!conn->first)
             conn->last = &conn->first;
@@ -551,15 +563,6 @@ static int poll_conn(struct fake_conn *conn)
         calls += n == 0 ? lose(conn) : take(conn, f, (const uint8_t *)(f + 1));
     }
     return calls;
-}
-
-/* One wake-up for each call. An owner may be woken for an endpoint that it has just closed. */
-static void watch(struct fake_ep *ep, int fd, uint32_t events)
-{
-    struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = ep->attr.owner};
-
-    if (fd >= 0 && epoll_ctl(ep->prov->epoll, EPOLL_CTL_MOD, fd, &event) != 0)
-        epoll_ctl(ep->prov->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 /* The next poll asks; a socket without a peer is ready, so it comes soon. */
