@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections made by datagrams. The notes have the meaning of the connection manager's messages of
- * InfiniBand: ASK (its REQ), ANSWER (REP), READY (RTU), REFUSE (REJ), BYE (DREQ), BYE_HEARD (DREP).
+ * Connections made by datagrams. Their messages and states are those of InfiniBand's connection
+ * manager:
  *
- *   origin   IDLE -> ASKING -> ANSWERED -> UP
- *   target   ASKED -> ANSWERING -> UP
- *   both     -> LEAVING -> gone, or OVER: the other end has ended it
+ *   active    IDLE -> REQ_SENT -> REP_RCVD -> ESTABLISHED
+ *   passive   REQ_RCVD -> REP_SENT -> ESTABLISHED
+ *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has ended it
  *
- * What waits for an answer (ASK, ANSWER, BYE) is repeated, at first after as long as answers take,
- * then after twice that and so on, for as long as the owner of the handshake wants; BYE has no
- * owner any more, and ends after some repetitions. A note that comes twice is answered twice and
- * does nothing else. A late one names a call that is not there any more: ASK then looks like a new
- * request, whose ANSWER is refused by the origin; the others are ignored or refused.
+ * What waits for an answer (REQ, REP, DREQ) is repeated, at first after as long as answers take,
+ * then after twice that and so on, for as long as the owner of the handshake wants; DREQ has no
+ * owner any more, and ends after some repetitions. A message that comes twice is answered twice and
+ * does nothing else. A late one names a handshake that is not there any more: REQ then looks like a
+ * new request, whose REP is refused by the active side; the others are ignored or refused.
  *
- * Each note has the receiver's key, which its address record and each request carry: whoever does
- * not know it gets no answer. Calls are found by their number, requests by the origin's.
+ * Each message has the receiver's key, which its address record and each request carry: whoever
+ * does not know it gets no answer. Handshakes are found by their number, requests by that of the
+ * active side.
  *
  * A process that ends says GONE to all that it has had to do with. One that is killed does not:
- * tells_of_deaths is false, and conn.c looks after idle connections.
+ * tells_of_deaths is false, and conn.c finds out whether the peers of idle connections live.
  */
 #include "udcm.h"
 
@@ -40,49 +41,50 @@ enum {
     MOST_MS = 250,
     TRIES = 8, /* whose times are kept */
     MOST_BACKOFF_MS = 1000,
-    BYES = 6,           /* a peer that has not answered so many is gone */
+    DREQS = 6,          /* a peer that has not answered so many is gone */
     LAST_SENT_MS = 200, /* to leave the port */
     LAST_WORDS = 2,     /* so often GONE is said, as it has no answer */
     PSN_MASK = 0xffffff,
     DATA_MOST = 64,
 };
 
-enum kind { ASK = 1, ANSWER, READY, REFUSE, BYE, BYE_HEARD, GONE };
+enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
 
 /* Numbers are the host's: processes of a job have one byte order. */
-struct __attribute__((packed)) note {
+struct __attribute__((packed)) message {
     uint8_t magic[4];
     uint8_t version, kind, refusal, size; /* the latter: of data */
     uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's */
-    uint32_t from, to;                    /* numbers of the call; 0: not known yet */
+    uint32_t from, to;                    /* numbers of the handshake; 0: not known yet */
     uint32_t qpn, psn;                    /* of the connection's queue pair */
     uint8_t responder_resources, initiator_depth, mtu;
     uint8_t nth;     /* repetition, from 1 on */
-    uint8_t gid[16]; /* where the sender takes notes */
+    uint8_t gid[16]; /* where the sender takes messages */
     uint16_t lid;
-    uint8_t echo; /* nth of the note that this one answers; 0: of none */
+    uint8_t echo; /* nth of the message that this one answers; 0: of none */
     uint8_t zero;
-    uint32_t note_qpn, qkey;
+    uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
     uint8_t data[DATA_MOST];
 };
-_Static_assert(sizeof(struct note) <= VP_UD_MOST, "a note must fit");
+_Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
 static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
 
-enum step { IDLE, ASKING, ASKED, ANSWERING, ANSWERED, UP, LEAVING, OVER };
+enum state { IDLE, REQ_SENT, REQ_RCVD, REP_SENT, REP_RCVD, ESTABLISHED, DREQ_SENT, CLOSED };
 
+/* A handshake, and the connection that comes of it. */
 struct vp_call {
-    struct vp_id *owner; /* NULL: not adopted yet, or LEAVING */
+    struct vp_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
     struct vp_prov *prov;
     struct vp_port *port;
     struct vp_ud_addr peer;
     uint32_t number, peer_number; /* the latter 0: not known yet */
-    enum step step;
+    enum state state;
     uint32_t psn, peer_psn, peer_qpn;
     uint8_t mtu; /* the smaller one of both */
     uint8_t responder_resources, initiator_depth;
     struct vp_call *next, *asked_next;  /* in their buckets; the latter of those that peers asked */
-    struct note note;                   /* the one that is repeated */
+    struct message msg;                 /* the one that is repeated */
     struct vp_list repeat_link;         /* in calls->repeating or due */
     unsigned int sent;                  /* how often */
     uint64_t sent_at[TRIES], repeat_at; /* ms: the last ones; the next one */
@@ -129,18 +131,18 @@ static struct vp_call *find(struct vp_calls *calls, uint32_t number)
     return call;
 }
 
-static bool is_from(const struct vp_call *call, const struct note *note)
+static bool is_from(const struct vp_call *call, const struct message *msg)
 {
-    return call->peer.qpn == note->note_qpn && call->peer.lid == note->lid &&
-           memcmp(call->peer.gid.raw, note->gid, sizeof(note->gid)) == 0;
+    return call->peer.qpn == msg->ud_qpn && call->peer.lid == msg->lid &&
+           memcmp(call->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
 }
 
-/* What the peer that sends the note has asked for under its number. */
-static struct vp_call *find_asked(struct vp_calls *calls, const struct note *note)
+/* What the peer that sends the message has asked for under its number. */
+static struct vp_call *find_asked(struct vp_calls *calls, const struct message *msg)
 {
-    struct vp_call *call = *asked_bucket(calls, note->note_qpn, note->from);
+    struct vp_call *call = *asked_bucket(calls, msg->ud_qpn, msg->from);
 
-    while (call && (call->peer_number != note->from || !is_from(call, note)))
+    while (call && (call->peer_number != msg->from || !is_from(call, msg)))
         call = call->asked_next;
     return call;
 }
@@ -263,45 +265,45 @@ static void repeat_later(struct vp_call *call, uint64_t now)
     vp_kick(call->prov); /* progress() may sleep for longer */
 }
 
-static struct note note_to(const struct vp_port *port, const struct vp_ud_addr *peer, uint32_t to,
-                           enum kind kind)
+static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
+                                 uint32_t to, enum kind kind)
 {
-    struct note note = {.version = VERSION,
-                        .kind = (uint8_t)kind,
-                        .to = to,
-                        .lid = port->at.lid,
-                        .note_qpn = port->at.qpn,
-                        .qkey = port->at.qkey};
+    struct message msg = {.version = VERSION,
+                          .kind = (uint8_t)kind,
+                          .to = to,
+                          .lid = port->at.lid,
+                          .ud_qpn = port->at.qpn,
+                          .qkey = port->at.qkey};
 
-    memcpy(note.magic, magic, sizeof(magic));
-    memcpy(note.key, peer->key, sizeof(note.key));
-    memcpy(note.gid, port->at.gid.raw, sizeof(note.gid));
-    memcpy(note.own_key, port->at.key, sizeof(note.own_key));
-    return note;
+    memcpy(msg.magic, magic, sizeof(magic));
+    memcpy(msg.key, peer->key, sizeof(msg.key));
+    memcpy(msg.gid, port->at.gid.raw, sizeof(msg.gid));
+    memcpy(msg.own_key, port->at.key, sizeof(msg.own_key));
+    return msg;
 }
 
 /* Once. */
 static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
 {
-    struct note note = note_to(call->port, &call->peer, call->peer_number, kind);
+    struct message msg = message_to(call->port, &call->peer, call->peer_number, kind);
 
-    note.from = call->number;
-    note.echo = call->peer_nth;
-    note.refusal = (uint8_t)refusal;
-    vp_ud_send(call->port, &call->peer, &note, sizeof(note));
+    msg.from = call->number;
+    msg.echo = call->peer_nth;
+    msg.refusal = (uint8_t)refusal;
+    vp_ud_send(call->port, &call->peer, &msg, sizeof(msg));
 }
 
-/* To who sent the note: this process has no such call. */
-static void say_to(struct vp_port *port, const struct note *note, enum kind kind)
+/* To who sent the message: this process has no such call. */
+static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
 {
-    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn, .qkey = note->qkey};
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
 
-    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
-    memcpy(peer.key, note->own_key, sizeof(peer.key));
-    struct note answer = note_to(port, &peer, note->from, kind);
-    answer.from = note->to;
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    struct message answer = message_to(port, &peer, msg->from, kind);
+    answer.from = msg->to;
     answer.refusal = VP_REFUSED_BUSY;
-    answer.echo = note->nth;
+    answer.echo = msg->nth;
     vp_ud_send(port, &peer, &answer, sizeof(answer));
 }
 
@@ -309,37 +311,37 @@ static void say_again(struct vp_call *call, uint64_t now)
 {
     if (call->sent < UINT8_MAX)
         call->sent++;
-    call->note.nth = (uint8_t)call->sent;
-    call->note.echo = call->peer_nth;
+    call->msg.nth = (uint8_t)call->sent;
+    call->msg.echo = call->peer_nth;
     call->sent_at[call->sent % TRIES] = now;
-    vp_ud_send(call->port, &call->peer, &call->note, sizeof(call->note));
+    vp_ud_send(call->port, &call->peer, &call->msg, sizeof(call->msg));
     repeat_later(call, now);
 }
 
-/* call->note, until something else comes. */
+/* call->msg, until something else comes. */
 static void say_until(struct vp_call *call)
 {
     call->sent = 0;
     say_again(call, ut_clock_ms());
 }
 
-static void stop(struct vp_call *call, enum step step)
+static void stop(struct vp_call *call, enum state state)
 {
-    call->step = step;
+    call->state = state;
     vp_list_remove(&call->repeat_link);
 }
 
 static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param)
 {
-    call->note = note_to(call->port, &call->peer, call->peer_number, kind);
-    call->note.from = call->number;
-    call->note.qpn = param->qp_num;
-    call->note.psn = call->psn;
-    call->note.responder_resources = param->responder_resources;
-    call->note.initiator_depth = param->initiator_depth;
-    call->note.mtu = call->port->mtu;
-    call->note.size = param->private_data_len;
-    memcpy(call->note.data, param->private_data, param->private_data_len);
+    call->msg = message_to(call->port, &call->peer, call->peer_number, kind);
+    call->msg.from = call->number;
+    call->msg.qpn = param->qp_num;
+    call->msg.psn = call->psn;
+    call->msg.responder_resources = param->responder_resources;
+    call->msg.initiator_depth = param->initiator_depth;
+    call->msg.mtu = call->port->mtu;
+    call->msg.size = param->private_data_len;
+    memcpy(call->msg.data, param->private_data, param->private_data_len);
 }
 
 /*** what cm.c asks for ***/
@@ -374,8 +376,8 @@ static int ask(struct vp_id *id, struct rdma_conn_param *param)
     if (param->private_data_len > DATA_MOST)
         return -EINVAL;
     pthread_mutex_lock(&call->prov->calls->lock);
-    fill_in(call, ASK, param);
-    call->step = ASKING;
+    fill_in(call, REQ, param);
+    call->state = REQ_SENT;
     say_until(call);
     pthread_mutex_unlock(&call->prov->calls->lock);
     return 0;
@@ -389,13 +391,13 @@ static int answer(struct vp_id *id, struct rdma_conn_param *param)
     if (param->private_data_len > DATA_MOST)
         return -EINVAL;
     pthread_mutex_lock(&call->prov->calls->lock);
-    if (!rc && call->step != ASKED)
+    if (!rc && call->state != REQ_RCVD)
         rc = -ECONNABORTED;
     if (!rc) {
-        fill_in(call, ANSWER, param);
+        fill_in(call, REP, param);
         call->responder_resources = param->responder_resources;
         call->initiator_depth = param->initiator_depth;
-        call->step = ANSWERING;
+        call->state = REP_SENT;
         say_until(call);
     }
     pthread_mutex_unlock(&call->prov->calls->lock);
@@ -407,10 +409,10 @@ static int confirm(struct vp_id *id)
     struct vp_call *call = id->call;
 
     pthread_mutex_lock(&call->prov->calls->lock);
-    int rc = call->step == ANSWERED ? 0 : -ECONNABORTED;
+    int rc = call->state == REP_RCVD ? 0 : -ECONNABORTED;
     if (!rc) {
-        call->step = UP;
-        say(call, READY, 0);
+        call->state = ESTABLISHED;
+        say(call, RTU, 0);
     }
     pthread_mutex_unlock(&call->prov->calls->lock);
     return rc;
@@ -422,17 +424,17 @@ static void refuse(struct vp_id *id, enum vp_refusal refusal)
 
     vp_ud_reach(call->port, &call->peer);
     pthread_mutex_lock(&call->prov->calls->lock);
-    if (call->step != OVER)
-        say(call, REFUSE, refusal);
-    stop(call, OVER);
+    if (call->state != CLOSED)
+        say(call, REJ, refusal);
+    stop(call, CLOSED);
     pthread_mutex_unlock(&call->prov->calls->lock);
 }
 
 static void leave(struct vp_call *call)
 {
-    call->note = note_to(call->port, &call->peer, call->peer_number, BYE);
-    call->note.from = call->number;
-    call->step = LEAVING;
+    call->msg = message_to(call->port, &call->peer, call->peer_number, DREQ);
+    call->msg.from = call->number;
+    call->state = DREQ_SENT;
     say_until(call);
 }
 
@@ -441,7 +443,7 @@ static void disconnect(struct vp_id *id)
     struct vp_call *call = id->call;
 
     pthread_mutex_lock(&call->prov->calls->lock);
-    if (call->step == UP || call->step == ANSWERING || call->step == ANSWERED)
+    if (call->state == ESTABLISHED || call->state == REP_SENT || call->state == REP_RCVD)
         leave(call);
     pthread_mutex_unlock(&call->prov->calls->lock);
 }
@@ -454,12 +456,12 @@ static void drop(struct vp_id *id)
     id->call = NULL;
     pthread_mutex_lock(&calls->lock);
     call->owner = NULL;
-    if (call->step == UP)
+    if (call->state == ESTABLISHED)
         leave(call);
-    else if (call->step == ASKING || call->step == ASKED || call->step == ANSWERING ||
-             call->step == ANSWERED)
-        say(call, REFUSE, VP_REFUSED_BUSY);
-    if (call->step != LEAVING)
+    else if (call->state == REQ_SENT || call->state == REQ_RCVD || call->state == REP_SENT ||
+             call->state == REP_RCVD)
+        say(call, REJ, VP_REFUSED_BUSY);
+    if (call->state != DREQ_SENT)
         free_call(call);
     pthread_mutex_unlock(&calls->lock);
 }
@@ -488,7 +490,7 @@ static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
     const struct vp_call *call = id->call;
 
     pthread_mutex_lock(&call->prov->calls->lock);
-    int rc = call->step == ASKED || call->step == ANSWERED ? 0 : -ECONNABORTED;
+    int rc = call->state == REQ_RCVD || call->state == REP_RCVD ? 0 : -ECONNABORTED;
     pthread_mutex_unlock(&call->prov->calls->lock);
     *mask = IBV_QP_STATE;
     switch (attr->qp_state) {
@@ -516,50 +518,50 @@ static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
 /*** what comes ***/
 
 /* The peer's queue pair. */
-static void meet(struct vp_call *call, const struct note *note)
+static void meet(struct vp_call *call, const struct message *msg)
 {
-    call->peer_qpn = note->qpn;
-    call->peer_psn = note->psn & PSN_MASK;
-    call->mtu = note->mtu < call->port->mtu ? note->mtu : call->port->mtu;
-    call->responder_resources = note->initiator_depth;
-    call->initiator_depth = note->responder_resources;
+    call->peer_qpn = msg->qpn;
+    call->peer_psn = msg->psn & PSN_MASK;
+    call->mtu = msg->mtu < call->port->mtu ? msg->mtu : call->port->mtu;
+    call->responder_resources = msg->initiator_depth;
+    call->initiator_depth = msg->responder_resources;
 }
 
-static bool tell(const struct vp_call *call, enum vp_heard what, const struct note *note,
+static bool tell(const struct vp_call *call, enum vp_heard what, const struct message *msg,
                  struct vp_event *event)
 {
     if (!call->owner)
         return false;
     event->what = what;
     event->id = call->owner;
-    event->refusal = (enum vp_refusal)note->refusal;
-    event->size = note->size;
-    memcpy(event->data, note->data, note->size);
+    event->refusal = (enum vp_refusal)msg->refusal;
+    event->size = msg->size;
+    memcpy(event->data, msg->data, msg->size);
     return true;
 }
 
-static bool heard_ask(struct vp_prov *prov, struct vp_port *port, const struct note *note,
+static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
                       struct vp_event *event)
 {
     struct vp_calls *calls = prov->calls;
-    struct vp_call *call = find_asked(calls, note);
-    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn, .qkey = note->qkey};
+    struct vp_call *call = find_asked(calls, msg);
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
 
     if (call) {
-        call->peer_nth = note->nth;
-        if (call->step == ANSWERING)
+        call->peer_nth = msg->nth;
+        if (call->state == REP_SENT)
             say_again(call, ut_clock_ms()); /* it was lost, or is on its way */
         return false;
     }
-    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
-    memcpy(peer.key, note->own_key, sizeof(peer.key));
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
     call = new_call(prov, port, &peer);
     if (!call)
         return false;
-    call->step = ASKED;
-    call->peer_number = note->from;
-    call->peer_nth = note->nth;
-    meet(call, note);
+    call->state = REQ_RCVD;
+    call->peer_number = msg->from;
+    call->peer_nth = msg->nth;
+    meet(call, msg);
     struct vp_call **at = asked_bucket(calls, peer.qpn, call->peer_number);
     call->asked_next = *at;
     *at = call;
@@ -569,81 +571,81 @@ static bool heard_ask(struct vp_prov *prov, struct vp_port *port, const struct n
                                .from = {.ud = true, .at = peer},
                                .rsp_resources = call->responder_resources,
                                .init_depth = call->initiator_depth,
-                               .size = note->size};
-    memcpy(event->data, note->data, note->size);
+                               .size = msg->size};
+    memcpy(event->data, msg->data, msg->size);
     return true;
 }
 
-static bool heard_answer(struct vp_port *port, struct vp_call *call, const struct note *note,
-                         struct vp_event *event)
-{
-    if (!call || call->step == OVER || (call->peer_number && call->peer_number != note->from)) {
-        say_to(port, note, REFUSE);
-        return false;
-    }
-    call->peer_nth = note->nth;
-    if (call->step == UP)
-        say(call, READY, 0); /* the first one was lost */
-    if (call->step != ASKING)
-        return false;
-    learn(call->prov->calls, call, note->echo);
-    stop(call, ANSWERED);
-    call->peer_number = note->from;
-    meet(call, note);
-    return tell(call, VP_HEARD_ANSWER, note, event);
-}
-
-static bool heard_ready(struct vp_call *call, const struct note *note, struct vp_event *event)
-{
-    if (!call || call->step != ANSWERING)
-        return false;
-    learn(call->prov->calls, call, note->echo);
-    stop(call, UP);
-    return tell(call, VP_HEARD_READY, note, event);
-}
-
-static bool heard_refusal(struct vp_call *call, const struct note *note, struct vp_event *event)
-{
-    if (!call || call->step == LEAVING || call->step == OVER || call->step == IDLE)
-        return false;
-    if (call->step == ASKING)
-        learn(call->prov->calls, call, note->echo);
-    stop(call, OVER);
-    return tell(call, VP_HEARD_REFUSAL, note, event);
-}
-
-static bool heard_bye(struct vp_port *port, struct vp_call *call, const struct note *note,
+static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct message *msg,
                       struct vp_event *event)
 {
-    say_to(port, note, BYE_HEARD);
-    if (!call || call->step == OVER)
+    if (!call || call->state == CLOSED || (call->peer_number && call->peer_number != msg->from)) {
+        say_to(port, msg, REJ);
         return false;
-    if (call->step == LEAVING) { /* they crossed */
-        stop(call, OVER);
+    }
+    call->peer_nth = msg->nth;
+    if (call->state == ESTABLISHED)
+        say(call, RTU, 0); /* the first one was lost */
+    if (call->state != REQ_SENT)
+        return false;
+    learn(call->prov->calls, call, msg->echo);
+    stop(call, REP_RCVD);
+    call->peer_number = msg->from;
+    meet(call, msg);
+    return tell(call, VP_HEARD_ANSWER, msg, event);
+}
+
+static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp_event *event)
+{
+    if (!call || call->state != REP_SENT)
+        return false;
+    learn(call->prov->calls, call, msg->echo);
+    stop(call, ESTABLISHED);
+    return tell(call, VP_HEARD_READY, msg, event);
+}
+
+static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_event *event)
+{
+    if (!call || call->state == DREQ_SENT || call->state == CLOSED || call->state == IDLE)
+        return false;
+    if (call->state == REQ_SENT)
+        learn(call->prov->calls, call, msg->echo);
+    stop(call, CLOSED);
+    return tell(call, VP_HEARD_REFUSAL, msg, event);
+}
+
+static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct message *msg,
+                       struct vp_event *event)
+{
+    say_to(port, msg, DREP);
+    if (!call || call->state == CLOSED)
+        return false;
+    if (call->state == DREQ_SENT) { /* they crossed */
+        stop(call, CLOSED);
         if (!call->owner)
             free_call(call);
         return false;
     }
-    stop(call, OVER);
-    return tell(call, VP_HEARD_END, note, event);
+    stop(call, CLOSED);
+    return tell(call, VP_HEARD_END, msg, event);
 }
 
-static void heard_end(struct vp_call *call)
+static void heard_drep(struct vp_call *call)
 {
-    if (!call || call->step != LEAVING)
+    if (!call || call->state != DREQ_SENT)
         return;
-    stop(call, OVER);
+    stop(call, CLOSED);
     if (!call->owner)
         free_call(call);
 }
 
-/* The process that sends the note ends: its calls are told. */
-static void heard_gone(struct vp_calls *calls, const struct note *note)
+/* The process that sends the message ends: its calls are told. */
+static void heard_gone(struct vp_calls *calls, const struct message *msg)
 {
-    struct vp_ud_addr peer = {.lid = note->lid, .qpn = note->note_qpn};
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn};
 
-    memcpy(peer.gid.raw, note->gid, sizeof(note->gid));
-    memcpy(peer.key, note->own_key, sizeof(peer.key));
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
     struct known *known = find_known(calls, &peer);
     if (!known || known->gone)
         return;
@@ -657,57 +659,57 @@ static void heard_gone(struct vp_calls *calls, const struct note *note)
 /* The next call whose peer is gone. */
 static bool next_due(struct vp_calls *calls, struct vp_event *event)
 {
-    static const struct note dead = {.refusal = VP_REFUSED_DEAD};
+    static const struct message dead = {.refusal = VP_REFUSED_DEAD};
 
     while (!vp_list_empty(&calls->due)) {
         struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, repeat_link);
-        enum step was = call->step;
-        stop(call, OVER);
-        if (was == LEAVING && !call->owner)
+        enum state was = call->state;
+        stop(call, CLOSED);
+        if (was == DREQ_SENT && !call->owner)
             free_call(call);
-        else if (was != IDLE && was != LEAVING && was != OVER &&
-                 tell(call, was == UP ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
+        else if (was != IDLE && was != DREQ_SENT && was != CLOSED &&
+                 tell(call, was == ESTABLISHED ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
             return true;
     }
     return false;
 }
 
-static bool handle(struct vp_prov *prov, struct vp_port *port, const struct note *note,
+static bool handle(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
                    struct vp_event *event)
 {
-    struct vp_call *call = note->to ? find(prov->calls, note->to) : NULL;
+    struct vp_call *call = msg->to ? find(prov->calls, msg->to) : NULL;
 
-    if (!note->to && note->kind == REFUSE) /* its origin gives up before it has an answer */
-        call = find_asked(prov->calls, note);
-    if (call && !is_from(call, note))
+    if (!msg->to && msg->kind == REJ) /* its origin gives up before it has an answer */
+        call = find_asked(prov->calls, msg);
+    if (call && !is_from(call, msg))
         call = NULL;
-    switch (note->kind) {
-    case ASK:
-        return heard_ask(prov, port, note, event);
-    case ANSWER:
-        return heard_answer(port, call, note, event);
-    case READY:
-        return heard_ready(call, note, event);
-    case REFUSE:
-        return heard_refusal(call, note, event);
-    case BYE:
-        return heard_bye(port, call, note, event);
-    case BYE_HEARD:
-        heard_end(call);
+    switch (msg->kind) {
+    case REQ:
+        return heard_req(prov, port, msg, event);
+    case REP:
+        return heard_rep(port, call, msg, event);
+    case RTU:
+        return heard_rtu(call, msg, event);
+    case REJ:
+        return heard_rej(call, msg, event);
+    case DREQ:
+        return heard_dreq(port, call, msg, event);
+    case DREP:
+        heard_drep(call);
         return false;
     case GONE:
-        heard_gone(prov->calls, note);
+        heard_gone(prov->calls, msg);
         return false;
     default:
         return false;
     }
 }
 
-static bool is_note(const struct note *note, size_t size)
+static bool is_message(const struct message *msg, size_t size)
 {
-    return size >= sizeof(*note) && memcmp(note->magic, magic, sizeof(magic)) == 0 &&
-           note->version == VERSION && note->size <= DATA_MOST && note->mtu <= IBV_MTU_4096 &&
-           (note->mtu >= IBV_MTU_256 || (note->kind != ASK && note->kind != ANSWER));
+    return size >= sizeof(*msg) && memcmp(msg->magic, magic, sizeof(magic)) == 0 &&
+           msg->version == VERSION && msg->size <= DATA_MOST && msg->mtu <= IBV_MTU_4096 &&
+           (msg->mtu >= IBV_MTU_256 || (msg->kind != REQ && msg->kind != REP));
 }
 
 /* In the same time whatever the bytes are. */
@@ -723,19 +725,19 @@ static bool is_key(const uint8_t *a, const uint8_t *b)
 static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event *event)
 {
     uint8_t data[VP_UD_MOST];
-    struct note note;
+    struct message msg;
     size_t size;
 
     while ((size = vp_ud_take(port, data))) {
         bool told;
-        memcpy(&note, data, sizeof(note));
+        memcpy(&msg, data, sizeof(msg));
         *event = (struct vp_event){.port = port};
-        if (!is_note(&note, size) || !is_key(note.key, port->at.key)) {
+        if (!is_message(&msg, size) || !is_key(msg.key, port->at.key)) {
             event->what = VP_HEARD_STRANGER;
             return true;
         }
         pthread_mutex_lock(&prov->calls->lock);
-        told = handle(prov, port, &note, event) || next_due(prov->calls, event);
+        told = handle(prov, port, &msg, event) || next_due(prov->calls, event);
         pthread_mutex_unlock(&prov->calls->lock);
         if (told)
             return true;
@@ -760,8 +762,8 @@ bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
 
 static void repeat(struct vp_call *call, uint64_t now)
 {
-    if (call->step == LEAVING && call->sent >= BYES) {
-        stop(call, OVER);
+    if (call->state == DREQ_SENT && call->sent >= DREQS) {
+        stop(call, CLOSED);
         if (!call->owner)
             free_call(call);
         return;
@@ -813,9 +815,9 @@ int vp_udcm_open(struct vp_prov *prov)
 
 static void say_gone(const struct known *known, uint64_t end)
 {
-    struct note note = note_to(known->port, &known->at, 0, GONE);
+    struct message msg = message_to(known->port, &known->at, 0, GONE);
 
-    while (!known->gone && !vp_ud_send(known->port, &known->at, &note, sizeof(note)) &&
+    while (!known->gone && !vp_ud_send(known->port, &known->at, &msg, sizeof(msg)) &&
            !vp_ud_has_sent(known->port) && ut_clock_ms() < end)
         sched_yield();
 }

@@ -348,7 +348,7 @@ static void both_ends_know_each_other(void)
     close_both("both ends know each other");
 }
 
-/* Whichever of the notes is lost, comes twice, or comes late. */
+/* Whichever of the messages is lost, comes twice, or comes late. */
 static void one_note_may_be_lost_or_come_twice_or_late(void)
 {
     for (unsigned int n = 1; n <= 7; n++) {
@@ -412,8 +412,8 @@ static void again(void)
     memset(heard, 0, sizeof(heard));
 }
 
-/* How long answers take is measured: requests to slow peers are not repeated in vain, and loss does
- * not count as slowness. */
+/* How long answers take is measured: requests to slow peers are not repeated too early, and loss
+ * does not count as slowness. */
 static void the_time_until_a_repetition_follows_the_answers(void)
 {
     open_both();
@@ -439,7 +439,7 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
-/* Who gives up says so; where that is lost, the other one's next note is refused. */
+/* Who gives up says so; where that is lost, the other one's next message is refused. */
 static void who_gives_up_is_heard(bool loses)
 {
     open_both();
@@ -517,7 +517,7 @@ static void goodbyes_may_cross(void)
     close_both("goodbyes may cross");
 }
 
-/* The bytes of a note with the receiver's key in it: the 16 bytes at 8. */
+/* The bytes of a message with the receiver's key in it: the 16 bytes at 8. */
 static void who_does_not_know_the_key_gets_no_answer(void)
 {
     open_both();
@@ -547,15 +547,15 @@ static void who_does_not_know_the_key_gets_no_answer(void)
     close_both("who does not know the key gets no answer");
 }
 
-/* A note of a third process that knows the key ends no other's connection. */
-static void notes_are_looked_at_by_who_sent_them(void)
+/* A message of a third process that knows the key ends no other's connection. */
+static void messages_are_looked_at_by_who_sent_them(void)
 {
     open_both();
     begin_and_ask();
     hold = 4;
     run_ms(10);
     CHECK(is_up() && sent == 3);
-    vp_way_ud.disconnect(&ids[ORIGIN]); /* its note is held */
+    vp_way_ud.disconnect(&ids[ORIGIN]); /* its message is held */
     CHECK(held_size);
     held[44] ^= 1; /* the sender's GID */
     arrive(TARGET, held, held_size);
@@ -567,7 +567,7 @@ static void notes_are_looked_at_by_who_sent_them(void)
     CHECK(heard[TARGET][VP_HEARD_END] == 1);
     vp_id_drop(&ids[ORIGIN]);
     vp_id_drop(&ids[TARGET]);
-    close_both("notes are looked at by who sent them");
+    close_both("messages are looked at by who sent them");
 }
 
 /* A process that ends says so: who asks it, and who would, knows that it is gone. */
@@ -671,21 +671,21 @@ static void any_call(void)
         vp_way_ud.ask(id, &param);
 }
 
-/* Numbers of calls are in what was sent last: some notes name one. */
+/* Numbers of calls are in what was sent last: some messages name one. */
 static void any_note(const uint8_t *last)
 {
-    uint8_t note[VP_UD_MOST];
+    uint8_t msg[VP_UD_MOST];
 
-    memcpy(note, held, sizeof(note));
-    note[AT_KIND] = (uint8_t)below(9);
-    note[AT_SIZE] = (uint8_t)(below(4) ? below(65) : below(256));
+    memcpy(msg, held, sizeof(msg));
+    msg[AT_KIND] = (uint8_t)below(9);
+    msg[AT_SIZE] = (uint8_t)(below(4) ? below(65) : below(256));
     for (uint32_t i = below(4); i; i--)
-        note[AT_NUMBERS + 8 + below(118)] = (uint8_t)below(256);
-    memcpy(note + AT_KEY, provs[TARGET].ports[0].at.key, VP_UD_KEY_BYTES);
+        msg[AT_NUMBERS + 8 + below(118)] = (uint8_t)below(256);
+    memcpy(msg + AT_KEY, provs[TARGET].ports[0].at.key, VP_UD_KEY_BYTES);
     for (int i = 0; i < 8; i++)
-        note[AT_NUMBERS + i] =
+        msg[AT_NUMBERS + i] =
             below(3) ? last[AT_NUMBERS + (i ^ (below(2) ? 4 : 0))] : (uint8_t)below(4);
-    arrive(TARGET, note, below(20) ? held_size : below(VP_UD_MOST));
+    arrive(TARGET, msg, below(20) ? held_size : below(VP_UD_MOST));
 }
 
 static void anything_is_survived(void)
@@ -742,7 +742,7 @@ int main(void)
     a_goodbye_is_repeated_for_a_while();
     goodbyes_may_cross();
     who_does_not_know_the_key_gets_no_answer();
-    notes_are_looked_at_by_who_sent_them();
+    messages_are_looked_at_by_who_sent_them();
     who_is_gone_is_not_asked();
     the_end_of_a_process_ends_its_connections();
     a_peer_that_cannot_be_reached_is_not_asked();
