@@ -4,12 +4,11 @@
  * UTOFU_ERR_MRQ_OTHER; where only a queue is broken, a new VCQ works.
  */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "ends.h"
 #include "harness.h"
-#include "proto.h"
+#include "fault.h"
 
 enum { SIZE = 4096, ROUNDS = 16 };
 
@@ -21,10 +20,7 @@ struct broken {
 
 static void fault(enum ad_fault what, uint32_t count)
 {
-    int (*set)(uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "adapter_fault");
-
-    CHECK(set && set(what, count) == 0, "no adapter_fault()");
+    CHECK(adapter_fault_set(what, count));
 }
 
 static struct ut_comm put_of(const struct ut_end *end, const struct ut_peer *to)

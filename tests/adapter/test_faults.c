@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the software adapter can be told to do wrong, and its profiles: each does what it says. */
 #include "check_verbs.h"
-#include "proto.h"
-
-#include <dlfcn.h>
+#include "fault.h"
 
 static const struct wishes usual = {.rnr_retry = 7};
 
 static void fault(enum ad_fault what, uint32_t count)
 {
-    int (*set)(uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "adapter_fault");
-
-    CHECK(set && set(what, count) == 0);
+    CHECK(adapter_fault_set(what, count));
 }
 
 static bool is_profile(const char *name)

@@ -5,7 +5,6 @@
  * ports.
  */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +14,13 @@
 
 #include "ends.h"
 #include "harness.h"
-#include "proto.h"
+#include "fault.h"
 
 enum { SIZE = 1 << 16, HUGE_PAGE = 1 << 21 };
 
 static void fault(enum ad_fault what, uint32_t count)
 {
-    int (*set)(uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "adapter_fault");
-
-    CHECK(set && set(what, count) == 0, "no adapter_fault()");
+    CHECK(adapter_fault_set(what, count));
 }
 
 static void run(int processes, const char *env, ut_body_fn *body)

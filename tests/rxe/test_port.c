@@ -4,11 +4,10 @@
  * runs in a virtual machine, one with both processes, or one for each; or over the software
  * adapter.
  */
-#include "../adapter/proto.h"
+#include "../adapter/fault.h"
 #include "ends.h"
 
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +35,9 @@ static double now(void)
 static void set_cable(const char *how)
 {
     char command[64];
-    int (*fault)(uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "adapter_fault");
 
-    if (fault) {
-        CHECK(fault(AD_FAULT_PORT, strcmp(how, "down") == 0 ? FOR_EVER_MS : 0) == 0);
+    if (adapter_fault_function()) {
+        CHECK(adapter_fault_set(AD_FAULT_PORT, strcmp(how, "down") == 0 ? FOR_EVER_MS : 0));
         return;
     }
     snprintf(command, sizeof(command), "ip link set veth1 %s", how);
