@@ -172,12 +172,7 @@ static void path_origin(uint64_t value, bool right)
     put_word(1, value, 0, 0);
     put_word(1, value, FLAG, UT_STRONG | (right ? 0 : UTOFU_ONESIDED_FLAG_PATH(1ul)));
 }
-static void path_target(uint64_t value, bool right)
-{
-    (void)right;
-    ut_await_word((uint64_t *)(end.mem + FLAG), value);
-    CHECK_EQ(*word_at(0), value);
-}
+#define path_target overtaking_target
 PROGRAM(path)
 
 /* The last bytes of a put of several lines (2.2.10, 6.1.3.1). */
