@@ -140,9 +140,10 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     ut_thread_begin_serving();
     int ms = ut_vcq_has_thread() ? -1 : ut_thread_serve();
     while (!ut_waiter_has_ended(waiter) && !is_over(end)) {
-        if (ppoll(fds, n, time_left(end, ms, &left), NULL) > 0 && fds[0].revents)
+        bool woken = ppoll(fds, n, time_left(end, ms, &left), NULL) > 0 && fds[0].revents;
+        if (woken) /* in place of the thread, which may not see it any more */
             ut_thread_drain();
-        if (!ut_waiter_has_ended(waiter))
+        if (woken || !ut_waiter_has_ended(waiter))
             ms = ut_thread_serve();
     }
     ut_thread_end_serving(ms >= 0);
