@@ -544,6 +544,11 @@ static void be_origin_until(struct vt_shared *s, enum origin_step step)
     raise(SIGKILL);
 }
 
+static int num_accepted(void)
+{
+    return VT_LOCKED(&ep, ep.num_accepted);
+}
+
 static void the_origin_goes_at_any_step(void)
 {
     for (enum origin_step step = 0; step < NUM_ORIGIN_STEPS; step++) {
@@ -557,16 +562,16 @@ static void the_origin_goes_at_any_step(void)
         vt_stage(s, 0, 1, NULL);
         while (waitpid(child, NULL, WNOHANG) != child) {
             vt_poll(&ep);
-            s->words[0] = ep.num_accepted > 0;
+            s->words[0] = num_accepted() > 0;
         }
         double start = vt_now();
         usleep(300000); /* a request that was on its way */
         vt_poll(&ep);
-        CHECK(step < REQUESTS || ep.num_accepted > 0);
-        for (int i = 0; i < ep.num_accepted; i++)
+        CHECK(step < REQUESTS || num_accepted() > 0);
+        for (int i = 0; i < num_accepted(); i++)
             WAIT_FOR(&ep, ep.accepted[i]->down);
-        printf("origin at step %d: %d accepted, noticed after %.0f ms\n", (int)step,
-               ep.num_accepted, (vt_now() - start) * 1e3);
+        printf("origin at step %d: %d accepted, noticed after %.0f ms\n", (int)step, num_accepted(),
+               (vt_now() - start) * 1e3);
         tear_down();
     }
 }

@@ -52,7 +52,15 @@ enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 64 };
             }                                                                                      \
         }                                                                                          \
     } while (0)
-#define WAIT_FOR(tep, cond) WAIT_UNTIL(cond, vt_poll(tep))
+/* What callbacks have changed: the node's thread may be polling too. */
+#define VT_LOCKED(tep, expression)                                                                 \
+    ({                                                                                             \
+        pthread_mutex_lock(&(tep)->lock);                                                          \
+        __typeof__(expression) value_ = (expression);                                              \
+        pthread_mutex_unlock(&(tep)->lock);                                                        \
+        value_;                                                                                    \
+    })
+#define WAIT_FOR(tep, cond) WAIT_UNTIL(VT_LOCKED(tep, cond), vt_poll(tep))
 
 static inline double vt_now(void)
 {
