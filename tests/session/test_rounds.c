@@ -250,13 +250,16 @@ static void many_joins(void *arg)
         if (ut_rank < RELAY) {
             for (size_t i = 0; i < EACH; i++) {
                 size_t at = ((size_t)ut_rank * EACH + i) * 8;
-                struct ut_comm put = relay_put(&end, &peers[RELAY], at, 8, UT_SPS(1));
+                struct ut_comm put = relay_put(&end, &peers[RELAY], at, 8, UT_SPS(1) | UT_TCQ);
                 memcpy(end.mem + at, &round, 8);
                 if (ut_random_below(4) == 0)
                     ut_random_delay(100);
                 relay_submit(&put);
             }
-            take_all(end.vcq, &rmt, &lcl);
+            for (size_t i = 0; i < EACH; i++) { /* before the sources are written again */
+                void *cbdata;
+                CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+            }
         } else {
             if (ut_random_below(2))
                 ut_random_delay(200);
