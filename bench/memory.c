@@ -6,18 +6,28 @@
  * process (1), one after the other, with a put, a get and an ARMW each, and looks at the size of
  * its process in between. Rss counts pages that are shared with the peer in full, Pss by halves.
  * What the kernel keeps for queue pairs is in neither. So where there are 50 peers or more a second
- * VCQ of rank 0 meets them too, and the memory of the whole machine is looked at, which holds both
- * ends of each connection.
+ * VCQ of rank 0 meets them too, and what holds both ends of each connection is looked at: the Pss
+ * of all processes together, and the memory of the whole machine, which says nothing while others
+ * use it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 4096, GO = 0, ARMW = 8, TNIS = 6, MAX_VCQS = 48, MANY = 50 };
+enum { STAG = 1, SIZE = 4096, TNIS = 6, MAX_VCQS = 48, MANY = 50 };
+enum {
+    GO = 0,
+    ARMW = 8,
+    WORD = 64,
+    DATA = 128,
+    PID = 192,
+    TAKEN = 256
+}; /* offsets in the memory */
 
 struct footprint {
     long rss, pss; /* KiB */
@@ -40,20 +50,27 @@ static long available(void)
     return kib;
 }
 
-static struct footprint look(void)
+static struct footprint look_at(long pid)
 {
     static char line[256];
     struct footprint f = {0, 0};
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char path[64];
 
+    snprintf(path, sizeof(path), "/proc/%ld/smaps_rollup", pid);
+    FILE *file = fopen(path, "r");
     if (!file)
-        party_fail(1, "cannot read /proc/self/smaps_rollup");
+        party_fail(1, "cannot read %s", path);
     while (fgets(line, sizeof(line), file)) {
         sscanf(line, "Rss: %ld kB", &f.rss);
         sscanf(line, "Pss: %ld kB", &f.pss);
     }
     fclose(file);
     return f;
+}
+
+static struct footprint look(void)
+{
+    return look_at((long)getpid());
 }
 
 static void await_notice(utofu_vcq_hdl_t vcq)
@@ -74,14 +91,14 @@ static void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t lcl)
     utofu_stadd_t rmt;
 
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
-    party_put_word(vcq, peer, rmt + 64, 1);
+    party_put_word(vcq, peer, rmt + WORD, 1);
     for (int i = 0; i < 2; i++) {
-        party_check(utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0,
+        party_check(utofu_put(vcq, peer, lcl + DATA, rmt + DATA, 8, 0,
                               flags | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL),
                     "utofu_put");
         await_notice(vcq);
     }
-    party_check(utofu_get(vcq, peer, lcl + 128, rmt + 128, 8, 0, flags, NULL), "utofu_get");
+    party_check(utofu_get(vcq, peer, lcl + DATA, rmt + DATA, 8, 0, flags, NULL), "utofu_get");
     await_notice(vcq);
     party_check(utofu_armw8(vcq, peer, UTOFU_ARMW_OP_ADD, 1, rmt + ARMW, 0, flags, NULL),
                 "utofu_armw8");
@@ -118,23 +135,64 @@ static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
          lcl);
 }
 
-static void measure_machine(uint8_t *memory)
+/* The process of a rank that the VCQ has met. */
+static long pid_of(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, const uint8_t *memory, uint32_t rank)
+{
+    utofu_vcq_id_t peer = party_vcq_id(rank, 0, 0);
+    utofu_stadd_t rmt;
+    uint64_t pid;
+
+    party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
+    party_check(utofu_get(vcq, peer, lcl + TAKEN, rmt + PID, sizeof(pid), 0,
+                          UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                "utofu_get");
+    await_notice(vcq);
+    memcpy(&pid, memory + TAKEN, sizeof(pid));
+    return (long)pid;
+}
+
+/* Pss of all processes. */
+static long look_at_all(const long *pids)
+{
+    long pss = 0;
+
+    for (uint32_t r = 0; r < party.size; r++)
+        pss += look_at(pids[r]).pss;
+    return pss;
+}
+
+static void print_ends(const char *where, long kib, uint32_t connections)
+{
+    double end = (double)kib / connections / 2;
+
+    printf("%s: %.1f KiB for each end of a connection; 10000 connections of a process would take "
+           "%.0f MiB\n",
+           where, end, end * 10000 / 1024);
+}
+
+/* first_vcq: has met all others; first_lcl: of `memory`. */
+static void measure_ends(utofu_vcq_hdl_t first_vcq, utofu_stadd_t first_lcl, uint8_t *memory)
 {
     uint32_t peers = (party.size - 1) * vcqs;
+    long *pids = calloc(party.size, sizeof(*pids));
     utofu_vcq_hdl_t vcq;
     utofu_stadd_t lcl;
 
+    if (!pids)
+        party_fail(1, "no memory");
+    pids[0] = (long)getpid();
+    for (uint32_t r = 1; r < party.size; r++)
+        pids[r] = pid_of(first_vcq, first_lcl, memory, r);
     party_check(utofu_create_vcq_with_cmp_id(1, 1, 0, &vcq), "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
     meet_peer(vcq, lcl, 0);
-    long left = available();
+    long left = available(), pss = look_at_all(pids);
     for (uint32_t i = 1; i < peers; i++)
         meet_peer(vcq, lcl, i);
-    double end = (double)(left - available()) / (peers - 1) / 2;
-    printf("the machine: %.1f KiB for each end of a connection; 10000 connections of a process "
-           "would take %.0f MiB\n",
-           end, end * 10000 / 1024);
+    print_ends("the processes", look_at_all(pids) - pss, peers - 1);
+    print_ends("the machine", left - available(), peers - 1);
+    free(pids);
     party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
     party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
 }
@@ -177,6 +235,7 @@ int main(int argc, char **argv)
     if (!memory)
         party_fail(1, "no memory");
     memset(memory, 0, SIZE);
+    memory[PID / sizeof(*memory)] = (uint64_t)getpid();
     party_check(utofu_create_vcq_with_cmp_id(0, 0, 0, &vcq), "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
@@ -193,7 +252,7 @@ int main(int argc, char **argv)
             nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
         measure(vcq, lcl);
         if ((party.size - 1) * vcqs >= MANY)
-            measure_machine((uint8_t *)memory);
+            measure_ends(vcq, lcl, (uint8_t *)memory);
         for (uint32_t r = 1; r < party.size; r++) {
             utofu_vcq_id_t peer = party_vcq_id(r, 0, 0);
             party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
