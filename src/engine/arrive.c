@@ -18,6 +18,13 @@ static int rmt_mrq_error(enum ut_stag_result r)
  * Arrivals
  */
 
+static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *link)
+{
+    if (!ut_announced_is_stopped(&link->rx_announced)) /* else it may have been */
+        ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
+                 (unsigned long long)link->peer);
+}
+
 static void on_notify(void *ctx, uint32_t imm)
 {
     struct ut_link *link = ctx;
@@ -25,13 +32,12 @@ static void on_notify(void *ctx, uint32_t imm)
 
     link->rx_number++;
     if (imm & UT_IMM_NOTICE) {
-        if (slot >= UT_NUM_ANNOUNCED) {
-            ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
-                     (unsigned long long)link->peer);
+        if (__builtin_expect(!ut_announced_knows(&link->rx_announced, slot), 0)) {
+            refuse_notice(link);
             return;
         }
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0,
-                                link->rx_announced[slot]);
+                                link->rx_announced.stadds[slot]);
     }
     if (sps)
         ut_engine_schedule(link->vcq, sps);
@@ -39,6 +45,8 @@ static void on_notify(void *ctx, uint32_t imm)
 
 static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
+    if (__builtin_expect(ut_announced_is_stopped(&link->rx_announced), 0))
+        return; /* one before it may not have been understood, and the link ends */
     if (m->head.type == UT_MSG_ARMW_NOTICE) {
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
         return;
@@ -49,7 +57,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         return;
     }
     if (m->head.slot < UT_NUM_ANNOUNCED)
-        link->rx_announced[m->head.slot] = m->rmt_stadd;
+        ut_link_keep_announced(link, m->head.slot, m->rmt_stadd);
     if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
     if (m->head.sps)

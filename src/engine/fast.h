@@ -18,11 +18,6 @@
 
 #define UT_FAST static inline __attribute__((always_inline))
 
-UT_FAST unsigned int ut_announce_slot(utofu_stadd_t stadd)
-{
-    return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55); /* UT_NUM_ANNOUNCED is 2^9 */
-}
-
 /* A TCQ entry is written when the source may be reused; of a small put, whose source is copied to
  * the descriptor, that is at once: see ut_keep_source(). A communication without notices is not
  * signalled: it completes with a later one, or with the empty write of ut_engine_make_room(). */
@@ -95,13 +90,6 @@ UT_FAST void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
     slot->tcq_ready = true;
 }
 
-/* Can the notice of a put that ends at `end` be sent as its immediate? Only where the STADD was
- * announced. */
-UT_FAST bool ut_notice_is_announced(const struct ut_link *link, utofu_stadd_t end, unsigned int n)
-{
-    return link->tx_announced && link->tx_announced[n] == end;
-}
-
 /* The slot is in the TOQ and posted. All arguments are constants, so that two words are written. */
 UT_FAST void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
 {
@@ -153,8 +141,8 @@ UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const st
     slot->msg_number = 0;
     if (notice || sps) {
         utofu_stadd_t end = r->rmt_stadd + length;
-        unsigned int n = ut_announce_slot(end);
-        if (notice && !ut_notice_is_announced(link, end, n))
+        unsigned int n = ut_announced_slot(&link->tx_announced, end);
+        if (notice && !ut_announced_has(&link->tx_announced, n, end))
             return false;
         x.imm = ut_imm_make((uint8_t)r->edata, sps, notice, notice ? n : 0);
         flags = PROV_NOTIFY | (sps ? PROV_SOLICITED : 0u);

@@ -113,7 +113,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
         m.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
         flags |= PROV_FENCE;
     } else {
-        m.head.slot = ut_announce_slot(m.rmt_stadd);
+        m.head.slot = ut_announced_choose(&link->tx_announced, m.rmt_stadd);
         if (ut_desc_sps(d))
             flags |= PROV_SOLICITED;
     }
@@ -121,17 +121,18 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
                              ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot)));
     if (rc >= 0) {
         slot->msg_number = ut_link_count_tx(link);
-        if (d->kind != UT_DESC_GET && link->tx_announced)
-            link->tx_announced[m.head.slot] = m.rmt_stadd;
+        if (d->kind != UT_DESC_GET)
+            ut_announced_tell(&link->tx_announced, m.head.slot, m.rmt_stadd);
     }
     return rc;
 }
 
 /* Can the notice be sent as the immediate of the put? Only where its STADD was announced before. */
-static bool notice_fits_immediate(struct ut_link *link, const struct ut_desc *d, uint32_t *imm)
+static bool notice_fits_immediate(const struct ut_link *link, const struct ut_desc *d,
+                                  uint32_t *imm)
 {
     utofu_stadd_t end = d->rmt_stadd + ut_desc_length(d);
-    unsigned int n = ut_announce_slot(end);
+    unsigned int n = ut_announced_slot(&link->tx_announced, end);
     int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
 
     if (!notice) {
@@ -139,14 +140,8 @@ static bool notice_fits_immediate(struct ut_link *link, const struct ut_desc *d,
             ut_imm_make(d->edata, ut_desc_sps(d), 0, 0); /* the schedule pointer needs no STADD */
         return true;
     }
-    if (__builtin_expect(!link->tx_announced, 0)) {
-        link->tx_announced = malloc(UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
-        if (link->tx_announced)
-            memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
-        return false;
-    }
     *imm = ut_imm_make(d->edata, ut_desc_sps(d), 1, n);
-    return ut_notice_is_announced(link, end, n);
+    return ut_announced_has(&link->tx_announced, n, end);
 }
 
 /* The provider has taken the last request of a descriptor. */

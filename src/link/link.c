@@ -66,6 +66,8 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
     link->first = link->to_post = UT_NO_SLOT;
     link->append = &link->first;
+    ut_announced_clear(&link->tx_announced);
+    ut_announced_clear(&link->rx_announced);
     link->reading = UT_STAG_NONE;
     link->msg_last = &link->msg_first;
     link->early_last = &link->early_first;
@@ -122,10 +124,7 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 static void drop_remote_table(struct ut_link *link)
 {
     link->hot.size = 0;
-    for (int c = 0; c < UT_STAG_CHUNKS; c++) {
-        free(link->chunks[c]);
-        link->chunks[c] = NULL;
-    }
+    ut_remote_forget(&link->remote);
 }
 
 /* Buffers of small messages are reused: most packets and answers need no malloc. */
@@ -182,8 +181,8 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
             link->early_first = early->next;
             free(early);
         }
-        free(link->tx_announced);
-        free(link->rx_announced);
+        ut_announced_clear(&link->tx_announced);
+        ut_announced_clear(&link->rx_announced);
         free(link);
     }
     free(vcq->link_buckets);
@@ -300,12 +299,11 @@ static void use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
 /* Memory for STADDs that the peer announces: needed from its first message on. */
 static bool can_receive(struct ut_link *link)
 {
-    if (!link->rx_announced)
-        link->rx_announced = calloc(UT_NUM_ANNOUNCED, sizeof(*link->rx_announced));
-    if (!link->rx_announced)
-        ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
-                 (unsigned long long)link->peer);
-    return link->rx_announced != NULL;
+    if (ut_announced_begin(&link->rx_announced))
+        return true;
+    ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
+             (unsigned long long)link->peer);
+    return false;
 }
 
 static void refuse_address(struct ut_link *link, uint32_t rank)
@@ -454,7 +452,7 @@ static void close_connection(struct ut_link *link)
     link->vcq->link_ops->rewind(link);
 }
 
-static void end_for_lost_message(struct ut_link *link)
+static void end_for_lack_of_memory(struct ut_link *link)
 {
     if (link->conn)
         close_connection(link);
@@ -472,8 +470,8 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
         struct ut_link *link = list;
         list = link->waiting_next;
         link->in_waiting = false;
-        if (link->message_lost && link->state != UT_LINK_DEAD) {
-            end_for_lost_message(link);
+        if (link->lacks_memory && link->state != UT_LINK_DEAD) {
+            end_for_lack_of_memory(link);
             continue;
         }
         switch (link->state) {
@@ -530,8 +528,7 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     link->dir_addr = hello.dir_addr;
     link->dir_rkey = hello.dir_rkey;
     drop_remote_table(link);
-    if (link->tx_announced)
-        memset(link->tx_announced, 0xff, UT_NUM_ANNOUNCED * sizeof(*link->tx_announced));
+    ut_announced_forget(&link->tx_announced);
     if (recreated) {
         link->rx_number = 0;
         free_messages(link); /* answers to the VCQ that was there before */
@@ -660,7 +657,7 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
         link = ut_link_get(vcq, id);
         remember(vcq, last, last_id);
     }
-    if (!link || link->message_lost || is_outdated(link, hello, size)) {
+    if (!link || link->lacks_memory || is_outdated(link, hello, size)) {
         ops->reject(conn);
         return;
     }
@@ -684,10 +681,13 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
     accept_on(link, endpoint_of(vcq, ops), conn, hello, size);
 }
 
-/* Nothing is lost with what this frees: the peer's table is read again after each connecting. */
+/* Nothing is lost with what this frees: the peer's table is read again after each connecting, and
+ * either side announces anew. */
 static void rest(struct ut_link *link, uint64_t now)
 {
     drop_remote_table(link);
+    ut_announced_clear(&link->tx_announced);
+    ut_announced_clear(&link->rx_announced);
     free_list(link->msg_spare);
     link->msg_spare = NULL;
     link->num_spare = 0;
@@ -802,7 +802,7 @@ static void end_read(struct ut_link *link)
 static int post_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
-    struct ut_link_chunk *chunk = link->chunks[index / UT_STAG_CHUNK];
+    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
     struct prov_xfer x = {
         .lcl = scratch_of(link),
         .lkey = ut_region_lkey(link->vcq->scratch_region, link->provider),
@@ -823,38 +823,40 @@ static int post_read(struct ut_link *link)
     return link->ops->read(link->conn, &x);
 }
 
-static struct ut_link_chunk *chunk_for(struct ut_link *link, uint32_t index)
+static void forget_stag(struct ut_link *link, uint32_t index)
 {
-    struct ut_link_chunk **chunk = &link->chunks[index / UT_STAG_CHUNK];
+    struct ut_remote_stag *stag = ut_remote_stag_of(&link->remote, index);
 
-    if (!*chunk)
-        *chunk = calloc(1, sizeof(**chunk));
-    return *chunk;
+    link->hot.size = 0;
+    if (stag)
+        stag->info = 0;
 }
 
-/* Takes over what was read; true: it was the entry itself, or there is none. */
+/* Takes over what was read; true: it was the entry itself, or there is none. Without memory the
+ * STag counts as not registered. */
 static bool take_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
-    link->hot.size = 0;
-    struct ut_link_chunk *chunk = chunk_for(link, index);
 
-    if (!chunk)
-        return true; /* no memory: the STag counts as not registered */
+    forget_stag(link, index);
     if (link->reading_dir) {
+        struct ut_remote_chunk *chunk = ut_remote_make_chunk(&link->remote, index);
         struct ut_stag_dir dir;
+        if (!chunk)
+            return true;
         memcpy(&dir, scratch_of(link), sizeof(dir));
         chunk->addr = dir.addr;
         chunk->rkey = dir.rkey;
-        chunk->stags[index % UT_STAG_CHUNK].info = 0;
         return dir.addr == 0; /* nothing of the chunk was ever registered */
     }
     struct ut_stag_entry e;
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
         return false; /* it is being written: read again */
-    chunk->stags[index % UT_STAG_CHUNK] =
-        (struct ut_link_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
+    struct ut_remote_stag *stag = ut_remote_make_stag(&link->remote, index);
+    if (stag)
+        *stag =
+            (struct ut_remote_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
     return true;
 }
 
@@ -872,9 +874,7 @@ static bool read_steps(struct ut_link *link)
         }
         if (rc == -EACCES || rc == -EFAULT) {
             /* the peer has freed the table, and so the VCQ */
-            struct ut_link_chunk *chunk = chunk_for(link, link->reading);
-            if (chunk)
-                memset(chunk, 0, sizeof(*chunk));
+            ut_remote_forget_chunk(&link->remote, link->reading);
             end_read(link);
             return true;
         }
@@ -921,11 +921,11 @@ void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
     link->hot.size = 0;
-    if (index != UT_STAG_NONE && link->chunks[index / UT_STAG_CHUNK])
-        link->chunks[index / UT_STAG_CHUNK]->stags[index % UT_STAG_CHUNK].info = 0;
+    if (index != UT_STAG_NONE)
+        forget_stag(link, index);
 }
 
-static int check_access(const struct ut_link_stag *e, uint32_t index, utofu_stadd_t stadd,
+static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_stadd_t stadd,
                         uint64_t length, bool write, uint64_t *addr)
 {
     if (!(e->info & UT_STAG_VALID) ||
@@ -946,9 +946,8 @@ struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint6
                           bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
-    const struct ut_link_chunk *chunk =
-        index == UT_STAG_NONE ? NULL : link->chunks[index / UT_STAG_CHUNK];
-    const struct ut_link_stag *e = chunk ? &chunk->stags[index % UT_STAG_CHUNK] : NULL;
+    const struct ut_remote_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
@@ -958,7 +957,7 @@ struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint6
 }
 
 /* Remembers the STag for ut_link_hot(); `addr` is the address of `stadd`. */
-static void make_hot(struct ut_link *link, const struct ut_link_stag *e, utofu_stadd_t stadd,
+static void make_hot(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
                      uint64_t addr)
 {
     if (!(e->info & UT_STAG_WRITABLE))
@@ -976,10 +975,9 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
     if (index == UT_STAG_NONE)
         return UTOFU_ERR_MRQ_RMT_STADD;
     for (;;) {
-        struct ut_link_chunk *chunk = link->chunks[index / UT_STAG_CHUNK];
+        const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
         int rc = UTOFU_ERR_MRQ_RMT_STADD;
-        if (chunk) {
-            struct ut_link_stag *e = &chunk->stags[index % UT_STAG_CHUNK];
+        if (e) {
             rc = check_access(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
             if (rc == 0)
@@ -1012,18 +1010,25 @@ static inline int post_one(struct ut_link *link, const void *data, size_t size, 
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
-/* A message can be neither sent nor kept, and the peer would wait for it for ever: the link has to
- * end, which both ends notice. That is done later, when no callback of the link is running. */
-static void __attribute__((noinline, cold)) lose_message(struct ut_link *link)
+/* A message can be neither sent nor kept, and the peer would wait for it for ever; or notices that
+ * follow would not be understood. The link has to end, which both ends notice. That is done later,
+ * when no callback of the link is running. */
+static void __attribute__((noinline, cold)) lack_memory(struct ut_link *link, const char *what)
 {
-    if (!link->message_lost)
-        ut_error(
-            "link",
-            "no memory for a message to VCQ %016llx: the connection is closed, and what is on it "
-            "fails",
-            (unsigned long long)link->peer);
-    link->message_lost = true;
+    if (!link->lacks_memory)
+        ut_error("link",
+                 "no memory for %s VCQ %016llx: the connection is closed, and what is on it fails",
+                 what, (unsigned long long)link->peer);
+    link->lacks_memory = true;
     ut_link_wait(link);
+}
+
+void ut_link_keep_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd)
+{
+    if (ut_announced_keep(&link->rx_announced, slot, stadd))
+        return;
+    ut_announced_stop(&link->rx_announced);
+    lack_memory(link, "STADDs announced by");
 }
 
 static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
@@ -1037,7 +1042,7 @@ static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, 
     } else {
         m = malloc(sizeof(*m) + (size <= MSG_SMALL ? MSG_SMALL : size));
         if (!m) {
-            lose_message(link);
+            lack_memory(link, "a message to");
             return NULL;
         }
     }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "link/announced.h"
+#include "link/remote.h"
 #include "stag/stag.h"
 #include "vcq/vcq.h"
 
@@ -24,19 +26,6 @@ enum ut_link_state {
     UT_LINK_AWAITING,   /* the peer asked first: its request is on the way */
     UT_LINK_UP,
     UT_LINK_DEAD, /* the peer process is gone, or was given up: see again_ms */
-};
-
-/* One STag of the peer, as read last. */
-struct ut_link_stag {
-    uint64_t base, size;
-    uint32_t rkey;
-    uint32_t info; /* as in struct ut_stag_entry; 0: not registered when it was read */
-};
-
-struct ut_link_chunk {
-    uint64_t addr;
-    uint32_t rkey;
-    struct ut_link_stag stags[UT_STAG_CHUNK];
 };
 
 /* A message of the library itself: the answer to an ARMW, a packet of a gate. Kept until it is
@@ -67,7 +56,7 @@ struct ut_link {
     bool passive; /* the accepting half of a connection to oneself */
     bool was_up;
     bool in_waiting;
-    bool message_lost;       /* for want of memory: the link has to end */
+    bool lacks_memory;       /* for a message or what is announced: the link has to end */
     bool empty_write_posted; /* a signalled one, which completes what is before it */
     uint8_t peer_cmp;
     uint8_t peer_tni;
@@ -110,9 +99,9 @@ struct ut_link {
     struct ut_link_early *early_first, **early_last;
 
     /* repeated remote STADDs are announced once and then named by a number */
-    utofu_stadd_t *tx_announced;
-    utofu_stadd_t
-        *rx_announced; /* allocated before the link is up: a notice of the peer cannot be refused */
+    struct ut_announced tx_announced;
+    struct ut_announced
+        rx_announced; /* has memory before the link is up: a notice of the peer cannot be refused */
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;
     uint64_t key;
@@ -136,7 +125,7 @@ struct ut_link {
     bool reading_dir;
     bool wait_warned; /* see warn_wait() */
     uint32_t scratch; /* where it lands: index into the VCQ's scratch memory, plus 1 */
-    struct ut_link_chunk *chunks[UT_STAG_CHUNKS];
+    struct ut_remote remote;
 };
 
 /* Stands for no link: has no peer, and is never up. */
@@ -221,6 +210,10 @@ void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd);
 /* Sends a message of the library; it is copied, queued if need be, and repeated if a connection
  * breaks. Where there is no memory for that, the link ends. */
 void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
+
+/* The peer has announced a STADD; slot: less than UT_NUM_ANNOUNCED. Where there is no memory for
+ * that, the link ends. */
+void ut_link_keep_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd);
 
 /* Posts those that wait, as far as there is room. */
 void ut_link_post_messages(struct ut_link *link);

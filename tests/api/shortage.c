@@ -20,17 +20,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "link/announced.h"
 #include "utofu.h"
-#include "wire/wire.h"
 
-enum { STAG = 7, DEADLINE_S = 120, PUTS = 5, SIZE = 4096 };
+enum { STAG = 7, DEADLINE_S = 120, PUTS = 5, SIZE = 8192, WORDS = SIZE / 8, ROUNDS = 3 };
 
 static struct world {
     uint32_t here[8];
     utofu_vcq_id_t ids[2];
+    bool ended;
 } * world;
 
 static int rank, barriers, calloc_failures, open_failures, lookup_failures;
+static int growth_failures; /* of tables of announced STADDs beyond the first one */
 
 #define CHECK(cond)                                                                                \
     do {                                                                                           \
@@ -44,12 +46,16 @@ void *__real_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each)
 {
-    if (n == UT_NUM_ANNOUNCED && each == sizeof(utofu_stadd_t) && calloc_failures > 0) {
-        calloc_failures--;
-        errno = ENOMEM;
-        return NULL;
-    }
-    return __real_calloc(n, each);
+    bool table = each == sizeof(utofu_stadd_t);
+    int *failures = table && n == UT_FIRST_ANNOUNCED                           ? &calloc_failures
+                    : table && n > UT_FIRST_ANNOUNCED && n <= UT_NUM_ANNOUNCED ? &growth_failures
+                                                                               : NULL;
+
+    if (!failures || *failures == 0)
+        return __real_calloc(n, each);
+    --*failures;
+    errno = ENOMEM;
+    return NULL;
 }
 
 static bool is_to_fail(const char *path)
@@ -201,6 +207,101 @@ static void lasting_shortage_is_no_death(void)
     CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
 }
 
+/* Of the put number i: two STADDs in turn, twice each, then the next two. */
+static uint64_t offset_of(uint64_t i)
+{
+    return 8 * ((i / 4 * 2 + i % 2) % WORDS);
+}
+
+static int put_word(utofu_vcq_hdl_t vcq, uint64_t i, unsigned long flags)
+{
+    utofu_stadd_t stadd;
+
+    CHECK(utofu_query_stadd(world->ids[!rank], STAG, &stadd) == UTOFU_SUCCESS);
+    return utofu_put_piggyback8(vcq, world->ids[!rank], i, stadd + offset_of(i), 8, i % 256,
+                                flags | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
+}
+
+/* The notice of the put number i, if one has come. */
+static bool take_word(utofu_vcq_hdl_t vcq, uint64_t i)
+{
+    struct utofu_mrq_notice notice;
+    utofu_stadd_t stadd;
+    int rc = utofu_poll_mrq(vcq, 0, &notice);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return false;
+    CHECK(utofu_query_stadd(world->ids[rank], STAG, &stadd) == UTOFU_SUCCESS);
+    CHECK(rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT);
+    CHECK(notice.edata == i % 256 && notice.rmt_stadd == stadd + offset_of(i) + 8);
+    return true;
+}
+
+/* Then they are announced more often. */
+static void notices_are_right_where_the_sender_lacks_memory(void)
+{
+    if (rank == 0)
+        growth_failures = INT_MAX;
+    utofu_vcq_hdl_t vcq = meet();
+    for (uint64_t i = 0; i < ROUNDS * WORDS; i++) {
+        int rc;
+        while (rank == 0 && (rc = put_word(vcq, i, 0)) != UTOFU_SUCCESS) {
+            CHECK(rc == UTOFU_ERR_BUSY);
+            CHECK(utofu_poll_tcq(vcq, 0, &(void *){NULL}) == UTOFU_ERR_NOT_FOUND);
+        }
+        while (rank == 1 && !take_word(vcq, i))
+            sched_yield();
+    }
+    CHECK(rank == 1 || growth_failures < INT_MAX);
+    barrier(vcq);
+    CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
+}
+
+static int end_of_put(utofu_vcq_hdl_t vcq, uint64_t i)
+{
+    struct utofu_mrq_notice notice;
+    int rc;
+
+    CHECK(put_word(vcq, i, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) == UTOFU_SUCCESS);
+    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+        sched_yield();
+    CHECK(notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT);
+    return rc;
+}
+
+/* What it could not keep is named by no notice; both ends are told that the connection ended. */
+static void receiver_that_lacks_memory_ends_the_connection(void)
+{
+    char why[1024];
+
+    setenv("UTOFU_PEER_TIMEOUT", "2", 1);
+    setenv("UTOFU_JOB_TIMEOUT", "2", 1);
+    if (rank == 1)
+        growth_failures = 1;
+    utofu_vcq_hdl_t vcq = meet();
+    if (rank == 0) {
+        int rc = UTOFU_SUCCESS;
+        uint64_t i = 0;
+        for (; i < ROUNDS * WORDS && rc == UTOFU_SUCCESS; i++)
+            rc = end_of_put(vcq, i);
+        CHECK(i > 1 && rc == UTOFU_ERR_MRQ_PEER);
+        __atomic_store_n(&world->ended, true, __ATOMIC_SEQ_CST);
+    } else {
+        for (uint64_t i = 0; !__atomic_load_n(&world->ended, __ATOMIC_SEQ_CST);) {
+            if (take_word(vcq, i))
+                i++;
+            else
+                usleep(1000); /* more is there than one notice, then */
+        }
+        CHECK(growth_failures == 0);
+        CHECK(end_of_put(vcq, 0) == UTOFU_ERR_MRQ_PEER);
+        utofu_get_last_error(why);
+        CHECK(strstr(why, "memory"));
+    }
+    barrier(vcq);
+    CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
+}
+
 static void unreadable_boot_id_is_an_error(void)
 {
     utofu_vcq_hdl_t vcq;
@@ -265,5 +366,7 @@ int main(void)
 #define RUN(body) run(#body, body)
     return RUN(no_notice_is_lost_by_who_is_asked) | RUN(no_notice_is_lost_by_who_asks) |
            RUN(look_up_is_repeated) | RUN(lasting_shortage_is_no_death) |
+           RUN(notices_are_right_where_the_sender_lacks_memory) |
+           RUN(receiver_that_lacks_memory_ends_the_connection) |
            RUN(unreadable_boot_id_is_an_error);
 }

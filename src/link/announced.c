@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of announced STADDs: how they grow. */
+#include "link/announced.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Stands for a table without memory: nothing is announced, and nothing is written there. */
+static utofu_stadd_t none[1] = {UT_NOT_ANNOUNCED};
+
+static void free_table(struct ut_announced *table)
+{
+    if (table->mask)
+        free(table->stadds);
+}
+
+void ut_announced_clear(struct ut_announced *table)
+{
+    free_table(table);
+    *table = (struct ut_announced){.stadds = none};
+}
+
+static void replace(struct ut_announced *table, utofu_stadd_t *stadds, uint32_t slots)
+{
+    free_table(table);
+    *table = (struct ut_announced){.stadds = stadds, .mask = slots - 1, .slots = slots};
+}
+
+void ut_announced_forget(struct ut_announced *table)
+{
+    if (table->mask)
+        memset(table->stadds, 0xff, (table->mask + 1) * sizeof(*table->stadds));
+}
+
+/* Half of those announced keep their slots. The others are announced once more when they are used:
+ * the receiver does not know that they have moved. */
+static void grow(struct ut_announced *table)
+{
+    uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;
+    utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
+
+    if (!stadds)
+        return; /* an announcement more for each put of some STADDs */
+    struct ut_announced larger = {.stadds = stadds, .mask = slots - 1};
+    ut_announced_forget(&larger);
+    for (uint32_t i = 0; table->mask && i <= table->mask; i++)
+        if (table->stadds[i] != UT_NOT_ANNOUNCED &&
+            ut_announced_slot(&larger, table->stadds[i]) == i)
+            stadds[i] = table->stadds[i];
+    replace(table, stadds, slots);
+}
+
+unsigned int ut_announced_choose(struct ut_announced *table, utofu_stadd_t stadd)
+{
+    utofu_stadd_t there = table->stadds[ut_announced_slot(table, stadd)];
+
+    if (table->mask == 0 ||
+        (there != UT_NOT_ANNOUNCED && there != stadd && table->mask < UT_NUM_ANNOUNCED - 1))
+        grow(table);
+    return ut_announced_slot(table, stadd);
+}
+
+static bool make_room(struct ut_announced *table, uint32_t slots)
+{
+    utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
+
+    if (!stadds)
+        return false;
+    if (table->mask)
+        memcpy(stadds, table->stadds, (table->mask + 1) * sizeof(*stadds));
+    replace(table, stadds, slots);
+    return true;
+}
+
+bool ut_announced_begin(struct ut_announced *table)
+{
+    return table->mask || make_room(table, UT_FIRST_ANNOUNCED);
+}
+
+bool ut_announced_keep(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd)
+{
+    uint32_t slots = UT_FIRST_ANNOUNCED;
+
+    while (slots <= slot)
+        slots *= 2;
+    if (slots - 1 > table->mask && !make_room(table, slots))
+        return false;
+    table->stadds[slot] = stadd;
+    return true;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * footprint LIMIT
+ *
+ * What a connection takes of the heap of the processes at its ends, while it rests: no more than
+ * LIMIT bytes for each end. One VCQ of rank 0 meets all VCQs of rank 1, and they it. Linked with
+ * --wrap of the functions that allocate, which count what is in use, the allocator's own part of it
+ * included.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "utofu.h"
+
+enum { STAG = 1, DEADLINE_S = 120, SIZE = 4096, VCQS = 40, TNIS = 6, WORD = 8, HEAD = 16 };
+enum { ARMW_AT = 8, DATA_AT = 64, BARRIERS = 64 };
+
+static struct world {
+    uint32_t here[BARRIERS];
+    utofu_vcq_id_t ids[2][VCQS];
+} * world;
+
+static int rank, barriers;
+static long in_use;
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: rank %d: failed: %s\n", __FILE__, __LINE__, rank, #cond);      \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* Other threads allocate too. */
+static void count(void *memory, long sign)
+{
+    if (memory)
+        __atomic_add_fetch(&in_use, sign * (long)(malloc_usable_size(memory) + HEAD),
+                           __ATOMIC_RELAXED);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    void *memory = __real_malloc(size);
+
+    count(memory, 1);
+    return memory;
+}
+
+void *__real_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each)
+{
+    void *memory = __real_calloc(n, each);
+
+    count(memory, 1);
+    return memory;
+}
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size)
+{
+    count(memory, -1);
+    memory = __real_realloc(memory, size);
+    CHECK(memory);
+    count(memory, 1);
+    return memory;
+}
+
+int __real_posix_memalign(void **memory, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    int rc = __real_posix_memalign(memory, alignment, size);
+
+    if (rc == 0)
+        count(*memory, 1);
+    return rc;
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+    count(memory, -1);
+    __real_free(memory);
+}
+
+static utofu_vcq_hdl_t vcqs[VCQS];
+static utofu_stadd_t lcl[VCQS];
+static int num_vcqs;
+
+/* Not before the other one is here, too; all VCQs make progress. */
+static void barrier(void)
+{
+    uint32_t *here = &world->here[barriers++];
+    size_t n;
+
+    CHECK(barriers <= BARRIERS);
+    __atomic_add_fetch(here, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(here, __ATOMIC_SEQ_CST) < 2) {
+        for (int i = 0; i < num_vcqs; i++)
+            utofu_query_num_unread_mrq(vcqs[i], &n);
+        sched_yield();
+    }
+}
+
+static void await(utofu_vcq_hdl_t vcq)
+{
+    struct utofu_mrq_notice notice;
+    int rc;
+
+    while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+        sched_yield();
+    CHECK(rc == UTOFU_SUCCESS);
+}
+
+/* One of each kind, and a second put with a notice, whose STADD is announced. */
+static void meet(int from, utofu_vcq_id_t peer)
+{
+    unsigned long flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    utofu_vcq_hdl_t vcq = vcqs[from];
+    utofu_stadd_t rmt;
+
+    CHECK(utofu_query_stadd(peer, STAG, &rmt) == UTOFU_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        CHECK(utofu_put(vcq, peer, lcl[from] + DATA_AT, rmt + DATA_AT, WORD, 0,
+                        flags | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
+        await(vcq);
+    }
+    CHECK(utofu_get(vcq, peer, lcl[from] + DATA_AT, rmt + DATA_AT, WORD, 0, flags, NULL) ==
+          UTOFU_SUCCESS);
+    await(vcq);
+    CHECK(utofu_armw8(vcq, peer, UTOFU_ARMW_OP_ADD, 1, rmt + ARMW_AT, 0, flags, NULL) ==
+          UTOFU_SUCCESS);
+    await(vcq);
+}
+
+/* With one of the other's VCQs, or with all others of them. */
+static void meet_some(int first, int end)
+{
+    for (int asker = 0; asker < 2; asker++) {
+        if (rank == asker) {
+            for (int i = first; i < end; i++)
+                meet(rank == 0 ? 0 : i, world->ids[!rank][rank == 0 ? i : 0]);
+        }
+        barrier();
+        for (int i = first; rank != asker && i < end; i++)
+            for (int n = 0; n < 2; n++)
+                await(vcqs[rank == 0 ? 0 : i]);
+        barrier();
+    }
+}
+
+static void open_vcqs(void)
+{
+    static uint8_t memory[SIZE] __attribute__((aligned(SIZE)));
+
+    for (int i = 0; i < (rank == 0 ? 1 : VCQS); i++) {
+        CHECK(utofu_create_vcq_with_cmp_id((utofu_tni_id_t)(i % TNIS), (utofu_cmp_id_t)(i / TNIS),
+                                           0, &vcqs[i]) == UTOFU_SUCCESS);
+        CHECK(utofu_reg_mem_with_stag(vcqs[i], memory, SIZE, STAG, 0, &lcl[i]) == UTOFU_SUCCESS);
+        CHECK(utofu_query_vcq_id(vcqs[i], &world->ids[rank][i]) == UTOFU_SUCCESS);
+        num_vcqs++;
+    }
+    barrier();
+}
+
+static void be_process(const char *root, long limit)
+{
+    char text[16];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(DEADLINE_S);
+    snprintf(text, sizeof(text), "%d", rank);
+    setenv("UTOFU_RANK", text, 1);
+    setenv("UTOFU_LOCAL_RANK", text, 1);
+    setenv("UTOFU_SIZE", "2", 1);
+    setenv("UTOFU_LOCAL_SIZE", "2", 1);
+    setenv("UTOFU_ROOT", root, 1);
+    open_vcqs();
+    meet_some(0, 1); /* what the process needs for the first one is not counted */
+    long before = __atomic_load_n(&in_use, __ATOMIC_RELAXED);
+    meet_some(1, VCQS);
+    long end = (__atomic_load_n(&in_use, __ATOMIC_RELAXED) - before) / (VCQS - 1);
+    printf("rank %d: %ld bytes for each end of a connection\n", rank, end);
+    CHECK(end > 0 && end <= limit);
+    for (int i = 0; i < num_vcqs; i++)
+        CHECK(utofu_free_vcq(vcqs[i]) == UTOFU_SUCCESS);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    long limit = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
+    int failed = 0, status;
+    pid_t pids[2];
+    char root[64];
+
+    if (limit <= 0) {
+        fprintf(stderr, "usage: footprint LIMIT\n");
+        return 2;
+    }
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(world != MAP_FAILED);
+    snprintf(root, sizeof(root), "unix:@footprint-%ld", (long)getpid());
+    fflush(NULL);
+    for (rank = 0; rank < 2; rank++) {
+        pids[rank] = fork();
+        CHECK(pids[rank] >= 0);
+        if (pids[rank] == 0)
+            be_process(root, limit);
+    }
+    for (int left = 2; left > 0; left--) {
+        pid_t ended = wait(&status);
+        if (ended >= 0 && status == 0)
+            continue;
+        failed = 1;
+        if (left == 2) /* the other one would wait for it */
+            kill(pids[ended == pids[0]], SIGKILL);
+    }
+    return failed;
+}
