@@ -140,11 +140,14 @@ UT_FAST bool ut_transfer_fast(struct ut_vcq *vcq, struct ut_link *link, const st
     uint32_t flags = 0;
     slot->msg_number = 0;
     if (notice || sps) {
-        utofu_stadd_t end = r->rmt_stadd + length;
-        unsigned int n = ut_announced_slot(&link->tx_announced, end);
-        if (notice && !ut_announced_has(&link->tx_announced, n, end))
-            return false;
-        x.imm = ut_imm_make((uint8_t)r->edata, sps, notice, notice ? n : 0);
+        unsigned int n = 0;
+        if (__builtin_expect(notice, 1)) {
+            utofu_stadd_t end = r->rmt_stadd + length;
+            n = ut_announced_slot(&link->tx_announced, end);
+            if (!ut_announced_has(&link->tx_announced, n, end))
+                return false;
+        }
+        x.imm = ut_imm_make((uint8_t)r->edata, sps, notice, n);
         flags = PROV_NOTIFY | (sps ? PROV_SOLICITED : 0u);
         slot->msg_number = ut_link_count_tx(link);
     }

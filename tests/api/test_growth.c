@@ -138,6 +138,40 @@ Test(growth, notices_name_their_stadds_where_many_are_used_from_the_first_on)
     run_layouts(many_at_once);
 }
 
+/* The same STADDs of another VCQ, which has the id of the one to which they were announced. */
+static void made_anew(void *arg)
+{
+    enum { STAG = 7, MANY = 200 };
+    static uint8_t memory[WORD * MANY + 256] __attribute__((aligned(4096)));
+    struct way way = open_way(*(enum layout *)arg, 4096);
+    size_t size = sizeof(memory) / 256 * 256;
+
+    for (int round = 0; round < 2; round++) {
+        struct ut_end target = ends[0];
+        CHECK_OK(utofu_reg_mem_with_stag(target.vcq, memory, size, STAG, 0, &target.stadd));
+        way.target = &target;
+        CHECK_OK(utofu_query_stadd(way.to.id, STAG, &way.to.stadd));
+        ut_barrier();
+        repeat_stadds(&way, MANY);
+        ut_barrier();
+        CHECK_OK(utofu_dereg_mem(target.vcq, target.stadd, 0));
+        if (ut_rank == 1 && round == 0) {
+            ut_end_close(&ends[0]);
+            ut_end_open(&ends[0], 0, 0, 4096);
+            CHECK_EQ(ends[0].id, target.id);
+        }
+        ut_barrier();
+    }
+    close_way();
+}
+
+Test(growth, stadds_are_announced_to_a_vcq_that_was_made_anew)
+{
+    for (enum layout layout = TWO_NODES; layout <= ONE_NODE; layout++)
+        ut_run(&(struct ut_run_opts){.n = 2, .nodes = layout == TWO_NODES ? 2 : 1}, made_anew,
+               &layout);
+}
+
 /*
  * STags
  */

@@ -124,6 +124,33 @@ Test(tables, table_is_as_large_as_two_stadds_make_it)
     }
 }
 
+static uint32_t num_known(const struct pair *pair, uint64_t n)
+{
+    uint32_t known = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        known +=
+            ut_announced_has(&pair->tx, ut_announced_slot(&pair->tx, stadd_of(i)), stadd_of(i));
+    return known;
+}
+
+Test(tables, half_of_those_announced_need_no_announcement_when_the_table_grows)
+{
+    struct pair pair;
+    uint64_t n = 0;
+
+    open_pair(&pair);
+    for (uint32_t slots = UT_FIRST_ANNOUNCED; slots < UT_NUM_ANNOUNCED; slots *= 2) {
+        uint32_t known = 0;
+        do
+            known = num_known(&pair, n);
+        while (notify(&pair, stadd_of(n++)) && slots_of(&pair.tx) <= slots);
+        cr_assert_eq(slots_of(&pair.tx), 2 * slots);
+        cr_assert_gt(num_known(&pair, n), known / 4);
+    }
+    close_pair(&pair);
+}
+
 /* What a table of the last size, from the start, would announce. */
 static uint32_t announced_at_best(const uint64_t *picks, size_t n)
 {
