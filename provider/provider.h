@@ -236,6 +236,8 @@ struct prov_port {
     uint32_t max_conns;    /* of this process, on the adapter of a port in use; 0: no limit */
     bool any_order;        /* of a port in use: what arrives is placed in any order, */
     char order_why[64];    /* and how this is known */
+    uint32_t ece_vendor;   /* enhancements that its connections offer, of a port in use: whose, */
+    uint32_t ece_options;  /* and which; 0: none */
     uint32_t srq_depth;    /* receives that the peers of an endpoint share, or */
     uint32_t rq_depth;     /* that each connection has of its own; of a port in use */
     uint32_t tnis;         /* in use: bit n for TNI n. 0: not in use */

@@ -353,6 +353,7 @@ static void step_request(struct vp_conn *conn)
         .qp_num = conn->qp->qp_num,
     };
 
+    conn->id.ece = vp_conn_offer(conn);
     set_phase(conn, VP_CONNECTING, end_of_attempt(conn, ut_clock_ms()));
     int rc = conn->id.way->ask(&conn->id, &param);
     if (rc) {
@@ -438,6 +439,7 @@ static void step_response(struct vp_conn *conn, const struct vp_event *event)
     }
     conn->hello_size = rep.size;
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
+    conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
     rc = vp_conn_ready_qp(conn);
     if (!rc) {
         set_phase(conn, VP_CONFIRMING, conn->hs_deadline);
@@ -490,6 +492,7 @@ static void step_accept(struct vp_conn *conn)
         rep.size |= VP_REQ_ANY_ORDER;
     set_phase(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
+    conn->id.ece = conn->ece;
     rc = conn->id.way->answer(&conn->id, &param);
     if (rc) {
         ut_info(VP_CAT, "accepting a connection: %s", strerror(-rc));
@@ -704,6 +707,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *
         conn->id = event->asks;
         conn->rsp_resources = event->rsp_resources;
         conn->init_depth = event->init_depth;
+        conn->ece = event->ece;
         conn->peer = event->from;
         if (!conn->peer.ud)
             vp_set_ip_port(&conn->peer.ip, req->port);

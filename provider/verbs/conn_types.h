@@ -19,6 +19,7 @@ struct vp_id {
     const struct vp_way *way; /* NULL: it is not open */
     struct rdma_cm_id *cm;    /* rdmacm */
     struct vp_call *call;     /* ud */
+    struct vp_ece ece;        /* said in its request or answer */
 };
 
 /* One posted request; its address is the wr_id. */
@@ -184,6 +185,7 @@ struct vp_conn {
     bool no_room;    /* (passive) it could not be accepted: the peer is to ask again */
     bool counted;    /* among prov->connecting */
     bool takes_data; /* its queue pair is ready to receive */
+    bool plain;      /* (active) enhancements were accepted that cannot be used: none is offered */
     uint16_t events;
     uint8_t hs_reason;
     uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
@@ -198,7 +200,8 @@ struct vp_conn {
     struct vp_peer peer;               /* where the peer listens */
     struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
-    uint8_t tries;                     /* active: attempts so far */
+    struct vp_ece ece; /* what the peer offers or uses; from RTR on what this side uses */
+    uint8_t tries;     /* active: attempts so far */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
 };

@@ -8,6 +8,7 @@
 #include "address.h"
 #include "candidate.h"
 #include "conn_types.h"
+#include "ece.h"
 #include "order.h"
 #include "places.h"
 #include "providers.h"
@@ -166,7 +167,7 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
 }
 
 /* Found by making a queue pair: no query says how much data a device takes inline, whether it has
- * ibv_wr_start(), or in which order it places data. */
+ * ibv_wr_start(), in which order it places data, or what it offers beyond the specification. */
 static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
 {
     struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
@@ -190,6 +191,7 @@ static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
     int err = errno;
     if (qp) {
         dev->order = (uint8_t)vp_order_of(dev, qp);
+        dev->ece = vp_ece_of(qp);
         ibv_destroy_qp(qp);
     } else {
         vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);

@@ -62,6 +62,11 @@ enum vp_order {
     VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
 };
 
+/* Enhancements of a connection: see ece.h. Options 0: none. */
+struct vp_ece {
+    uint32_t vendor_id, options;
+};
+
 /* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED? No query says so. */
 enum vp_last_wqe { VP_LAST_WQE_UNKNOWN, VP_LAST_WQE_RAISED, VP_LAST_WQE_NEVER };
 
@@ -77,6 +82,8 @@ struct vp_device {
     bool has_srq;            /* and it is used */
     uint8_t last_wqe;        /* enum vp_last_wqe, under prov->lock */
     bool gone;               /* removed or fatally broken */
+    struct vp_ece ece;       /* of its queue pairs */
+    bool no_ece;             /* it refused what it had offered; by progress() */
     struct vp_places places;
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "ece.h"
 #include "order.h"
 #include "places.h"
 #include "recvs.h"
@@ -101,12 +102,71 @@ static bool is_way_lost(int err)
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
 }
 
+struct vp_ece vp_conn_offer(const struct vp_conn *conn)
+{
+    if (conn->plain || conn->ep->port->dev->no_ece)
+        return (struct vp_ece){0};
+    return vp_ece_of(conn->qp);
+}
+
+/* The accepting side may use less than was offered, or nothing. The origin may not use less than
+ * the accepting side says that it uses. */
+static int disagree(struct vp_conn *conn)
+{
+    if (!conn->active)
+        return 0;
+    ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: again without");
+    conn->plain = true;
+    return -ECONNABORTED;
+}
+
+/* Before INIT. */
+static int set_ece(struct vp_conn *conn)
+{
+    if (conn->ep->port->dev->no_ece && !conn->active)
+        conn->ece.options = 0;
+    int rc = conn->ece.options ? vp_ece_use(conn->qp, &conn->ece) : 0;
+
+    if (!rc)
+        return 0;
+    ut_debug(VP_CAT, "enhancements %#x of vendor %#x: %s", conn->ece.options, conn->ece.vendor_id,
+             strerror(-rc));
+    conn->ece.options = 0;
+    return disagree(conn);
+}
+
+/* Ready to receive: it says what it uses of what was set. */
+static int check_ece(struct vp_conn *conn)
+{
+    uint32_t set = conn->ece.options;
+
+    if (set)
+        conn->ece = vp_ece_of(conn->qp);
+    return conn->ece.options == set ? 0 : disagree(conn);
+}
+
+/* A device that offers what it then refuses is not asked again. */
+static bool is_ece_refused(struct vp_conn *conn, int err)
+{
+    struct vp_port *port = conn->ep->port;
+
+    if (!conn->ece.options || (err != EINVAL && err != EOPNOTSUPP))
+        return false;
+    ut_info(VP_CAT, "setting up a queue pair on %s with enhancements %#x: %s: from now on without",
+            port->name, conn->ece.options, strerror(err));
+    port->dev->no_ece = true;
+    return true;
+}
+
 /* RNR timer: librdmacm's would be 655 ms between retries. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
     const struct vp_tuning *tuning = &conn->ep->prov->tuning;
 
+    int rc = set_ece(conn);
+    if (rc)
+        return rc;
     conn->packet = PROV_LINE;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         struct ibv_qp_attr attr = {.qp_state = states[i]};
@@ -120,7 +180,9 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         attr.timeout = tuning->timeout;
         attr.retry_cnt = tuning->retry_count;
         attr.rnr_retry = 7; /* for ever */
-        int rc = ibv_modify_qp(conn->qp, &attr, mask);
+        rc = ibv_modify_qp(conn->qp, &attr, mask);
+        if (is_ece_refused(conn, rc))
+            return -ECONNABORTED;
         if (is_way_lost(rc)) {
             ut_info(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
                     strerror(rc));
@@ -139,6 +201,9 @@ int vp_conn_ready_qp(struct vp_conn *conn)
                 return rc;
         }
         conn->takes_data = states[i] != IBV_QPS_INIT;
+        rc = states[i] == IBV_QPS_RTR ? check_ece(conn) : 0;
+        if (rc)
+            return rc;
     }
     conn->here_any_order = vp_qp_has_any_order(conn->ep->port->dev, conn->qp);
     return 0;

@@ -11,8 +11,12 @@
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
 /* Its caller logs an error. */
 int vp_conn_create_qp(struct vp_conn *conn);
+/* (active) The enhancements that its request offers. */
+struct vp_ece vp_conn_offer(const struct vp_conn *conn);
 /* INIT, ready to receive, ready to send: with what the handshake agreed on, and our own limits.
- * -ECONNABORTED: the peer has given the handshake up meanwhile, or the way to it is lost. */
+ * conn->ece is what the peer offers (passive) or uses (active), and then what this side uses.
+ * -ECONNABORTED: the peer has given the handshake up meanwhile, or the way to it is lost; or what
+ * the peer uses cannot be used here, and the next attempt offers less. */
 int vp_conn_ready_qp(struct vp_conn *conn);
 void vp_conn_drop_qp(struct vp_conn *conn);
 void vp_conn_qp_to_error(struct vp_conn *conn);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "ece.h"
 #include "ep_types.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -85,11 +86,13 @@ static int route(struct vp_prov *prov, struct vp_id *id, const struct vp_port *p
 
 static int ask(struct vp_id *id, struct rdma_conn_param *param)
 {
+    vp_ece_send(id->cm, &id->ece);
     return rdma_connect(id->cm, param) ? -errno : 0;
 }
 
 static int answer(struct vp_id *id, struct rdma_conn_param *param)
 {
+    vp_ece_send(id->cm, &id->ece);
     return rdma_accept(id->cm, param) ? -errno : 0;
 }
 
@@ -181,6 +184,9 @@ bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event)
     event->what = heard(raw->event);
     event->id = event->what == VP_HEARD_REQUEST ? NULL : raw->id->context;
     event->port = NULL;
+    event->ece = event->what == VP_HEARD_REQUEST || event->what == VP_HEARD_ANSWER
+                     ? vp_ece_received(raw->id)
+                     : (struct vp_ece){0};
     event->size = raw->param.conn.private_data ? raw->param.conn.private_data_len : 0;
     if (event->size)
         memcpy(event->data, raw->param.conn.private_data, event->size);

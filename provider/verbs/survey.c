@@ -66,6 +66,8 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->any_order = vp_has_any_order(p->dev);
         snprintf(out->order_why, sizeof(out->order_why), "%s",
                  vp_order_why((enum vp_order)p->dev->order));
+        out->ece_vendor = p->dev->ece.vendor_id;
+        out->ece_options = p->dev->ece.options;
         out->srq_depth = vp_srq_depth(prov, p->dev);
         out->rq_depth = vp_rq_depth(prov, p->dev);
         if (p->addr.sa.sa_family == AF_UNSPEC)

@@ -34,7 +34,7 @@
 #include "wake.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     BUCKETS = 2048,
     FIRST_MS = 50, /* until the first repetition, as long as nothing is known */
     LEAST_MS = 10,
@@ -65,6 +65,7 @@ struct __attribute__((packed)) message {
     uint8_t zero;
     uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
+    struct vp_ece ece; /* offered by REQ; in use, says REP */
     uint8_t data[DATA_MOST];
 };
 _Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
@@ -331,7 +332,8 @@ static void stop(struct vp_call *call, enum state state)
     vp_list_remove(&call->repeat_link);
 }
 
-static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param)
+static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param,
+                    const struct vp_ece *ece)
 {
     call->msg = message_to(call->port, &call->peer, call->peer_number, kind);
     call->msg.from = call->number;
@@ -340,6 +342,7 @@ static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn
     call->msg.responder_resources = param->responder_resources;
     call->msg.initiator_depth = param->initiator_depth;
     call->msg.mtu = call->port->mtu;
+    call->msg.ece = *ece;
     call->msg.size = param->private_data_len;
     memcpy(call->msg.data, param->private_data, param->private_data_len);
 }
@@ -376,7 +379,7 @@ static int ask(struct vp_id *id, struct rdma_conn_param *param)
     if (param->private_data_len > DATA_MOST)
         return -EINVAL;
     pthread_mutex_lock(&call->prov->calls->lock);
-    fill_in(call, REQ, param);
+    fill_in(call, REQ, param, &id->ece);
     call->state = REQ_SENT;
     say_until(call);
     pthread_mutex_unlock(&call->prov->calls->lock);
@@ -394,7 +397,7 @@ static int answer(struct vp_id *id, struct rdma_conn_param *param)
     if (!rc && call->state != REQ_RCVD)
         rc = -ECONNABORTED;
     if (!rc) {
-        fill_in(call, REP, param);
+        fill_in(call, REP, param, &id->ece);
         call->responder_resources = param->responder_resources;
         call->initiator_depth = param->initiator_depth;
         call->state = REP_SENT;
@@ -535,6 +538,7 @@ static bool tell(const struct vp_call *call, enum vp_heard what, const struct me
     event->what = what;
     event->id = call->owner;
     event->refusal = (enum vp_refusal)msg->refusal;
+    event->ece = msg->ece;
     event->size = msg->size;
     memcpy(event->data, msg->data, msg->size);
     return true;
@@ -571,6 +575,7 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
                                .from = {.ud = true, .at = peer},
                                .rsp_resources = call->responder_resources,
                                .init_depth = call->initiator_depth,
+                               .ece = msg->ece,
                                .size = msg->size};
     memcpy(event->data, msg->data, msg->size);
     return true;

@@ -51,7 +51,8 @@ struct vp_event {
     struct vp_peer from;  /* a request's: where its origin listens */
     enum vp_refusal refusal;
     uint8_t rsp_resources, init_depth; /* a request's: what the origin asked for */
-    uint8_t size;                      /* of the private data */
+    struct vp_ece ece; /* a request's: what the origin offers; an answer's: what the peer uses */
+    uint8_t size;      /* of the private data */
     uint8_t data[256];
 };
 
@@ -65,7 +66,8 @@ struct vp_way {
                  const struct vp_peer *peer);
     /* 0: VP_HEARD_ROUTE or VP_HEARD_NO_WAY comes; -EXDEV, logged: it leads elsewhere; -errno. */
     int (*route)(struct vp_prov *prov, struct vp_id *id, const struct vp_port *port);
-    /* Sends the request, or the answer to it, or says that the answer has come. 0 or -errno. */
+    /* Sends the request, or the answer to it, with id->ece; or says that the answer has come. 0 or
+     * -errno. */
     int (*ask)(struct vp_id *id, struct rdma_conn_param *param);
     int (*answer)(struct vp_id *id, struct rdma_conn_param *param);
     int (*confirm)(struct vp_id *id);

@@ -195,6 +195,27 @@ void adapter_counts(struct ad_counts *out)
     cl_counts(out);
 }
 
+/* For tests: what the queue pairs can that this process makes from now on, instead of what the
+ * device can (NULL), and where they fail: AD_ECE_... */
+EXPORT void adapter_ece(const struct ad_ece *can, uint32_t how);
+void adapter_ece(const struct ad_ece *can, uint32_t how)
+{
+    cl_ece(can, how);
+}
+
+/* For tests: how many queue pairs of this process are ready to send; *options: the enhancements
+ * that all of them together use. */
+EXPORT int adapter_enhanced(uint32_t *options);
+int adapter_enhanced(uint32_t *options)
+{
+    struct ad_msg msg = {.op = AD_ENHANCED};
+
+    if (!cl_connect() || cl_call(&msg, NULL))
+        return -1;
+    *options = msg.fault.what;
+    return (int)msg.fault.count;
+}
+
 bool cl_wait_readable(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};

@@ -61,6 +61,9 @@ static inline void *cl_at(uint64_t offset)
     return (char *)client.segment + offset;
 }
 
+/* client_verbs.c: of adapter_ece() */
+void cl_ece(const struct ad_ece *can, uint32_t how);
+
 /* client_data.c */
 void cl_data_ops(struct ibv_context_ops *ops);
 void cl_wr_ops(struct ibv_qp_ex *qpx);

@@ -16,6 +16,7 @@ struct cl_id {
     struct rdma_cm_id id;
     uint32_t handle;
     uint32_t events, acked; /* handed out */
+    struct ad_ece ours, theirs;
 };
 
 struct cl_event {
@@ -186,7 +187,8 @@ static int with_param(struct rdma_cm_id *id, enum ad_op op, const struct rdma_co
                                .retry_count = param->retry_count,
                                .rnr_retry_count = param->rnr_retry_count,
                                .srq = param->srq,
-                               .data_size = param->private_data_len};
+                               .data_size = param->private_data_len,
+                               .ece = ((struct cl_id *)id)->ours};
     if (param->private_data_len)
         memcpy(to->data, param->private_data, param->private_data_len);
     return call(id, &msg);
@@ -224,6 +226,23 @@ EXPORT int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t size)
     struct rdma_conn_param param = {.private_data = data, .private_data_len = size};
 
     return with_param(id, AD_CM_REJECT, &param, AD_REJ_DATA);
+}
+
+EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
+        return result(EINVAL);
+    ((struct cl_id *)id)->ours = (struct ad_ece){ece->vendor_id, ece->options};
+    return 0;
+}
+
+EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    if (!id || id->qp || !ece)
+        return result(EINVAL);
+    const struct ad_ece *theirs = &((struct cl_id *)id)->theirs;
+    *ece = (struct ibv_ece){.vendor_id = theirs->vendor_id, .options = theirs->options};
+    return 0;
 }
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)
@@ -280,6 +299,8 @@ static struct rdma_cm_event *make_event(const struct ad_msg *msg)
     if (id && (listener || from->type == RDMA_CM_EVENT_ADDR_RESOLVED ||
                from->type == RDMA_CM_EVENT_ROUTE_RESOLVED))
         take_route(id, &msg->got.route);
+    if (id && (listener || from->type == RDMA_CM_EVENT_CONNECT_RESPONSE))
+        id->theirs = from->param.ece;
     to->counted = listener ? listener : id;
     memcpy(to->data, from->param.data, sizeof(to->data));
     to->event = (struct rdma_cm_event){.id = &id->id,

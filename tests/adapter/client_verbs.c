@@ -640,11 +640,29 @@ static int check_qp(const struct ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
+/* Of adapter_ece(): NULL: what the device can. */
+static const struct ad_ece *ece_can;
+static uint32_t ece_how;
+
+void cl_ece(const struct ad_ece *can, uint32_t how)
+{
+    static struct ad_ece kept;
+
+    if (can)
+        kept = *can;
+    ece_can = can ? &kept : NULL;
+    ece_how = how;
+}
+
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
     struct cl_qp *qp = calloc(1, sizeof(*qp));
     struct ad_msg msg = {.op = AD_CREATE_QP, .user = (uintptr_t)qp};
+    struct ad_device about = {0};
     int rc = qp ? check_qp(attr) : ENOMEM;
+
+    if (!rc && !ece_can)
+        rc = query(&about);
 
     if (!rc) {
         msg.handle = attr->pd->handle;
@@ -654,6 +672,8 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
         msg.qp.srq = attr->srq ? attr->srq->handle : 0;
         msg.qp.type = attr->qp_type;
         msg.qp.sig_all = (uint32_t)attr->sq_sig_all;
+        msg.qp.ece = ece_can ? *ece_can : about.ece;
+        msg.qp.ece_how = ece_how;
         rc = cl_call(&msg, NULL);
     }
     if (rc) {
@@ -727,6 +747,29 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 
     (void)qp, (void)op;
     return !flags && query(&about) == 0 && about.data_in_order;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    struct ad_msg msg = {.op = AD_QUERY_ECE, .handle = qp->handle};
+    int rc = cl_call(&msg, NULL);
+
+    *ece = (struct ibv_ece){0};
+    if (!rc)
+        *ece = (struct ibv_ece){.vendor_id = msg.ece.vendor_id, .options = msg.ece.options};
+    errno = rc;
+    return rc;
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    struct ad_msg msg = {
+        .op = AD_SET_ECE, .handle = qp->handle, .ece = {ece->vendor_id, ece->options}};
+    /* libibverbs' own check is the first one */
+    int rc = !ece->vendor_id ? EOPNOTSUPP : ece->comp_mask ? EINVAL : cl_call(&msg, NULL);
+
+    errno = rc;
+    return rc;
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *base)

@@ -150,6 +150,14 @@ struct qp {
     uint32_t num_pieces, room_pieces;
     uint32_t *parts; /* how many of them each request has, by its place in the ring */
     struct timer placing;
+    struct {
+        struct ad_ece can;
+        uint32_t how; /* AD_ECE_... */
+        bool is_set;
+        uint32_t wanted; /* options, with is_set */
+        uint32_t said;   /* what ibv_query_ece() says */
+        uint32_t used;   /* from RTR on */
+    } ece;
 };
 
 /* daemon_objects.c */
@@ -169,6 +177,7 @@ struct qp *qp_find(uint32_t qpn);
 struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
 int receives_left(const struct proc *proc, uint32_t *count);
+void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);

@@ -266,6 +266,20 @@ int receives_left(const struct proc *proc, uint32_t *count)
     return rc;
 }
 
+/* The queue pairs of the process that are ready to send, and the options that they use. */
+void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count)
+{
+    *options = *count = 0;
+    for (const struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+        const struct object *object = vp_container_of(l, struct object, link);
+        const struct qp *qp = (const struct qp *)object;
+        if (object->kind != K_QP || qp->type != IBV_QPT_RC || qp->attr.qp_state != IBV_QPS_RTS)
+            continue;
+        *options |= qp->ece.used;
+        ++*count;
+    }
+}
+
 /*** creation ***/
 
 static int open_context(struct proc *proc, struct ad_msg *msg, int *fd)
@@ -563,6 +577,10 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
     qp_has_rings(qp);
     qp->attr.cap = msg->qp.cap;
     qp->type = (enum ibv_qp_type)msg->qp.type;
+    if (qp->type == IBV_QPT_RC)
+        qp->ece.can = msg->qp.ece;
+    qp->ece.said = qp->ece.can.options;
+    qp->ece.how = msg->qp.ece_how;
     qp->qpn = table_add(&qpns, qp);
     msg->handle = qp->base.handle;
     msg->qp.qpn = qp->qpn;
@@ -666,6 +684,44 @@ static bool is_valid(const struct ibv_qp_attr *attr, int mask)
            !(mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31);
 }
 
+/*** enhancements: as mlx5 has them, of which the firmware takes what it can ***/
+
+static int set_ece(struct proc *proc, const struct ad_msg *msg)
+{
+    struct qp *qp = (struct qp *)object_find(proc, msg->handle, K_QP);
+
+    if (!qp || qp->attr.qp_state > IBV_QPS_INIT)
+        return EINVAL;
+    if (!qp->ece.can.vendor_id)
+        return EOPNOTSUPP;
+    if (msg->ece.vendor_id != qp->ece.can.vendor_id || qp->ece.how == AD_ECE_REFUSES)
+        return EINVAL;
+    qp->ece.is_set = true;
+    qp->ece.wanted = msg->ece.options;
+    qp->ece.said = 0; /* until the queue pair is ready to receive */
+    return 0;
+}
+
+static int query_ece(struct proc *proc, struct ad_msg *msg)
+{
+    const struct qp *qp = (const struct qp *)object_find(proc, msg->handle, K_QP);
+
+    if (!qp)
+        return EINVAL;
+    if (!qp->ece.can.vendor_id)
+        return EOPNOTSUPP;
+    msg->ece = (struct ad_ece){qp->ece.can.vendor_id, qp->ece.said};
+    return 0;
+}
+
+/* Ready to receive: from here on it uses what was set, and what it can of that. */
+static void use_ece(struct qp *qp)
+{
+    qp->ece.used = qp->ece.is_set ? qp->ece.wanted & qp->ece.can.options : 0;
+    if (qp->ece.is_set)
+        qp->ece.said = qp->ece.used;
+}
+
 static int modify_qp(struct proc *proc, const struct ad_msg *msg)
 {
     struct qp *qp = (struct qp *)object_find(proc, msg->handle, K_QP);
@@ -686,6 +742,10 @@ static int modify_qp(struct proc *proc, const struct ad_msg *msg)
         qp_reset(qp);
         return 0;
     }
+    if (to == IBV_QPS_RTR && qp->ece.is_set && qp->ece.how == AD_ECE_FAILS)
+        return EINVAL;
+    if (to == IBV_QPS_RTR && from != to)
+        use_ece(qp);
     take_attr(&qp->attr, &msg->modify.attr, mask);
     qp_set_state(qp, to);
     return 0;
@@ -811,6 +871,10 @@ int verbs_request(struct proc *proc, struct ad_msg *msg, int *fd)
         return modify_qp(proc, msg);
     case AD_QUERY_QP:
         return query_qp(proc, msg);
+    case AD_SET_ECE:
+        return set_ece(proc, msg);
+    case AD_QUERY_ECE:
+        return query_ece(proc, msg);
     case AD_GET_COMP:
     case AD_GET_ASYNC:
         return get_event(proc, msg);

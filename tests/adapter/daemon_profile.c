@@ -112,6 +112,7 @@ static void be_mlx5(void)
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
     profile.device.attr.vendor_id = 0x15b3;
     profile.device.data_in_order = true;
+    profile.device.ece = (struct ad_ece){0x15b3, 0x70000012};
     profile.device.attr.max_qp = 1 << 18;
     profile.device.attr.max_qp_wr = 1 << 15;
     profile.device.attr.max_cqe = (1 << 22) - 1;

@@ -453,6 +453,8 @@ static struct qp *responder(const struct qp *qp)
         peer->type != IBV_QPT_RC || !share_partition(qp, peer) ||
         port_at(&qp->attr.ah_attr) != peer->attr.port_num)
         return NULL;
+    if (qp->ece.used != peer->ece.used)
+        return NULL; /* what it sends is not understood */
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
 }
 

@@ -24,12 +24,17 @@ profile=mlx5
 says '1024 receives, shared by the connections of a VCQ' env
 says '300 receives, shared by the connections of a VCQ' env UTOFU_VERBS_SRQ_DEPTH=300
 says '80 receives for each connection: no shared receive queue' env UTOFU_VERBS_SRQ=0
+says 'offers enhancements (ECE) of vendor 0x15b3: 0x70000012' env
+"$with_adapter" --profile mlx5 -- "$info" --json >"$out"
+grep -q '"ece_vendor": *5555' "$out"
 profile=irdma
 says '80 receives for each connection: no shared receive queue' env
 says '100 receives for each connection' env UTOFU_VERBS_RQ_DEPTH=100
 "$with_adapter" --profile irdma -- "$info" --json >"$out"
 grep -q '"receives_per_connection": *80' "$out"
 grep -q '"shared_receives": *0' "$out"
+grep -q '"ece_options": *0' "$out"
+! "$with_adapter" --profile irdma -- "$info" | grep -q enhancements || { echo "irdma has enhancements"; exit 1; }
 
 # One network, and no slow port, unless the user names them.
 profile=rails

@@ -91,6 +91,12 @@ struct ad_port {
     uint16_t pkeys[AD_MAX_PKEYS];
 };
 
+/* Enhancements of a connection (ECE): what a queue pair can, or is to use, in words of its vendor.
+ */
+struct ad_ece {
+    uint32_t vendor_id, options;
+};
+
 struct ad_device {
     char name[32];
     struct ibv_device_attr attr;
@@ -101,7 +107,11 @@ struct ad_device {
     bool takes_any_memory; /* that the CPU cannot reach, too */
     bool shares_pages;     /* registered ones with children, until ibv_fork_init() */
     bool data_in_order;    /* so says ibv_query_qp_data_in_order() */
+    struct ad_ece ece;     /* of queue pairs; vendor_id 0: there is no such thing */
 };
+
+/* Where a queue pair of adapter_ece() fails: nowhere, in ibv_set_ece(), or in ibv_modify_qp(). */
+enum { AD_ECE_WORKS, AD_ECE_REFUSES, AD_ECE_FAILS };
 
 /* What can be made to go wrong: see --help. */
 enum ad_fault {
@@ -151,6 +161,9 @@ enum ad_op {
     AD_CREATE_QP,
     AD_MODIFY_QP,
     AD_QUERY_QP,
+    AD_SET_ECE,
+    AD_QUERY_ECE,
+    AD_ENHANCED, /* the process's queue pairs that are ready to send: how many, and their options */
     AD_CREATE_AH,
     AD_DESTROY, /* a PD, MR, channel, CQ, SRQ, QP or AH */
     AD_GET_COMP,
@@ -177,6 +190,7 @@ enum ad_op {
 struct ad_cm_param {
     uint32_t qp_num;
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count, srq, data_size;
+    struct ad_ece ece;
     uint8_t data[AD_PRIVATE_MOST];
 };
 
@@ -219,12 +233,15 @@ struct ad_msg {
         struct {
             struct ibv_qp_cap cap;
             uint32_t send_cq, recv_cq, srq, type, sig_all, qpn;
+            struct ad_ece ece;
+            uint32_t ece_how; /* AD_ECE_... */
             uint64_t sq, rq;
         } qp;
         struct {
             struct ibv_qp_attr attr;
             uint32_t mask;
         } modify;
+        struct ad_ece ece;
         struct ibv_ah_attr ah;
         struct {
             uint64_t user;

@@ -376,6 +376,44 @@ static void a_killed_process_disconnects(void)
     CHECK(rdma_destroy_id(b) == 0);
 }
 
+static void check_ece(struct rdma_cm_id *id, uint32_t vendor_id, uint32_t options)
+{
+    struct ibv_ece ece = {.vendor_id = 1};
+
+    CHECK(rdma_get_remote_ece(id, &ece) == 0);
+    CHECK(ece.vendor_id == vendor_id && ece.options == options && ece.comp_mask == 0);
+}
+
+/* The ends of a connection tell each other; where one says nothing, the other one hears zeros. */
+static void enhancements_go_with_request_and_answer(void)
+{
+    struct ibv_ece offer = {.vendor_id = 0x15b3, .options = 0x70000012}, used = {0x15b3, 2, 0};
+    struct rdma_conn_param param = plain;
+    struct rdma_cm_id *a, *b;
+
+    listen_here(8);
+    for (int answers = 1; answers >= 0; answers--, param.qp_num += 2) {
+        a = routed();
+        CHECK(rdma_set_local_ece(a, &offer) == 0);
+        ask(a, param.qp_num);
+        expect(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, &b, NULL);
+        check_ece(b, offer.vendor_id, offer.options);
+        if (answers)
+            CHECK(rdma_set_local_ece(b, &used) == 0);
+        param.qp_num++;
+        CHECK(rdma_accept(b, &param) == 0);
+        expect(RDMA_CM_EVENT_CONNECT_RESPONSE, a, NULL, NULL);
+        check_ece(a, answers ? used.vendor_id : 0, answers ? used.options : 0);
+        CHECK(rdma_destroy_id(a) == 0);
+        expect(RDMA_CM_EVENT_REJECTED, b, NULL, NULL);
+        CHECK(rdma_destroy_id(b) == 0);
+    }
+    a = asks(param.qp_num);
+    expect(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, &b, NULL);
+    check_ece(b, 0, 0);
+    CHECK(rdma_destroy_id(a) == 0 && rdma_destroy_id(b) == 0);
+}
+
 static const struct named_test tests[] = {
     TEST(calls_out_of_order_are_refused),
     TEST(an_address_of_no_device_cannot_be_bound),
@@ -391,6 +429,7 @@ static const struct named_test tests[] = {
     TEST(requests_beyond_the_backlog_come_later),
     TEST(attributes_are_those_of_the_handshake),
     TEST(a_killed_process_disconnects),
+    TEST(enhancements_go_with_request_and_answer),
 };
 
 int main(int argc, char **argv)

@@ -241,6 +241,27 @@ static void writes_pass_each_other_where_they_may(void)
     end_close(&b);
 }
 
+/* mlx5: what one end uses and the other does not, the other does not understand. */
+static void ends_that_disagree_do_not_understand_each_other(void)
+{
+    struct wishes w = {.rnr_retry = 7, .timeout = 1, .retry_cnt = 1};
+    struct ibv_ece ece;
+    struct end a, b;
+
+    end_open(&a, &w);
+    end_open(&b, &w);
+    bool has = ibv_query_ece(b.qp, &ece) == 0;
+    CHECK(has == is_profile("mlx5"));
+    if (has)
+        CHECK(ibv_set_ece(b.qp, &ece) == 0);
+    connect_ends(&a, &b, &w);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    CHECK(post(&a, &r) == 0);
+    expect_status(a.send_cq, has ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+    end_close(&a);
+    end_close(&b);
+}
+
 static const struct named_test tests[] = {
     TEST(the_nth_post_fails),
     TEST(the_nth_creation_fails),
@@ -252,6 +273,7 @@ static const struct named_test tests[] = {
     TEST(irdma_has_no_shared_receive_queue),
     TEST(completions_go_with_their_queue_pair),
     TEST(writes_pass_each_other_where_they_may),
+    TEST(ends_that_disagree_do_not_understand_each_other),
 };
 
 int main(int argc, char **argv)

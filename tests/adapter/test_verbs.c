@@ -453,6 +453,39 @@ static void memory_that_is_not_there_is_not_registered(void)
     CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_READ) && errno == EFAULT);
 }
 
+/* Enhancements: both ends use what the second one can of what the first one offers. On a device
+ * without them nothing can be set, and nothing else changes. */
+static void enhancements_are_agreed_on_where_there_are_any(void)
+{
+    struct ibv_ece offer, used, other;
+    struct end a, b;
+
+    end_open(&a, &usual);
+    end_open(&b, &usual);
+    bool has = ibv_query_ece(a.qp, &offer) == 0;
+    if (!has) {
+        offer = (struct ibv_ece){.vendor_id = dev.attr.vendor_id, .options = 1};
+        CHECK(ibv_set_ece(a.qp, &offer) == EOPNOTSUPP);
+    } else {
+        CHECK(offer.vendor_id && offer.options && !offer.comp_mask);
+        other = (struct ibv_ece){.vendor_id = offer.vendor_id + 1, .options = offer.options};
+        CHECK(ibv_set_ece(b.qp, &other) != 0);
+        offer.options |= UINT32_C(1) << 20; /* which the second one cannot */
+        CHECK(ibv_set_ece(b.qp, &offer) == 0);
+    }
+    CHECK(to_init(b.qp) == 0 && to_rtr(b.qp, a.qp->qp_num) == 0 && to_rts(b.qp, &usual) == 0);
+    if (has) {
+        CHECK(ibv_query_ece(b.qp, &used) == 0 && used.vendor_id == offer.vendor_id);
+        CHECK(used.options == (offer.options & ~(UINT32_C(1) << 20)));
+        CHECK(ibv_set_ece(a.qp, &used) == 0);
+    }
+    CHECK(to_init(a.qp) == 0 && to_rtr(a.qp, b.qp->qp_num) == 0 && to_rts(a.qp, &usual) == 0);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
+    CHECK(post(&a, &r) == 0 && next(a.send_cq).status == IBV_WC_SUCCESS);
+    end_close(&a);
+    end_close(&b);
+}
+
 static const struct named_test tests[] = {
     TEST(every_operation_moves_its_data),
     TEST(atomics_return_what_was_there),
@@ -475,6 +508,7 @@ static const struct named_test tests[] = {
     TEST(a_completion_queue_that_overflows_says_so),
     TEST(objects_in_use_are_not_destroyed),
     TEST(memory_that_is_not_there_is_not_registered),
+    TEST(enhancements_are_agreed_on_where_there_are_any),
 };
 
 int main(int argc, char **argv)

@@ -104,6 +104,10 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
     return 0;
 }
 
+/* Enhancements: what queue pairs can, and what the one that was made last uses; options 0: nothing
+ * was set. */
+static struct ibv_ece fake_ece, fake_ece_used;
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 {
     struct ibv_qp *qp = fake_qps < fake_most_qps ? calloc(1, sizeof(*qp)) : NULL;
@@ -114,6 +118,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
     }
     fake_qps++;
     fake_sq_depth = attr->cap.max_send_wr;
+    fake_ece_used.options = 0;
     *qp =
         (struct ibv_qp){.context = p->context, .qp_context = attr->qp_context, .qp_num = ++qp_num};
     return qp;
@@ -130,6 +135,20 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     if (rc)
         fake_modify_fails = 0;
     return rc;
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    *ece = qp->qp_num == qp_num && fake_ece_used.options ? fake_ece_used : fake_ece;
+    return ece->vendor_id ? 0 : EOPNOTSUPP;
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    (void)qp;
+    fake_ece_used = *ece;
+    fake_ece_used.options &= fake_ece.options;
+    return 0;
 }
 
 /* At most one asynchronous event waits. */
@@ -284,6 +303,7 @@ enum step { IDLE, ADDRESS, ROUTE, ASKED, ANSWERED, INCOMING, ACCEPTED, CONNECTED
 struct fake_id {
     struct rdma_cm_id id;
     enum step step;
+    struct ibv_ece ours, theirs;
 };
 
 static struct fake_id *ids[IDS];
@@ -376,6 +396,18 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     (void)param;
     return goes_to(id, INCOMING, ACCEPTED);
+}
+
+int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    ((struct fake_id *)id)->ours = *ece;
+    return 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    *ece = ((struct fake_id *)id)->theirs;
+    return 0;
 }
 
 static int fake_refusal; /* enum vp_refusal: the last one that a peer got */

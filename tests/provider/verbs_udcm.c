@@ -285,6 +285,8 @@ static void run_ms(int ms)
     }
 }
 
+static struct vp_ece offer; /* of the origin's requests */
+
 static void begin_and_ask(void)
 {
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
@@ -292,6 +294,7 @@ static void begin_and_ask(void)
 
     ids[ORIGIN] = (struct vp_id){.kind = VP_ID_CONN};
     CHECK(vp_way_ud.begin(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) == 1);
+    ids[ORIGIN].ece = offer;
     CHECK(vp_way_ud.ask(&ids[ORIGIN], &param) == 0);
 }
 
@@ -346,6 +349,33 @@ static void both_ends_know_each_other(void)
     end_both();
     CHECK(nothing_is_left());
     close_both("both ends know each other");
+}
+
+static bool is_ece(struct vp_ece ece, uint32_t vendor_id, uint32_t options)
+{
+    return ece.vendor_id == vendor_id && ece.options == options;
+}
+
+/* The request says what the origin offers, the answer what the target uses; both may be nothing. */
+static void enhancements_go_with_request_and_answer(void)
+{
+    for (uint32_t options = 0; options < 3; options++) {
+        open_both();
+        target_thinks = true;
+        offer = options ? (struct vp_ece){0x15b3, 0x70} : (struct vp_ece){0};
+        begin_and_ask();
+        deliver();
+        CHECK(is_ece(events[TARGET].ece, offer.vendor_id, offer.options));
+        ids[TARGET].ece = options == 2 ? (struct vp_ece){0x15b3, 0x20} : (struct vp_ece){0};
+        answer_it();
+        deliver();
+        CHECK(is_up());
+        CHECK(is_ece(events[ORIGIN].ece, ids[TARGET].ece.vendor_id, ids[TARGET].ece.options));
+        end_both();
+        CHECK(is_ece(events[TARGET].ece, 0, 0)); /* of the goodbye */
+        close_both("enhancements go with request and answer");
+    }
+    offer = (struct vp_ece){0};
 }
 
 /* Whichever of the messages is lost, comes twice, or comes late. */
@@ -732,6 +762,7 @@ int main(void)
 {
     CHECK(ut_process_environment() == 0);
     both_ends_know_each_other();
+    enhancements_go_with_request_and_answer();
     one_note_may_be_lost_or_come_twice_or_late();
     a_late_request_comes_to_nothing();
     requests_are_repeated_less_and_less();

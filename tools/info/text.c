@@ -164,6 +164,10 @@ static void print_ports(const struct info *info)
                p->network, p->connects_by, p->atomics, p->max_inline);
         label("");
         printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
+        if (p->ece_options) {
+            label("");
+            printf("offers enhancements (ECE) of vendor %#x: %#x\n", p->ece_vendor, p->ece_options);
+        }
         if (p->max_conns) {
             label("");
             printf("at most %u connections of this process\n", p->max_conns);
