@@ -108,7 +108,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 
 /*** the steps; each runs in progress(), with the connection busy and prov->lock not held ***/
 
-/* The connection waits for the peer, or for hs_deadline. */
+/* The connection waits for the peer, or for the deadline. */
 static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
     struct vp_prov *prov = conn->ep->prov;
@@ -117,8 +117,8 @@ static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadli
     UT_ASSERT(conn->busy);
     if (!conn->abandoned && conn->phase != VP_UP) {
         conn->phase = phase;
-        conn->hs_deadline = deadline;
-        vp_list_append(&prov->shaking, &conn->hs_link);
+        vp_list_remove(&conn->hs_link);
+        vp_heap_add(&prov->shaking, &conn->hs_timer, deadline);
         vp_deadline_locked(prov, deadline);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -130,7 +130,7 @@ static void over(struct vp_conn *conn, enum prov_reason reason)
 
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
-    vp_list_remove(&conn->hs_link);
+    vp_handshake_unlink(conn);
     /* up after all: see find_early() in poll.c; over, as a later request came first */
     if (!conn->abandoned && conn->phase != VP_UP && conn->phase != VP_OVER) {
         conn->phase = VP_OVER;
@@ -194,7 +194,7 @@ static void is_up(struct vp_conn *conn)
 
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
-    vp_list_remove(&conn->hs_link);
+    vp_handshake_unlink(conn);
     if (!conn->abandoned && conn->phase < VP_UP)
         vp_post_event_locked(conn, VP_EV_UP);
     if (conn->phase != VP_OVER) /* too late: that it failed is reported, or will be */
@@ -442,7 +442,7 @@ static void step_response(struct vp_conn *conn, const struct vp_event *event)
     conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
     rc = vp_conn_ready_qp(conn);
     if (!rc) {
-        set_phase(conn, VP_CONFIRMING, conn->hs_deadline);
+        set_phase(conn, VP_CONFIRMING, conn->hs_timer.at);
         rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
     }
     if (!rc)
@@ -540,7 +540,7 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
     if (conn) {
         conn->counted = conn->active && conn->tries == 0;
         prov->connecting += conn->counted;
-        vp_list_remove(&conn->hs_link);
+        vp_handshake_unlink(conn);
         conn->busy = true;
     }
     pthread_mutex_unlock(&prov->lock);
@@ -626,16 +626,11 @@ static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
     struct vp_conn *late = NULL;
 
     pthread_mutex_lock(&prov->lock);
-    prov->next_deadline = 0;
-    for (struct vp_list *l = prov->shaking.next; l != &prov->shaking && !late; l = l->next) {
-        struct vp_conn *conn = vp_container_of(l, struct vp_conn, hs_link);
-        if (conn->hs_deadline <= now)
-            late = conn;
-        else
-            vp_deadline_locked(prov, conn->hs_deadline);
-    }
-    if (late) {
-        vp_list_remove(&late->hs_link);
+    struct vp_heap_node *due = vp_heap_due(&prov->shaking, now);
+    prov->next_deadline = vp_heap_next(&prov->shaking);
+    if (due) {
+        late = vp_container_of(due, struct vp_conn, hs_timer);
+        vp_handshake_unlink(late);
         late->busy = true;
     }
     pthread_mutex_unlock(&prov->lock);
@@ -669,7 +664,7 @@ static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
             return false;
         if (conn->phase == VP_UP)
             continue;
-        vp_list_remove(&conn->hs_link);
+        vp_handshake_unlink(conn);
         conn->phase = VP_OVER;
         conn->hs_reason = PROV_REASON_BROKEN;
         vp_post_event_locked(conn, VP_EV_OVER);

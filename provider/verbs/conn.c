@@ -445,7 +445,7 @@ static enum end begin_end(struct vp_conn *conn)
     bool busy = conn->busy;
     bool needed = !busy && conn->takes_data && (!conn->active || conn->phase == VP_UP);
     if (needed) {
-        vp_list_remove(&conn->hs_link);
+        vp_handshake_unlink(conn);
         vp_place_ends_locked(conn);
         if (!conn->recvs && dev->last_wqe == VP_LAST_WQE_UNKNOWN)
             wait = LAST_RECV_FIRST_MS;

@@ -188,23 +188,30 @@ struct vp_conn {
     bool plain;      /* (active) enhancements were accepted that cannot be used: none is offered */
     uint16_t events;
     uint8_t hs_reason;
-    uint8_t verdict;     /* enum prov_reason, with VP_EV_VERDICT */
-    uint64_t hs_first;   /* ms: when the first attempt began; 0: not yet */
-    uint64_t hs_sign;    /* when the peer gave its last sign of life; at first hs_first */
-    uint64_t hs_started; /* when this attempt began */
-    uint64_t hs_deadline;
-    struct vp_list hs_link;            /* in prov->queue, accepts, shaking or reaping */
-    struct vp_list ev_link;            /* in ep->events */
-    struct vp_list ep_link;            /* in ep->conns or ep->dying */
-    struct vp_conn *origin_next;       /* in a bucket of ep->origins */
-    struct vp_peer peer;               /* where the peer listens */
-    struct vp_hello_req req;           /* ours (active), or what came (passive) */
+    uint8_t verdict;              /* enum prov_reason, with VP_EV_VERDICT */
+    uint64_t hs_first;            /* ms: when the first attempt began; 0: not yet */
+    uint64_t hs_sign;             /* when the peer gave its last sign of life; at first hs_first */
+    uint64_t hs_started;          /* when this attempt began */
+    struct vp_heap_node hs_timer; /* in prov->shaking, or */
+    struct vp_list hs_link;       /* in prov->queue, accepts or reaping */
+    struct vp_list ev_link;       /* in ep->events */
+    struct vp_list ep_link;       /* in ep->conns or ep->dying */
+    struct vp_conn *origin_next;  /* in a bucket of ep->origins */
+    struct vp_peer peer;          /* where the peer listens */
+    struct vp_hello_req req;      /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     struct vp_ece ece; /* what the peer offers or uses; from RTR on what this side uses */
     uint8_t tries;     /* active: attempts so far */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
 };
+
+/* Its handshake waits for nothing any more. Under prov->lock. */
+static inline void vp_handshake_unlink(struct vp_conn *conn)
+{
+    vp_list_remove(&conn->hs_link);
+    vp_heap_remove(&conn->hs_timer);
+}
 
 /* The contract's name is opaque; this is the same object. */
 static inline struct vp_conn *vp_conn(struct prov_conn *conn)

@@ -145,7 +145,7 @@ static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
     }
     if (found) {
         if (found->phase != VP_UP)
-            vp_list_remove(&found->hs_link);
+            vp_handshake_unlink(found);
         found->phase = VP_UP;
         found->events &= (uint16_t)~VP_EV_UP;
     }

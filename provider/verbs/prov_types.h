@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "heap.h"
 #include "list.h"
 #include "provider.h"
 
@@ -182,7 +183,7 @@ struct vp_prov {
     struct vp_list eps;      /* vp_ep.link */
     struct vp_list queue;    /* vp_conn.hs_link: wants to ask its peer */
     struct vp_list accepts;  /* vp_conn.hs_link: its peer has asked, and waits for the answer */
-    struct vp_list shaking;  /* vp_conn.hs_link: waits for the peer, or for a time */
+    struct vp_heap shaking;  /* vp_conn.hs_timer: waits for the peer, or for a time */
     struct vp_list reaping;  /* vp_conn.hs_link: to be destroyed */
     struct vp_list probes;   /* vp_probe.link */
     struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */

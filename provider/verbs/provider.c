@@ -162,7 +162,7 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
     prov->epoll_fd = prov->kick_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_cond_init(&prov->changed, NULL);
-    struct vp_list *lists[] = {&prov->eps,     &prov->queue,  &prov->accepts, &prov->shaking,
+    struct vp_list *lists[] = {&prov->eps,     &prov->queue,  &prov->accepts,
                                &prov->reaping, &prov->probes, &prov->wakes};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         vp_list_init(lists[i]);

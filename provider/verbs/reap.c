@@ -31,7 +31,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_place_ends_locked(conn);
     vp_probe_forget_locked(prov, conn);
     vp_list_remove(&conn->ev_link);
-    vp_list_remove(&conn->hs_link);
+    vp_handshake_unlink(conn);
     vp_list_append(&conn->ep->dying, &conn->ep_link);
     vp_origins_remove_locked(conn);
     if (conn->busy)
@@ -63,6 +63,7 @@ static void destroy(struct vp_conn *conn)
     struct vp_prov *prov = ep->prov;
 
     UT_ASSERT(conn->abandoned && !conn->busy && !conn->in_table && !conn->has_credit);
+    UT_ASSERT(!vp_heap_has(&conn->hs_timer));
     drop_id(conn);
     if (!conn->stuck)
         vp_conn_drop_qp(conn);
@@ -92,7 +93,7 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
             conn = NULL;
         }
         if (conn)
-            vp_list_remove(&conn->hs_link);
+            vp_handshake_unlink(conn);
         pthread_mutex_unlock(&prov->lock);
         if (!conn)
             return;

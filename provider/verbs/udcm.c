@@ -84,12 +84,13 @@ struct vp_call {
     uint32_t psn, peer_psn, peer_qpn;
     uint8_t mtu; /* the smaller one of both */
     uint8_t responder_resources, initiator_depth;
-    struct vp_call *next, *asked_next;  /* in their buckets; the latter of those that peers asked */
-    struct message msg;                 /* the one that is repeated */
-    struct vp_list repeat_link;         /* in calls->repeating or due */
-    unsigned int sent;                  /* how often */
-    uint64_t sent_at[TRIES], repeat_at; /* ms: the last ones; the next one */
-    uint8_t peer_nth;                   /* of what the peer sent last */
+    struct vp_call *next, *asked_next; /* in their buckets; the latter of those that peers asked */
+    struct message msg;                /* the one that is repeated */
+    struct vp_heap_node repeat;        /* in calls->repeating */
+    unsigned int sent;                 /* how often */
+    uint64_t sent_at[TRIES];           /* ms: the last ones */
+    uint8_t peer_nth;                  /* of what the peer sent last */
+    struct vp_list known_link;         /* in known->calls, or calls->due */
 };
 
 /* A process that this one has had to do with. */
@@ -97,6 +98,7 @@ struct known {
     struct known *next; /* in its bucket */
     struct vp_port *port;
     struct vp_ud_addr at;
+    struct vp_list calls; /* vp_call.known_link: those with it */
     bool gone;
 };
 
@@ -105,9 +107,8 @@ struct vp_calls {
     uint32_t last_number;
     struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
     struct known *known[BUCKETS];
-    struct vp_list repeating;  /* vp_call.repeat_link: until something is heard */
-    struct vp_list due;        /* vp_call.repeat_link: their peer is gone, which is to be told */
-    uint64_t next_repeat;      /* ms; 0: none */
+    struct vp_heap repeating;  /* vp_call.repeat: until something is heard */
+    struct vp_list due;        /* vp_call.known_link: their peer is gone, which is to be told */
     unsigned int mean, spread; /* of the time of answers, ms; mean 0: not known */
 };
 
@@ -182,6 +183,7 @@ static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
     if (!known)
         return NULL;
     *known = (struct known){.next = *bucket, .port = port, .at = *at};
+    vp_list_init(&known->calls);
     *bucket = known;
     return known;
 }
@@ -190,7 +192,7 @@ static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
                                 const struct vp_ud_addr *peer)
 {
     struct vp_calls *calls = prov->calls;
-    const struct known *known = get_known(calls, port, peer);
+    struct known *known = get_known(calls, port, peer);
     struct vp_call *call = known ? calloc(1, sizeof(*call)) : NULL;
 
     if (!call)
@@ -198,7 +200,8 @@ static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
     call->prov = prov;
     call->port = port;
     call->peer = *peer;
-    vp_list_init(&call->repeat_link);
+    vp_list_init(&call->known_link);
+    vp_list_append(&known->calls, &call->known_link);
     do
         call->number = ++calls->last_number;
     while (!call->number || find(calls, call->number));
@@ -221,7 +224,8 @@ static void free_call(struct vp_call *call)
         at = &(*at)->asked_next;
     if (*at)
         *at = call->asked_next;
-    vp_list_remove(&call->repeat_link);
+    vp_heap_remove(&call->repeat);
+    vp_list_remove(&call->known_link);
     free(call);
 }
 
@@ -258,12 +262,8 @@ static void repeat_later(struct vp_call *call, uint64_t now)
     struct vp_calls *calls = call->prov->calls;
     uint64_t wait = (uint64_t)first_wait(calls) << (call->sent < 8 ? call->sent - 1 : 7);
 
-    call->repeat_at = now + (wait < MOST_BACKOFF_MS ? wait : MOST_BACKOFF_MS);
-    vp_list_append(&calls->repeating, &call->repeat_link);
-    if (calls->next_repeat && calls->next_repeat <= call->repeat_at)
-        return;
-    calls->next_repeat = call->repeat_at;
-    vp_kick(call->prov); /* progress() may sleep for longer */
+    vp_heap_add(&calls->repeating, &call->repeat,
+                now + (wait < MOST_BACKOFF_MS ? wait : MOST_BACKOFF_MS));
 }
 
 static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
@@ -324,12 +324,14 @@ static void say_until(struct vp_call *call)
 {
     call->sent = 0;
     say_again(call, ut_clock_ms());
+    if (call->prov->calls->repeating.first == &call->repeat)
+        vp_kick(call->prov); /* progress() may sleep for longer */
 }
 
 static void stop(struct vp_call *call, enum state state)
 {
     call->state = state;
-    vp_list_remove(&call->repeat_link);
+    vp_heap_remove(&call->repeat);
 }
 
 static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param,
@@ -655,10 +657,8 @@ static void heard_gone(struct vp_calls *calls, const struct message *msg)
     if (!known || known->gone)
         return;
     known->gone = true;
-    for (unsigned int i = 0; i < BUCKETS; i++)
-        for (struct vp_call *call = calls->by_number[i]; call; call = call->next)
-            if (is_same(&call->peer, &peer))
-                vp_list_append(&calls->due, &call->repeat_link);
+    while (!vp_list_empty(&known->calls))
+        vp_list_append(&calls->due, known->calls.next);
 }
 
 /* The next call whose peer is gone. */
@@ -667,8 +667,9 @@ static bool next_due(struct vp_calls *calls, struct vp_event *event)
     static const struct message dead = {.refusal = VP_REFUSED_DEAD};
 
     while (!vp_list_empty(&calls->due)) {
-        struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, repeat_link);
+        struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, known_link);
         enum state was = call->state;
+        vp_list_remove(&call->known_link);
         stop(call, CLOSED);
         if (was == DREQ_SENT && !call->owner)
             free_call(call);
@@ -779,26 +780,12 @@ static void repeat(struct vp_call *call, uint64_t now)
 uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
 {
     struct vp_calls *calls = prov->calls;
-    uint64_t next = 0;
+    struct vp_heap_node *due;
 
     pthread_mutex_lock(&calls->lock);
-    if (vp_list_empty(&calls->repeating))
-        calls->next_repeat = 0;
-    if (calls->next_repeat && calls->next_repeat <= now) {
-        for (struct vp_list *l = calls->repeating.next, *after; l != &calls->repeating; l = after) {
-            struct vp_call *call = vp_container_of(l, struct vp_call, repeat_link);
-            after = l->next;
-            if (call->repeat_at <= now)
-                repeat(call, now); /* which puts it last */
-        }
-        for (struct vp_list *l = calls->repeating.next; l != &calls->repeating; l = l->next) {
-            const struct vp_call *call = vp_container_of(l, struct vp_call, repeat_link);
-            if (!next || call->repeat_at < next)
-                next = call->repeat_at;
-        }
-        calls->next_repeat = next;
-    }
-    next = calls->next_repeat;
+    while ((due = vp_heap_due(&calls->repeating, now)))
+        repeat(vp_container_of(due, struct vp_call, repeat), now); /* later again */
+    uint64_t next = vp_heap_next(&calls->repeating);
     pthread_mutex_unlock(&calls->lock);
     return next;
 }
@@ -810,7 +797,6 @@ int vp_udcm_open(struct vp_prov *prov)
     if (!calls)
         return -ENOMEM;
     pthread_mutex_init(&calls->lock, NULL);
-    vp_list_init(&calls->repeating);
     vp_list_init(&calls->due);
     if (getrandom(&calls->last_number, sizeof(calls->last_number), 0) < 0)
         calls->last_number = 0;
@@ -850,6 +836,9 @@ void vp_udcm_close(struct vp_prov *prov)
     if (!calls)
         return;
     vp_udcm_leave(prov);
+    for (unsigned int i = 0; i < BUCKETS; i++)
+        while (calls->by_number[i])
+            free_call(calls->by_number[i]); /* which are in the lists of the others */
     for (unsigned int i = 0; i < BUCKETS; i++) {
         while (calls->known[i]) {
             struct known *known = calls->known[i];
@@ -857,9 +846,6 @@ void vp_udcm_close(struct vp_prov *prov)
             free(known);
         }
     }
-    for (unsigned int i = 0; i < BUCKETS; i++)
-        while (calls->by_number[i])
-            free_call(calls->by_number[i]);
     pthread_mutex_destroy(&calls->lock);
     free(calls);
     prov->calls = NULL;

@@ -641,6 +641,41 @@ static void the_end_of_a_process_ends_its_connections(void)
     printf("ok: the end of a process ends its connections\n");
 }
 
+/* All that have to do with the process that ends are told, and no others. */
+static void the_end_of_a_process_ends_all_of_its_connections(void)
+{
+    enum { MANY = 9 };
+    static struct vp_id all[MANY];
+    struct rdma_conn_param param = param_of(ORIGIN);
+    struct vp_event event;
+    unsigned int told = 0;
+
+    open_both();
+    for (int i = 0; i < MANY; i++) {
+        struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
+        peer.at.key[0] ^= i % 3 == 2; /* another process */
+        all[i] = (struct vp_id){.kind = VP_ID_CONN};
+        CHECK(vp_way_ud.begin(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) == 1);
+        CHECK(i == 0 || vp_way_ud.ask(&all[i], &param) == 0);
+    }
+    vp_id_drop(&all[3]);
+    while (vp_udcm_next(&provs[TARGET], &event)) /* it has to do with the origin */
+        vp_id_drop(&event.asks);
+    memset(wires, 0, sizeof(wires));
+    vp_udcm_close(&provs[TARGET]);
+    while (vp_udcm_next(&provs[ORIGIN], &event)) {
+        long i = event.id - all;
+        CHECK(i > 0 && i < MANY && i % 3 != 2 && i != 3);
+        CHECK(event.what == VP_HEARD_REFUSAL && event.refusal == VP_REFUSED_DEAD);
+        told |= 1u << i;
+    }
+    CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first one had asked nothing */
+    for (int i = 0; i < MANY; i++)
+        vp_id_drop(&all[i]);
+    vp_udcm_close(&provs[ORIGIN]);
+    printf("ok: the end of a process ends all of its connections\n");
+}
+
 /*
  * Whatever who knows the key may send
  */
@@ -776,6 +811,7 @@ int main(void)
     messages_are_looked_at_by_who_sent_them();
     who_is_gone_is_not_asked();
     the_end_of_a_process_ends_its_connections();
+    the_end_of_a_process_ends_all_of_its_connections();
     a_peer_that_cannot_be_reached_is_not_asked();
     anything_is_survived();
     return 0;
