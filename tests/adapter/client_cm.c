@@ -218,6 +218,9 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     if (!param || !is_valid(id, param))
         return result(EINVAL);
+    struct cl_id *c = (struct cl_id *)id;
+    if (!c->ours.vendor_id) /* as with rdma_rxe */
+        c->ours.vendor_id = c->theirs.vendor_id;
     return with_param(id, AD_CM_ACCEPT, param, AD_REP_DATA);
 }
 
