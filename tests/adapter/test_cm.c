@@ -387,8 +387,8 @@ static void check_ece(struct rdma_cm_id *id, uint32_t vendor_id, uint32_t option
     CHECK(ece.vendor_id == vendor_id && ece.options == options && ece.comp_mask == 0);
 }
 
-/* The ends of a connection tell each other. Where nothing was offered zeros are heard; where nothing
- * was answered, the origin's vendor and no options. */
+/* The ends of a connection tell each other. Where nothing was offered zeros are heard; where
+ * nothing was answered, the origin's vendor and no options. */
 static void enhancements_go_with_request_and_answer(void)
 {
     struct ibv_ece offer = {.vendor_id = 0x15b3, .options = 0x70000012}, used = {0x15b3, 2, 0};
