@@ -983,6 +983,73 @@ static void the_way_to_the_peer_is_lost(void)
     close_all("the way to the peer is lost");
 }
 
+/* The kernel says so of an id. */
+static void tell(struct rdma_cm_id *id, enum rdma_cm_event_type type)
+{
+    CHECK(!is_pending);
+    pending = (struct rdma_cm_event){.id = id, .event = type};
+    is_pending = true;
+    vp_cm_events(prov);
+    run();
+}
+
+static struct rdma_cm_id *id_of(const struct test_conn *c)
+{
+    return vp_conn(c->conn)->id.cm;
+}
+
+/* Each id of the device is told: connections end, as do handshakes in flight, and nothing begins on
+ * it any more. */
+static void a_device_is_removed(void)
+{
+    open_with(PLACES);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    answers = false;
+    ask(&conns[1]);
+    ask_from_outside(&conns[2]);
+    run();
+    CHECK(conns[1].conn && conns[2].conn && !conns[1].up && !conns[2].up);
+    for (int i = 0; i < 3; i++) {
+        tell(id_of(&conns[i]), RDMA_CM_EVENT_DEVICE_REMOVAL);
+        CHECK(conns[i].down && conns[i].reason == PROV_REASON_LOCAL);
+    }
+    answers = true;
+    ask(&conns[0]); /* as it has not been told yet that the device itself is gone */
+    run();
+    CHECK(conns[0].up);
+    tell(&listener, RDMA_CM_EVENT_DEVICE_REMOVAL);
+    CHECK(prov->devices[0].gone);
+    ask(&conns[1]);
+    run();
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_LOCAL);
+    close_all("a device is removed");
+}
+
+/* The kernel gives a request or an answer up: the origin asks again, the accepting side does not
+ * wait. A connection that is up does not mind. */
+static void the_kernel_hears_nothing(void)
+{
+    open_with(PLACES);
+    answers = false;
+    ask(&conns[0]);
+    ask_from_outside(&conns[1]);
+    run();
+    CHECK(!conns[0].down && !conns[1].down);
+    ((struct fake_id *)id_of(&conns[0]))->step = GONE;
+    tell(id_of(&conns[0]), RDMA_CM_EVENT_UNREACHABLE);
+    tell(id_of(&conns[1]), RDMA_CM_EVENT_UNREACHABLE);
+    CHECK(!conns[0].down && conns[1].down && conns[1].reason == PROV_REASON_SILENT);
+    answers = true;
+    pass_ms(100);
+    run();
+    CHECK(conns[0].up && vp_conn(conns[0].conn)->tries == 2);
+    tell(id_of(&conns[0]), RDMA_CM_EVENT_CONNECT_ERROR);
+    CHECK(!conns[0].down && use(&conns[0]) >= 0);
+    close_all("the kernel hears nothing");
+}
+
 /* Its send queue is full, with an unsignalled request at its end: none can be posted behind it. */
 static void full_queue_stalls(void)
 {
@@ -1265,6 +1332,8 @@ int main(void)
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
     the_way_to_the_peer_is_lost();
+    a_device_is_removed();
+    the_kernel_hears_nothing();
     full_queue_stalls();
     a_send_queue_gets_longer();
     an_accepted_one_gets_longer();
