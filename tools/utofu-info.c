@@ -2,6 +2,7 @@
 /*
  * utofu-info [options]
  * utofu-info --explain CODE...
+ * utofu-info --check-list
  *
  * Shows what the library finds here: transports, devices, the job, limits, variables. In a job the
  * first process prints, or all do. What is wrong with the command line is one line and status 2.
@@ -23,7 +24,7 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2, OUT_BYTES = 1 << 16, OTHERS_WAIT_S =
 enum { MAX_CODES = 128 };
 
 static struct {
-    bool environment, check, all, json, report;
+    bool environment, check, all, json, report, check_list;
     const char *report_file;                /* NULL: named after the host */
     const struct ut_code *codes[MAX_CODES]; /* to explain */
     size_t num_codes;
@@ -60,6 +61,8 @@ static void print_help(void)
            "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
+           "      --check-list   the findings of UTOFU_CHECK: what each means, and what to do\n"
+           "                     instead\n"
            "      --json         one line of JSON\n"
            "  -h, --help         print this text\n"
            "  -V, --version      print the version\n\n"
@@ -102,7 +105,7 @@ static void read_codes(int argc, char **argv)
 
 static void read_options(int argc, char **argv)
 {
-    enum { JSON = 256, EXPLAIN };
+    enum { JSON = 256, EXPLAIN, CHECK_LIST };
     static const struct option longs[] = {
         {"environment", no_argument, NULL, 'e'},
         {"check", no_argument, NULL, 'c'},
@@ -110,6 +113,7 @@ static void read_options(int argc, char **argv)
         {"all", no_argument, NULL, 'a'},
         {"json", no_argument, NULL, JSON},
         {"explain", required_argument, NULL, EXPLAIN},
+        {"check-list", no_argument, NULL, CHECK_LIST},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -138,6 +142,9 @@ static void read_options(int argc, char **argv)
         case EXPLAIN:
             read_codes(argc, argv);
             break;
+        case CHECK_LIST:
+            opt.check_list = true;
+            break;
         case ':':
             usage_error("%s wants a return code, such as -193, MRQ_PEER or all", argv[optind - 1]);
         case 'h':
@@ -165,6 +172,9 @@ static void read_options(int argc, char **argv)
         usage_error("--report= wants a file, or -");
     if (opt.num_codes && (opt.environment || opt.check || opt.all))
         usage_error("--explain does not go together with -e, --check and --all");
+    if (opt.check_list &&
+        (opt.environment || opt.check || opt.all || opt.json || opt.report || opt.num_codes))
+        usage_error("--check-list goes together with no other option");
 #ifndef UT_HAVE_JANSSON
     if (opt.json)
         usage_error("it was built without jansson, so it has no --json");
@@ -236,7 +246,10 @@ int main(int argc, char **argv)
     if ((opt.check || opt.report) && ut_process_environment() == 0 &&
         !ut_env_is_set(UT_ENV_LOG_LEVEL))
         ut_log_threshold = UT_LOG_NONE; /* the checks report it */
-    if (opt.num_codes) {
+    if (opt.check_list) {
+        info_print_findings();
+        rc = 0;
+    } else if (opt.num_codes) {
         rc = explain();
     } else {
         info_gather(&info);

@@ -6,6 +6,7 @@
  * refuses goes to start_request(), which does not try again.
  */
 #include "api/request.h"
+#include "check/check.h"
 #include "engine/engine.h"
 #include "engine/fast.h"
 #include "engine/few.h"
@@ -15,6 +16,19 @@
 /*
  * The slow path: any request, and the checks of its arguments
  */
+
+/* What VCQs with slow_path do besides, after n descriptors were submitted: the background thread is
+ * told of those of session mode, if `tell`, and what is checked is held back for a while. */
+static void __attribute__((noinline))
+submitted_slowly(struct ut_vcq *vcq, uint32_t n, bool tell, const void *caller)
+{
+    uint32_t due = vcq->check ? ut_check_submitted(vcq, n, caller) : 0;
+
+    if (due)
+        ut_engine_start_held(vcq, due);
+    if (tell && vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+        ut_thread_posted(vcq);
+}
 
 /* `may_be_fast`: try ut_engine_submit_fast() first. */
 ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata,
@@ -38,10 +52,12 @@ ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
             ut_request_encode(&slot->desc, r, i);
             slot->cbdata = cbdata;
         }
-        if (!may_be_fast || delay || r->num_blocks != 1 || !ut_engine_submit_fast(vcq))
+        if (!may_be_fast || delay || r->num_blocks != 1 || !ut_engine_submit_fast(vcq)) {
             ut_engine_submit(vcq, (uint32_t)r->num_blocks, delay);
-        if (!may_be_fast && vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
-            ut_thread_posted(vcq);
+            if (unlikely(vcq->slow_path))
+                submitted_slowly(vcq, (uint32_t)r->num_blocks, !may_be_fast,
+                                 __builtin_return_address(0));
+        }
     }
     ut_vcq_leave(vcq);
     return rc;

@@ -4,6 +4,7 @@
  * and sealed in the caller's memory, and accepted from there if their seal matches.
  */
 #include "api/request.h"
+#include "check/check.h"
 #include "engine/engine.h"
 #include "runtime/thread.h"
 
@@ -247,6 +248,11 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
         }
         if (n != 1 || !ut_engine_submit_fast(vcq))
             ut_engine_submit(vcq, (uint32_t)n, false);
+        if (unlikely(vcq->check != NULL)) {
+            uint32_t due = ut_check_submitted(vcq, (uint32_t)n, __builtin_return_address(0));
+            if (due)
+                ut_engine_start_held(vcq, due);
+        }
         if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
             ut_thread_posted(vcq);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* STADDs (manual 3.6). */
 #include "api/api.h"
+#include "check/check.h"
+#include "engine/engine.h"
 #include "stag/stag.h"
 
 /* A STADD has 40 bits of offset, and the first offset of a region may be up to 64 KiB. */
@@ -114,6 +116,10 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
         return ut_refuse_handle(vcq_hdl);
+    if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)) {
+        ut_check_dereg(vcq, stadd, __builtin_return_address(0));
+        ut_engine_start_held(vcq, UINT32_MAX); /* as far as it comes without the mode */
+    }
     struct ut_region *gone;
     int rc = ut_stag_deregister(vcq->stags, stadd, &gone);
     struct ut_why why = {0};

@@ -62,7 +62,8 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
 UT_PUBLIC(utofu_free_vcq);
 int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl)
 {
-    return ut_vcq_free(vcq_hdl) == 0 ? UTOFU_SUCCESS : ut_refuse_handle(vcq_hdl);
+    return ut_vcq_free(vcq_hdl, __builtin_return_address(0)) == 0 ? UTOFU_SUCCESS
+                                                                  : ut_refuse_handle(vcq_hdl);
 }
 
 UT_PUBLIC(utofu_query_vcq_id);

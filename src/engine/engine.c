@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "engine/posting.h"
 #include "shuffle/shuffle.h"
 #include "util/clock.h"
@@ -74,6 +75,16 @@ static void start_counted(struct ut_vcq *vcq, struct ut_slot *slot)
     ut_stats_started(vcq, slot);
 }
 
+static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    if (vcq->check)
+        ut_check_start(vcq, slot);
+    if (vcq->stats)
+        start_counted(vcq, slot);
+    else
+        start(vcq, slot);
+}
+
 /* Starts descriptors up to the schedule pointer; in free mode up to the tail. */
 static void start_due(struct ut_vcq *vcq)
 {
@@ -91,8 +102,8 @@ static void start_due(struct ut_vcq *vcq)
             UT_ASSERT(vcq->started <= vcq->scheduled);
         }
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
-        if (__builtin_expect(vcq->stats != NULL, 0))
-            start_counted(vcq, slot);
+        if (__builtin_expect(vcq->watched, 0))
+            start_watched(vcq, slot);
         else
             start(vcq, slot);
     }
@@ -100,6 +111,16 @@ static void start_due(struct ut_vcq *vcq)
     if (batch)
         flush(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
+        ut_vcq_end_waits(vcq);
+}
+
+void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
+{
+    UT_ASSERT(ut_is_locked(&vcq->lock) && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE));
+    for (; most > 0 && vcq->toq_exec != vcq->toq_tail; most--)
+        start_watched(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
+    ut_toq_limit_fast(vcq);
+    if (vcq->waits && ut_engine_has_entry(vcq))
         ut_vcq_end_waits(vcq);
 }
 
@@ -210,6 +231,19 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq)
     return false;
 }
 
+/* A VCQ that is checked holds back what is submitted: see ut_engine_start_held(). */
+static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_t n, bool delay)
+{
+    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+
+    if (vcq->stats)
+        ut_stats_submit(vcq, n);
+    vcq->toq_tail += n;
+    ut_toq_limit_fast(vcq);
+    if ((!delay || ut_shuffle_starts(vcq)) && (!vcq->check || session))
+        start_due(vcq);
+}
+
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (n == 1 && !delay && ut_toq_starts_at_once(vcq)) {
@@ -219,8 +253,10 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
     UT_ASSERT(ut_is_locked(&vcq->lock) && ut_engine_room(vcq) >= n);
     for (uint32_t i = 0; i < n; i++)
         enter_toq(ut_engine_slot(vcq, i));
-    if (vcq->stats)
-        ut_stats_submit(vcq, n);
+    if (vcq->watched) {
+        submit_watched(vcq, n, delay);
+        return;
+    }
     vcq->toq_tail += n;
     ut_toq_limit_fast(vcq);
     if (!delay || ut_shuffle_starts(vcq))
@@ -329,6 +365,8 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
 {
     size_t n = 0;
 
+    if (vcq->check)
+        start_due(vcq);
     ut_engine_progress(vcq);
     reclaim(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_tail; i++) {
@@ -356,6 +394,8 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 {
     enum { MOST_POLLS = 16 };
 
+    if (vcq->check)
+        start_due(vcq);
     /* several polls in a row may find nothing but completions */
     for (int i = 0; i < MOST_POLLS && ut_engine_progress(vcq); i++)
         ;
@@ -378,6 +418,30 @@ int ut_engine_progress_rest(struct ut_vcq *vcq)
     if (!ut_vcq_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)
         ut_process_progress();
     return events;
+}
+
+/* Errors of the program, of those that nobody has polled. */
+static bool is_misuse(int rc)
+{
+    return rc != 0 && rc != UTOFU_ERR_TCQ_OTHER && rc != UTOFU_ERR_MRQ_OTHER &&
+           rc != UTOFU_ERR_MRQ_PEER;
+}
+
+void ut_engine_check_left(struct ut_vcq *vcq)
+{
+    int tcq = 0, mrq = 0;
+
+    for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (tcq == 0 && slot->tcq_ready && is_misuse(slot->tcq_rc))
+            tcq = slot->tcq_rc;
+    }
+    for (uint32_t i = vcq->mrq_head; i != vcq->mrq_tail; i++) {
+        int rc = ut_mrq_code(&vcq->mrq[i & vcq->mrq_mask]);
+        if (mrq == 0 && is_misuse(rc))
+            mrq = rc;
+    }
+    ut_check_left(vcq, tcq, mrq);
 }
 
 static bool is_idle(const struct ut_vcq *vcq)

@@ -47,6 +47,13 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq);
  * may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 
+/* Of a VCQ that is checked, in free mode: starts the oldest descriptors that are held back, `most`
+ * of them, of which ut_check_*() says how many. Others start all of them: a full TOQ, a call that
+ * asks what is unread, draining. */
+void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);
+/* Tells the check mode what nobody has polled, of a VCQ on which everything is complete. */
+void ut_engine_check_left(struct ut_vcq *vcq);
+
 /* The slow path of the slot behind the tail, after the provider refused it on the fast path with
  * `rc`. */
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)

@@ -100,6 +100,11 @@ void ut_mrq_push_failed(struct ut_link *link, struct ut_slot *slot)
     ut_mrq_push(link->vcq, pack(slot), n)->reserved[1] = slot->detail;
 }
 
+int ut_mrq_code(const struct utofu_mrq_notice *entry)
+{
+    return (int16_t)entry->reserved[0];
+}
+
 /*
  * When it is taken
  */

@@ -23,6 +23,9 @@ int ut_tcq_failed(const struct ut_vcq *vcq, const struct ut_slot *slot) __attrib
 int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
                   struct utofu_mrq_notice *notice) __attribute__((cold));
 
+/* The code of an entry that is still in the MRQ, or 0. */
+int ut_mrq_code(const struct utofu_mrq_notice *entry);
+
 /* The TOQ is full. Only the VCQ is kept, as programs try again in a loop. UTOFU_ERR_BUSY. */
 static inline int ut_toq_full(const struct ut_vcq *vcq)
 {

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "check/check.h"
 #include "engine/engine.h"
 #include "link/link.h"
 #include "runtime/setup.h"
@@ -119,6 +120,7 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
 static void destroy(struct ut_vcq *v)
 {
     ut_stats_detach(v);
+    ut_check_detach(v);
     ut_link_destroy_all(v);
     for (unsigned int i = 0; i < v->num_eps; i++)
         v->eps[i].ops->ep_close(v->eps[i].ep);
@@ -167,7 +169,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
     int rc = ut_stag_table_create(tni, ident->cmp, &v->stags);
     if (rc == 0)
         rc = make_queues(v);
-    if (rc == 0 && !ut_stats_attach(v))
+    if (rc == 0 && (!ut_stats_attach(v) || (!handlers && !ut_check_attach(v))))
         rc = UTOFU_ERR_OUT_OF_MEMORY;
     if (rc == 0)
         rc = open_endpoints(process, v, tni);
@@ -204,8 +206,12 @@ static void drain_one(struct ut_vcq *vcq, void *arg)
 
     if (!ut_lock_until(&vcq->lock, ut_now_ms() + exit_drain->timeout_ms))
         return;
+    if (vcq->num_eps && vcq->check)
+        ut_check_end(vcq, NULL);
     if (vcq->num_eps)
         ut_engine_drain(vcq, exit_drain->timeout_ms);
+    if (vcq->num_eps && vcq->check)
+        ut_engine_check_left(vcq);
     ut_unlock(&vcq->lock);
 }
 
@@ -229,10 +235,11 @@ static void drain_at_exit(void)
     if (ut_process_forked())
         return;
     ut_vcq_for_each(find_interrupted, &exit_drain);
-    if (exit_drain.interrupted)
-        return;
-    ut_vcq_for_each(drain_one, &exit_drain);
-    leave_providers();
+    if (!exit_drain.interrupted) {
+        ut_vcq_for_each(drain_one, &exit_drain);
+        leave_providers();
+    }
+    ut_check_close();
 }
 
 static int set_up_once(const struct ut_process **process)
@@ -298,18 +305,22 @@ out:
     return rc;
 }
 
-int ut_vcq_free(utofu_vcq_hdl_t handle)
+int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
 {
     struct ut_vcq *v = ut_vcq_enter(handle);
 
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
+    if (v->check)
+        ut_check_end(v, caller);
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000);
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
         /* the drain releases the lock: another thread has freed the VCQ */
         ut_vcq_leave(v);
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }
+    if (v->check)
+        ut_engine_check_left(v);
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* without a handle, and not free yet */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "peers/peers.h"
 #include "registry.h"
 #include "runtime/thread.h"
@@ -247,6 +248,7 @@ static int set_up(void)
     if (rc != 0)
         return rc;
     ut_shuffle_open(proc->job->rank == 0);
+    ut_check_open(proc->job);
     ut_peers_open(proc);
     if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_take_place()))
         return rc;

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "engine/engine.h"
 #include "process/process.h"
 #include "shuffle/shuffle.h"
@@ -23,6 +24,7 @@ enum {
     FIRST_LOOK_MS = 2, /* how soon it is checked again whether a program still polls */
     LAST_LOOK_MS = 16,
     WAITING_MS = 1,  /* for a link that waits for time or room */
+    HOLDING_MS = 1,  /* a VCQ that is checked may hold back something */
     MAX_ROUNDS = 64, /* polls of one VCQ before the others get their turn */
     /* who polls later than this after posting to a session-mode VCQ computes meanwhile; waking the
      * thread takes about as long */
@@ -90,10 +92,48 @@ void ut_thread_posted(struct ut_vcq *vcq)
         ut_vcq_need(vcq);
 }
 
+/* What this thread holds back on another VCQ: the answer may come to the one that it polls. */
+static void start_other(struct ut_vcq *vcq, void *arg)
+{
+    if (vcq == arg || !ut_trylock(&vcq->lock))
+        return;
+    if (vcq->num_eps && vcq->check && ut_check_is_mine(vcq))
+        ut_engine_start_held(vcq, 1);
+    ut_unlock(&vcq->lock);
+}
+
+static void polled_checked(struct ut_vcq *vcq)
+{
+    uint32_t due = ut_check_polled(vcq);
+
+    if (due)
+        ut_engine_start_held(vcq, due);
+    if (ut_check_others_hold(vcq))
+        ut_vcq_for_each(start_other, vcq);
+}
+
 void ut_thread_polled(struct ut_vcq *vcq)
 {
-    vcq->computes = ut_clock_ns() - vcq->posted_at > COMPUTES_NS;
-    vcq->posted_at = 0;
+    if (vcq->check)
+        polled_checked(vcq);
+    if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        return;
+    if (vcq->posted_at > 1)
+        vcq->computes = ut_clock_ns() - vcq->posted_at > COMPUTES_NS;
+    vcq->posted_at = vcq->check != NULL;
+}
+
+/* Starts what a VCQ has held back for long. */
+static void start_overdue(struct ut_vcq *vcq, void *arg)
+{
+    (void)arg;
+    if (!ut_trylock(&vcq->lock))
+        return;
+    if (vcq->num_eps && vcq->check && ut_check_is_overdue(vcq)) {
+        ut_engine_start_held(vcq, UINT32_MAX);
+        ut_vcq_need(vcq); /* nobody polls, perhaps */
+    }
+    ut_unlock(&vcq->lock);
 }
 
 /* Polls and arms a VCQ if it was woken or is due, and its program does not poll. */
@@ -152,6 +192,10 @@ int ut_thread_serve(void)
 {
     int timeout = ut_process_progress();
 
+    if (ut_check_on) {
+        ut_vcq_for_each(start_overdue, NULL);
+        sooner(&timeout, HOLDING_MS);
+    }
     ut_vcq_for_each(visit, &timeout);
     return timeout;
 }
@@ -224,8 +268,8 @@ static int start(void)
 {
     const struct ut_process *process = ut_process_peek();
 
-    /* what is shuffled goes on by itself, as it does in the hardware */
-    if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on)
+    /* what is shuffled or held back goes on by itself, as it does in the hardware */
+    if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
         return 0;
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int wake_fd = ut_vcq_wake_fd();

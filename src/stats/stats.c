@@ -341,7 +341,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
         return false;
     }
     vcq->stats = stats;
-    vcq->slow_path = true;
+    vcq->slow_path = vcq->watched = true;
     vcq->mrq_alarm = 0;
     vcq->mrq_most = &stats->most_mrq;
     vcq->spin_limit = 0;

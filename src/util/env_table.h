@@ -149,6 +149,11 @@ X(SHUFFLE_LEVEL, "UTOFU_SHUFFLE_LEVEL", UINT, 3, 1, 4, NULL,
   "how far UTOFU_SHUFFLE goes: 1: only the order in memory, with delays of up to 20 us each; 2: "
   "also late completions, notices and messages, with up to 200 us; 3: also a TOQ of 8 to 64 "
   "entries, and DELAY_START without effect now and then; 4: as 3, with up to 2 ms")
+X(CHECK, "UTOFU_CHECK", ENUM, 0, 0, 2, "0|1|abort",
+  "reports, on standard error and once for each place, what a program does that the uTofu manual "
+  "forbids or leaves undefined, as a source that is written while a put is under way; abort: ends "
+  "it "
+  "at the first one; slower")
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
   "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")

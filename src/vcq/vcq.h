@@ -25,6 +25,7 @@ struct ut_vcq;
 struct ut_wait;
 struct ut_stag_table;
 struct ut_stats;
+struct ut_check;
 
 enum { UT_NO_SLOT = UINT32_MAX };
 
@@ -138,10 +139,11 @@ struct ut_vcq {
                                       * that found the MRQ empty */
     utofu_vcq_id_t last_id;          /* the id that last_link was found for; 0: none */
     struct ut_link *last_link;       /* the link found last, at first &ut_link_none */
-    bool slow_path;                  /* session mode, counted, waited for, shuffled */
+    bool slow_path;                  /* session mode, counted, waited for, shuffled, checked */
     bool more_to_do;                 /* the library's own, or no background thread:
                                       * ut_engine_progress_rest() is called */
     bool shuffled;                   /* by UTOFU_SHUFFLE */
+    bool watched;                    /* counted or checked: each descriptor is, when it starts */
     unsigned int num_eps;
     uint32_t idle_polls, spin_limit; /* empty polls in a row, and how many before leave_idle() */
     struct ut_vcq_ep eps[PROV_COUNT];
@@ -167,12 +169,14 @@ struct ut_vcq {
     bool shortfall_reported;
     bool computes;      /* the program's last poll came long after it had posted: the background
                          * thread does not wait for its polls */
-    uint64_t posted_at; /* ns: when it posted last, or 0: it has looked into a queue since */
+    uint64_t posted_at; /* ns: when it posted last, or 0: it has looked into a queue since; of a
+                         * VCQ that is checked never 0, so that each empty poll is told */
 
     struct ut_wait *waits; /* threads that sleep until there is something to poll: vcq/wait.h */
     bool wait_ended;       /* the next one is to return at once */
 
     struct ut_stats *stats; /* counters and timeline; NULL: neither is asked for */
+    struct ut_check *check; /* of UTOFU_CHECK; NULL: it is off, or the VCQ is the library's own */
 
     struct ut_stag_table *stags;
     uint8_t *scratch; /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */

@@ -14,11 +14,11 @@ static void end(struct ut_waiter *waiter)
         return; /* full: it is readable */
 }
 
-/* Waited for, or in session mode, or counted, or shuffled. */
+/* Waited for, or in session mode, or counted, or checked, or shuffled. */
 static void choose_path(struct ut_vcq *vcq)
 {
     vcq->slow_path =
-        vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->stats || vcq->shuffled;
+        vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->watched || vcq->shuffled;
     ut_toq_limit_fast(vcq);
 }
 

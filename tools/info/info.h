@@ -87,6 +87,8 @@ void info_check(const struct info *info, struct info_checks *checks);
 
 void info_print(const struct info *info);
 void info_print_environment(void);
+/* What UTOFU_CHECK reports. */
+void info_print_findings(void);
 void info_print_codes(const struct ut_code *const *codes, size_t num);
 /* With only_failed, no more than these; prefix is put before every line. */
 void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "shuffle/shuffle.h"
 #include "util/env.h"
 
@@ -84,11 +85,21 @@ static void print_shuffle(void)
            (unsigned long long)ut_env_num(UT_ENV_SHUFFLE_LEVEL));
 }
 
+static void print_check(void)
+{
+    if (!ut_check_on)
+        return;
+    label("  checked");
+    printf("UTOFU_CHECK=%s: communications are held back, to find errors of programs\n",
+           ut_env_num(UT_ENV_CHECK) == 1 ? "1" : "abort");
+}
+
 static void print_transports(const struct info *info)
 {
     label("provider");
     print_reach(info);
     print_shuffle();
+    print_check();
     label("  why");
     wrap(info->provider_why, LABEL, "");
     for (int p = 0; p < PROV_COUNT; p++) {
@@ -293,4 +304,13 @@ void info_print_checks(const struct info_checks *checks, bool only_failed, const
     else if (!only_failed)
         printf("%s%u thing%s would keep a job from running here\n", prefix, checks->num_failed,
                checks->num_failed == 1 ? "" : "s");
+}
+
+void info_print_findings(void)
+{
+    const struct ut_check_finding *f;
+
+    for (unsigned int i = 0; (f = ut_check_finding(i)) != NULL; i++)
+        printf("%s\n    %s\n    instead: %s (manual %s)\n", f->id, f->what, f->instead,
+               f->sections);
 }

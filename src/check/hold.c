@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is held back, and for how long. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/inner.h"
+#include "stag/stag.h"
+#include "util/clock.h"
+#include "util/env.h"
+
+enum {
+    MOST_HELD = 64,
+    /* While one that was started is not complete, so many empty polls start no other one: the
+     * program may wait for that one. */
+    PATIENT_POLLS = 16,
+    /* The background thread has ended so many holds before each further one takes LATE_NS: a
+     * program that waits by looking at memory is slow, but not for long. */
+    LATE_FREE = 32,
+    LATE_NS = 20000000,
+    OVERDUE_NS = 900000, /* since the background thread has seen it first */
+};
+
+bool ut_check_on;
+const struct ut_job_info *ut_check_job;
+
+static uint64_t opened_at;
+static uint32_t num_holding; /* atomic: VCQs that hold something */
+static uint32_t num_late;    /* atomic: holds that the background thread has ended */
+static __thread char this_thread;
+
+static uintptr_t my_thread(void)
+{
+    return (uintptr_t)&this_thread;
+}
+
+void ut_check_open(const struct ut_job_info *job)
+{
+    ut_check_job = job;
+    ut_check_on = ut_env_num(UT_ENV_CHECK) != 0;
+    opened_at = ut_clock_ns();
+    if (ut_check_on)
+        ut_check_place_open();
+}
+
+bool ut_check_attach(struct ut_vcq *vcq)
+{
+    if (!ut_check_on)
+        return true;
+    struct ut_check *check = calloc(1, sizeof(*check));
+    struct ut_check_op *ops = calloc(vcq->toq_mask + 1ul, sizeof(*ops));
+    if (!check || !ops) {
+        free(check);
+        free(ops);
+        return false;
+    }
+    check->ops = ops;
+    check->holds = !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
+    vcq->check = check;
+    vcq->slow_path = vcq->watched = true;
+    vcq->posted_at = 1; /* empty polls are reported: ut_check_polled() */
+    return true;
+}
+
+static uint32_t num_held(const struct ut_vcq *vcq)
+{
+    return vcq->check->holds ? vcq->toq_tail - vcq->toq_exec : 0;
+}
+
+/* To be called when something may be held, or nothing any more. */
+static void count_holding(struct ut_vcq *vcq)
+{
+    struct ut_check *check = vcq->check;
+    bool holds = num_held(vcq) > 0;
+
+    __atomic_store_n(&check->thread, holds ? my_thread() : 0, __ATOMIC_RELAXED);
+    if (holds == check->counted)
+        return;
+    check->counted = holds;
+    if (holds)
+        __atomic_add_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+}
+
+void ut_check_detach(struct ut_vcq *vcq)
+{
+    struct ut_check *check = vcq->check;
+
+    if (!check)
+        return;
+    if (check->counted)
+        __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+    vcq->check = NULL;
+    free(check->ops);
+    free(check);
+}
+
+static bool may_hold(uint64_t now)
+{
+    return __atomic_load_n(&num_late, __ATOMIC_RELAXED) < LATE_FREE + (now - opened_at) / LATE_NS;
+}
+
+static void count_threads(struct ut_check *check)
+{
+    if (check->first_thread == 0)
+        check->first_thread = my_thread();
+    check->several_threads |= check->first_thread != my_thread();
+}
+
+uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
+{
+    struct ut_check *check = vcq->check;
+    uint64_t now = ut_clock_ns();
+
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    caller = ut_check_caller(caller);
+    count_threads(check);
+    for (uint32_t i = n; i-- > 0;) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1 - i);
+        struct ut_check_op *op = ut_check_op_of(vcq, slot);
+        *op = (struct ut_check_op){.caller = caller, .at = now, .number = ++check->number};
+        ut_check_look(vcq, slot);
+        ut_check_note_comm(slot);
+    }
+    count_holding(vcq);
+    uint32_t held = num_held(vcq);
+    if (!may_hold(now))
+        return held;
+    return held > MOST_HELD ? held - MOST_HELD : 0;
+}
+
+void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    if (!vcq->check->holds)
+        return;
+    ut_check_look_again(vcq, slot);
+    if (vcq->toq_exec == vcq->toq_tail)
+        count_holding(vcq);
+}
+
+uint32_t ut_check_polled(struct ut_vcq *vcq)
+{
+    struct ut_check *check = vcq->check;
+    uint32_t held = num_held(vcq);
+
+    check->polls++;
+    count_threads(check);
+    if (held == 0)
+        return 0;
+    const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);
+    bool in_flight = vcq->toq_exec != vcq->toq_head && last->state != UT_SLOT_RETIRED;
+    if (in_flight && vcq->idle_polls < PATIENT_POLLS)
+        return 0;
+    uint32_t most = vcq->idle_polls < 6 ? 1u << vcq->idle_polls : MOST_HELD;
+    return held < most ? held : most;
+}
+
+bool ut_check_others_hold(const struct ut_vcq *vcq)
+{
+    return __atomic_load_n(&num_holding, __ATOMIC_RELAXED) > vcq->check->counted;
+}
+
+bool ut_check_is_mine(const struct ut_vcq *vcq)
+{
+    return __atomic_load_n(&vcq->check->thread, __ATOMIC_RELAXED) == my_thread();
+}
+
+bool ut_check_is_overdue(struct ut_vcq *vcq)
+{
+    struct ut_check *check = vcq->check;
+    uint64_t now = ut_clock_ns();
+    bool holds = num_held(vcq) > 0;
+
+    if (!holds || check->seen_exec != vcq->toq_exec || check->seen_at == 0) {
+        check->seen_exec = vcq->toq_exec;
+        check->seen_at = holds ? now : 0;
+    }
+    bool late = holds && now - check->seen_at >= OVERDUE_NS;
+    if (late)
+        __atomic_add_fetch(&num_late, 1, __ATOMIC_RELAXED);
+    return late;
+}
+
+/*
+ * The end of memory and of VCQs
+ */
+
+void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
+{
+    struct ut_stag_local *local;
+    uint8_t *at;
+
+    if (num_held(vcq) == 0 ||
+        ut_stag_resolve(vcq->stags, stadd, 0, false, &local, &at) != UT_STAG_OK || local->count > 1)
+        return;
+    for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        struct ut_check_op *op = ut_check_op_of(vcq, slot);
+        if (!op->mem || op->length == 0 || op->mem + op->length <= local->base ||
+            op->mem >= local->base + local->size ||
+            ut_stadd_stag(slot->desc.lcl_stadd) != ut_stadd_stag(stadd))
+            continue;
+        const struct ut_check_report r = {
+            .id = UT_CHECK_DEREG, .vcq = vcq, .slot = slot, .op = op, .caller = caller};
+        ut_check_report(&r);
+        return;
+    }
+}
+
+void ut_check_end(struct ut_vcq *vcq, const void *caller)
+{
+    for (uint32_t i = vcq->toq_exec; num_held(vcq) > 0 && i != vcq->toq_tail; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (slot->desc.kind == UT_DESC_NOP)
+            continue;
+        const struct ut_check_report r = {.id = caller ? UT_CHECK_FREED : UT_CHECK_EXIT,
+                                          .vcq = vcq,
+                                          .slot = slot,
+                                          .op = ut_check_op_of(vcq, slot),
+                                          .caller = caller};
+        ut_check_report(&r);
+        return;
+    }
+}
+
+void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error)
+{
+    const struct ut_check_report r = {
+        .id = UT_CHECK_UNREAD, .vcq = vcq, .rc = tcq_error ? tcq_error : mrq_error};
+
+    ut_check_note_end(vcq);
+    if (r.rc)
+        ut_check_report(&r);
+}

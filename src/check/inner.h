@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the check mode. */
+#ifndef UT_CHECK_INNER_H
+#define UT_CHECK_INNER_H
+
+#include "check/check.h"
+#include "desc/desc.h"
+#include "vcq/vcq.h"
+
+enum ut_check_id {
+#define X(id, name, what, instead, sections) UT_CHECK_##id,
+#include "check/findings.h"
+#undef X
+    UT_CHECK_FINDINGS
+};
+
+/* A communication in its TOQ slot, from its submission to its start. */
+struct ut_check_op {
+    const void *caller; /* what the call that submitted it returns to */
+    uint64_t at;        /* ns: when it was submitted */
+    uint64_t number;    /* of the VCQ, from 1 on */
+    uint8_t *mem;       /* local memory of a put or a get; NULL: none, or it is not registered */
+    uint32_t length;    /* of that */
+    uint64_t sum;       /* of that: see sum_of() */
+    bool shared;        /* earlier gets fill that memory, too */
+    bool gone;          /* it was reported as unmapped */
+};
+
+/* Of one VCQ of the program. */
+struct ut_check {
+    struct ut_check_op *ops; /* one for each TOQ slot */
+    uint64_t number;         /* communications so far */
+    bool holds;              /* free mode: communications are held back */
+    bool counted;            /* it is one of those that hold something */
+    uintptr_t thread;        /* atomic: who has submitted last what is held; 0: nothing is held */
+    uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
+    uint32_t seen_exec;      /* toq_exec then */
+    uint64_t polls;          /* empty ones of the TCQ or MRQ */
+    bool several_threads;
+    uintptr_t first_thread;
+};
+
+/* The two communications of a finding, or one and NULL. */
+struct ut_check_report {
+    enum ut_check_id id;
+    struct ut_vcq *vcq;
+    const struct ut_slot *slot, *other; /* `other` is the earlier one */
+    const struct ut_check_op *op, *other_op;
+    const void *caller; /* a call that is wrong itself: dereg_mem, free_vcq; or NULL */
+    int rc;             /* error-unread: the code */
+};
+void ut_check_report(const struct ut_check_report *report);
+
+/* Looks for what is wrong with a communication at its submission, by itself and beside those that
+ * are held; and between its submission and its start. */
+void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot);
+
+static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
+                                                 const struct ut_slot *slot)
+{
+    return &vcq->check->ops[slot - vcq->toq];
+}
+
+/* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */
+void ut_check_place(const void *address, char *buf, size_t size);
+/* Finds this library in memory. */
+void ut_check_place_open(void);
+/* Where the program called, from a return address of a public function: compilers that make no tail
+ * calls leave one within the library. */
+const void *ut_check_caller(const void *address);
+
+/* notes.c */
+void ut_check_note_comm(const struct ut_slot *slot);
+void ut_check_note_end(struct ut_vcq *vcq);
+void ut_check_print_notes(void);
+
+/* One line, or several, in one write. */
+void ut_check_write(const char *text, size_t size);
+extern const struct ut_job_info *ut_check_job;
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of code to lines of source files, by the debug information of the program: with libdw
+ * (elfutils), which is loaded at the first finding if it is there. Its headers are not needed for
+ * building: the few functions are declared here, as its interface does not change.
+ */
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/inner.h"
+
+/*
+ * This library
+ */
+
+static uintptr_t own_from, own_to; /* its code and data */
+
+static int note_own(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    uintptr_t here = (uintptr_t)arg, from = UINTPTR_MAX, to = 0;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + ph->p_vaddr;
+        if (ph->p_type != PT_LOAD)
+            continue;
+        from = at < from ? at : from;
+        to = at + ph->p_memsz > to ? at + ph->p_memsz : to;
+    }
+    if (here < from || here >= to)
+        return 0;
+    own_from = from;
+    own_to = to;
+    return 1;
+}
+
+void ut_check_place_open(void)
+{
+    dl_iterate_phdr(note_own, &own_from);
+}
+
+static bool is_own(const void *address)
+{
+    return (uintptr_t)address - own_from < own_to - own_from;
+}
+
+const void *ut_check_caller(const void *address)
+{
+    enum { MOST = 16 };
+    void *frames[MOST];
+
+    if (!is_own(address))
+        return address;
+    int n = backtrace(frames, MOST);
+    for (int i = 0; i < n; i++)
+        if (!is_own(frames[i]))
+            return frames[i];
+    return address;
+}
+
+/*
+ * libdw
+ */
+
+struct dwfl_callbacks { /* Dwfl_Callbacks */
+    int (*find_elf)(void);
+    int (*find_debuginfo)(void);
+    int (*section_address)(void);
+    char **debuginfo_path;
+};
+
+static struct {
+    void *dwfl;
+    void *(*begin)(const struct dwfl_callbacks *callbacks);
+    int (*report)(void *dwfl, pid_t pid);
+    int (*report_end)(void *dwfl, void *removed, void *arg);
+    void *(*module)(void *dwfl, uint64_t address);
+    void *(*line)(void *module, uint64_t address);
+    const char *(*line_info)(void *line, uint64_t *address, int *number, int *column,
+                             uint64_t *mtime, uint64_t *length);
+    const char *(*name)(void *module, uint64_t address);
+} dw;
+
+static struct dwfl_callbacks callbacks;
+
+static bool find_all(void *lib)
+{
+#define FIND(member, name) ((*(void **)&dw.member = dlsym(lib, name)) != NULL)
+    return FIND(begin, "dwfl_begin") && FIND(report, "dwfl_linux_proc_report") &&
+           FIND(report_end, "dwfl_report_end") && FIND(module, "dwfl_addrmodule") &&
+           FIND(line, "dwfl_module_getsrc") && FIND(line_info, "dwfl_lineinfo") &&
+           FIND(name, "dwfl_module_addrname") &&
+           (*(void **)&callbacks.find_elf = dlsym(lib, "dwfl_linux_proc_find_elf")) &&
+           (*(void **)&callbacks.find_debuginfo = dlsym(lib, "dwfl_standard_find_debuginfo"));
+#undef FIND
+}
+
+static void load(void)
+{
+    void *lib = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!lib || !find_all(lib))
+        return;
+    dw.dwfl = dw.begin(&callbacks);
+}
+
+/* Modules may have been loaded since the last time. */
+static bool look_up(uint64_t address, char *buf, size_t size)
+{
+    int number = 0;
+
+    if (!dw.dwfl || dw.report(dw.dwfl, getpid()) != 0)
+        return false;
+    dw.report_end(dw.dwfl, NULL, NULL);
+    void *module = dw.module(dw.dwfl, address);
+    void *line = module ? dw.line(module, address) : NULL;
+    const char *file = line ? dw.line_info(line, NULL, &number, NULL, NULL, NULL) : NULL;
+    const char *name = module ? dw.name(module, address) : NULL;
+    if (!file)
+        return false;
+    const char *slash = strrchr(file, '/');
+    snprintf(buf, size, "%s() at %s:%d", name ? name : "?", slash ? slash + 1 : file, number);
+    return true;
+}
+
+void ut_check_place(const void *address, char *buf, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    Dl_info info;
+
+    pthread_once(&once, load);
+    if (!address || look_up((uint64_t)(uintptr_t)address - 1, buf, size))
+        return;
+    if (dladdr(address, &info) && info.dli_fname) {
+        const char *slash = strrchr(info.dli_fname, '/');
+        snprintf(buf, size, "%s+%#zx", slash ? slash + 1 : info.dli_fname,
+                 (size_t)((uintptr_t)address - (uintptr_t)info.dli_fbase));
+    } else {
+        snprintf(buf, size, "%p", address);
+    }
+}

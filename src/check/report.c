@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines on standard error: a report of each finding, once for each place, and the sums at the end.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/job.h"
+#include "check/inner.h"
+#include "peers/peers.h"
+#include "util/clock.h"
+#include "util/codes.h"
+#include "util/env.h"
+
+enum { MOST_PLACES = 1024, TEXT_SIZE = 2048, PLACE_SIZE = 320, CHECK_ABORT = 2 };
+
+static const struct ut_check_finding findings[] = {
+#define X(id, name, what, instead, sections) {name, what, instead, sections},
+#include "check/findings.h"
+#undef X
+};
+
+/* Where something was found. */
+struct place {
+    const void *caller, *other;
+    uint8_t id;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct place places[MOST_PLACES];
+static unsigned int num_places;
+static uint64_t counts[UT_CHECK_FINDINGS];
+
+const struct ut_check_finding *ut_check_finding(unsigned int number)
+{
+    return number < UT_CHECK_FINDINGS ? &findings[number] : NULL;
+}
+
+void ut_check_write(const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(STDERR_FILENO, text, size);
+        if (n <= 0)
+            return;
+        text += n;
+        size -= (size_t)n;
+    }
+}
+
+static bool is_new(const struct ut_check_report *r)
+{
+    struct place p = {.caller = r->caller ? r->caller
+                                : r->op   ? r->op->caller
+                                          : NULL,
+                      .other = r->caller && r->op ? r->op->caller
+                               : r->other_op      ? r->other_op->caller
+                                                  : NULL,
+                      .id = (uint8_t)r->id};
+
+    for (unsigned int i = 0; i < num_places; i++)
+        if (places[i].id == p.id && places[i].caller == p.caller && places[i].other == p.other)
+            return false;
+    if (num_places == MOST_PLACES)
+        return false;
+    places[num_places++] = p;
+    return true;
+}
+
+static const char *kind_name(const struct ut_slot *slot)
+{
+    switch (slot->desc.kind) {
+#define NAME(NAME, name, FAMILY, family, traits, called)                                           \
+    case UT_DESC_##NAME:                                                                           \
+        return called;
+        UT_KINDS(NAME)
+#undef NAME
+    default:
+        return "communication";
+    }
+}
+
+static int append(char *text, int used, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static int append(char *text, int used, const char *format, ...)
+{
+    va_list ap;
+
+    if (used >= TEXT_SIZE - 1)
+        return used;
+    va_start(ap, format);
+    int n = vsnprintf(text + used, (size_t)(TEXT_SIZE - used), format, ap);
+    va_end(ap);
+    return used + n < TEXT_SIZE ? used + n : TEXT_SIZE - 1;
+}
+
+/* "put of 8 bytes, number 3 of VCQ ..., to VCQ ... (rank 1), 0.12 ms ago in main() at a.c:7" */
+static int describe(char *text, int used, const struct ut_check_report *r,
+                    const struct ut_slot *slot, const struct ut_check_op *op)
+{
+    struct ut_vcq_ident ident;
+    struct ut_peer peer;
+    char place[PLACE_SIZE];
+
+    ut_check_place(op->caller, place, sizeof(place));
+    used = append(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
+                  kind_name(slot), ut_desc_length(&slot->desc), (unsigned long long)op->number,
+                  (unsigned long long)r->vcq->id, (unsigned long long)slot->desc.rmt_vcq_id);
+    if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
+        ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
+        used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
+    return append(text, used, ", %.3f ms ago in %s", (double)(ut_clock_ns() - op->at) * 1e-6,
+                  place);
+}
+
+static void print(const struct ut_check_report *r)
+{
+    const struct ut_check_finding *f = &findings[r->id];
+    char text[TEXT_SIZE], place[PLACE_SIZE];
+    int used =
+        append(text, 0, "utofu: check: [rank %u] %s: %s", ut_check_job->rank, f->id, f->what);
+
+    if (r->rc)
+        used = append(text, used, ": %s on VCQ %016llx", ut_code_name(r->rc),
+                      (unsigned long long)r->vcq->id);
+    if (r->caller) {
+        ut_check_place(r->caller, place, sizeof(place));
+        used = append(text, used, ", in %s", place);
+    }
+    used = append(text, used, "\n");
+    if (r->slot) {
+        used = append(text, used, "    ");
+        used = append(text, describe(text, used, r, r->slot, r->op), "\n");
+    }
+    if (r->other) {
+        used = append(text, used, "    behind ");
+        used = append(text, describe(text, used, r, r->other, r->other_op), "\n");
+    }
+    used = append(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
+    ut_check_write(text, (size_t)used);
+}
+
+void ut_check_report(const struct ut_check_report *r)
+{
+    pthread_mutex_lock(&lock);
+    counts[r->id]++;
+    bool prints = is_new(r);
+    if (prints)
+        print(r);
+    pthread_mutex_unlock(&lock);
+    if (prints && ut_env_num(UT_ENV_CHECK) == CHECK_ABORT)
+        abort();
+}
+
+static void print_sums(void)
+{
+    char text[TEXT_SIZE];
+    uint64_t sum = 0;
+
+    pthread_mutex_lock(&lock);
+    for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
+        sum += counts[i];
+    int used =
+        append(text, 0, "utofu: check: [rank %u] %llu findings at %u places:", ut_check_job->rank,
+               (unsigned long long)sum, num_places);
+    for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
+        if (counts[i] > 0)
+            used = append(text, used, " %s %llu", findings[i].id, (unsigned long long)counts[i]);
+    used = append(text, used, "\n");
+    if (sum > 0)
+        ut_check_write(text, (size_t)used);
+    pthread_mutex_unlock(&lock);
+}
+
+void ut_check_close(void)
+{
+    if (!ut_check_on)
+        return;
+    print_sums();
+    ut_check_print_notes();
+}

@@ -1,0 +1,882 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small programs for UTOFU_CHECK, each in two versions: the wrong one is to be reported with the id
+ * that stands beside it and with no other one, its right twin, which differs in a line or two, with
+ * none. Both run to their end. A wrong one that the background thread of a busy machine was quicker
+ * than may run again, at most MOST_RUNS times. A table says how many were found.
+ *
+ * UT_CHECK_ROUNDS: runs of each right program. UT_CHECK_ONLY: a program by its name. UT_CHECK_ENV:
+ * a further setting of the environment, NAME=value.
+ */
+#include "ends.h"
+#include "utofu_ext.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+TestSuite(check);
+
+enum {
+    SIZE = 256 * 1024,
+    SRC = 128 * 1024, /* the sources of puts, and what gets fill, lie from here on */
+    LONG = 65536,
+    STRIDE = 512,
+    BLOCKS = 4,
+    ROUNDS = 3,
+    MOST_RUNS = 20,
+    EAGER_POLLS = 1000,
+    PROCS = 2,
+};
+#define INJECT UTOFU_ONESIDED_FLAG_CACHE_INJECTION
+#define PAD    UTOFU_ONESIDED_FLAG_PADDING
+#define DELAY  UTOFU_ONESIDED_FLAG_DELAY_START
+
+struct program {
+    const char *name, *id; /* id: of the wrong version */
+    void (*body)(const struct program *p, bool right);
+    enum ut_kind kind;
+    size_t length;
+    unsigned long int flags;
+    size_t at; /* a byte of the memory, or what the body takes it for */
+    bool prepared;
+    bool once; /* what is wrong ends it: one round */
+    bool dies; /* so may the process */
+};
+
+static struct ut_end end;
+static struct ut_peer peers[PROCS];
+static uint64_t value; /* a new one in each round */
+static size_t taken;   /* TCQ entries that a full TOQ has made it take */
+
+/*
+ * Helpers of rank 0
+ */
+
+static struct ut_comm comm_of(enum ut_kind kind, size_t from, size_t to, size_t length,
+                              unsigned long int flags)
+{
+    return (struct ut_comm){.kind = kind,
+                            .vcq = end.vcq,
+                            .rmt = peers[1].id,
+                            .lcl_stadd = end.stadd + from,
+                            .rmt_stadd = peers[1].stadd + to,
+                            .data = end.mem + from,
+                            .length = length,
+                            .stride = STRIDE,
+                            .blocks = BLOCKS,
+                            .flags = flags};
+}
+
+static void start(enum ut_kind kind, size_t from, size_t to, size_t length, unsigned long int flags)
+{
+    struct ut_comm comm = comm_of(kind, from, to, length, flags);
+
+    taken += ut_start_busy(&comm);
+}
+
+/* The communication that the table says. */
+static size_t start_one(const struct program *p, unsigned long int more)
+{
+    struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, p->flags | more);
+
+    comm.prepared = p->prepared;
+    taken += ut_start_busy(&comm);
+    return ut_num_blocks(&comm);
+}
+
+/* Without giving the core away at once: what is held back is only held for a millisecond. */
+static void tcq(size_t entries)
+{
+    void *cbdata;
+
+    for (; entries > 0 && taken > 0; entries--)
+        taken--;
+    while (entries-- > 0) {
+        int rc = UTOFU_ERR_NOT_FOUND;
+        for (int i = 0; i < EAGER_POLLS && rc == UTOFU_ERR_NOT_FOUND; i++)
+            rc = utofu_poll_tcq(end.vcq, 0, &cbdata);
+        CHECK_OK(rc == UTOFU_ERR_NOT_FOUND ? ut_await_tcq(end.vcq, &cbdata) : rc);
+    }
+}
+
+static void mrq(size_t notices)
+{
+    struct utofu_mrq_notice notice;
+
+    while (notices-- > 0)
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+}
+
+static void write_word(size_t at)
+{
+    __atomic_store_n((uint64_t *)(end.mem + at / 8 * 8), ++value, __ATOMIC_RELAXED);
+}
+
+static void armw(size_t size, size_t to, unsigned long int flags)
+{
+    int rc = size == 4 ? utofu_armw4(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1,
+                                     peers[1].stadd + to, 0, flags, NULL)
+                       : utofu_armw8(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1,
+                                     peers[1].stadd + to, 0, flags, NULL);
+
+    CHECK_OK(rc);
+}
+
+/*
+ * The programs. Rank 1 only has memory.
+ */
+
+/* The source of a put is written before its TCQ entry has come (2.2.3). */
+static void source(const struct program *p, bool right)
+{
+    write_word(SRC + p->at);
+    size_t n = start_one(p, UT_TCQ);
+    if (!right)
+        write_word(SRC + p->at);
+    tcq(n);
+    write_word(SRC + p->at);
+}
+
+/* The entry of the first one of two puts says nothing of the second one. */
+static void second_source(const struct program *p, bool right)
+{
+    start(UT_PUT, SRC, 0, p->length, UT_TCQ);
+    start(UT_PUT, SRC + LONG / 2, LONG / 2, p->length, UT_TCQ);
+    tcq(1);
+    write_word(right ? SRC : SRC + LONG / 2);
+    tcq(1);
+}
+
+/* Of many puts the last one. */
+static void last_source(const struct program *p, bool right)
+{
+    for (size_t i = 0; i < p->at; i++)
+        start(UT_PUT, SRC + i * STRIDE, i * STRIDE, p->length, UT_TCQ);
+    tcq(right ? p->at : p->at - 1);
+    write_word(SRC + (p->at - 1) * STRIDE);
+    tcq(right ? 0 : 1);
+}
+
+/* The local notice comes after the data were read, the remote one of something else does not. */
+static void source_and_notice(const struct program *p, bool right)
+{
+    start(UT_PUT, SRC, 0, p->length, UT_LCL);
+    if (right)
+        mrq(1);
+    write_word(SRC);
+    mrq(right ? 0 : 1);
+}
+
+/* The memory that a get fills is written before its local notice (2.2.10). */
+static void target(const struct program *p, bool right)
+{
+    size_t n = start_one(p, UT_LCL);
+    if (!right)
+        write_word(SRC + p->at);
+    mrq(n);
+    write_word(SRC + p->at);
+}
+
+/* A TCQ entry of a get says that it has started. */
+static void target_after_tcq(const struct program *p, bool right)
+{
+    start(UT_PUT, SRC + LONG, LONG, 8, UT_TCQ);
+    start(UT_GET, SRC, 0, p->length, UT_LCL);
+    tcq(1);
+    if (right)
+        mrq(1);
+    write_word(SRC);
+    mrq(right ? 0 : 1);
+}
+
+/* A get into the source of a put; a put of what a get fills; two gets (2.2.10). `at`: how far apart
+ * they are in the wrong version. */
+static void get_into_source(const struct program *p, bool right)
+{
+    start(UT_PUT, SRC, 0, p->length, UT_TCQ);
+    if (right)
+        tcq(1);
+    start(UT_GET, SRC + p->at, LONG, p->length, UT_LCL | p->flags);
+    mrq(1);
+    tcq(right ? 0 : 1);
+}
+static void put_of_target(const struct program *p, bool right)
+{
+    start(UT_GET, SRC, 0, p->length, UT_LCL);
+    if (right)
+        mrq(1);
+    start(UT_PUT, SRC + p->at, LONG, p->length, UT_LCL | p->flags);
+    mrq(right ? 1 : 2);
+}
+static void two_gets(const struct program *p, bool right)
+{
+    start(UT_GET, SRC, 0, p->length, UT_LCL);
+    start(UT_GET, SRC + (right ? LONG : p->at), LONG, p->length, UT_LCL | p->flags);
+    mrq(2);
+}
+
+/* Two communications, the first one a put unless the kind is a get, to the same remote memory. The
+ * second one has the flags. */
+static void two(const struct program *p, bool right, enum ut_kind first, enum ut_kind second)
+{
+    write_word(SRC);
+    write_word(SRC + LONG);
+    start(first, SRC, 0, p->length, UT_LCL);
+    start(second, SRC + LONG, p->at, p->length, UT_LCL | p->flags | (right ? UT_STRONG : 0));
+    mrq(2);
+}
+static void put_put(const struct program *p, bool right)
+{
+    two(p, right, UT_PUT, p->kind);
+}
+static void piggyback_put(const struct program *p, bool right)
+{
+    two(p, right, UT_PIGGYBACK, p->kind);
+}
+static void put_get(const struct program *p, bool right)
+{
+    two(p, right, UT_PUT, UT_GET);
+}
+static void get_put(const struct program *p, bool right)
+{
+    two(p, right, UT_GET, p->kind);
+}
+
+/* The same, but the local notice of the first one is waited for. */
+static void put_put_notice(const struct program *p, bool right)
+{
+    write_word(SRC + LONG);
+    start(UT_PUT, SRC, 0, p->length, UT_LCL);
+    if (right)
+        mrq(1);
+    start(UT_PIGGYBACK8, SRC + LONG, p->at, 8, UT_LCL);
+    mrq(right ? 1 : 2);
+}
+
+/* The same, but they are apart; or what they write is the same. */
+static void put_put_apart(const struct program *p, bool right)
+{
+    write_word(SRC + LONG);
+    start(UT_PUT, SRC, 0, p->length, UT_LCL);
+    start(UT_PUT, SRC + LONG, right ? p->length : p->length - 1, p->length, UT_LCL);
+    mrq(2);
+}
+static void put_put_same(const struct program *p, bool right)
+{
+    write_word(SRC);
+    memcpy(end.mem + SRC + LONG, end.mem + SRC, p->length);
+    if (!right)
+        end.mem[SRC + LONG + p->length - 1] ^= 1;
+    start(UT_PUT, SRC, 0, p->length, UT_LCL);
+    start(UT_PUT, SRC + LONG, 0, p->length, UT_LCL);
+    mrq(2);
+}
+
+/* STRONG_ORDER of the first one does not bind the second one, nor on another path. */
+static void strong_first(const struct program *p, bool right)
+{
+    write_word(SRC);
+    start(UT_PUT, SRC, 0, p->length, UT_LCL | UT_STRONG);
+    start(UT_PUT, SRC + LONG, 0, p->length, UT_LCL | (right ? UT_STRONG : 0));
+    mrq(2);
+}
+static void strong_path(const struct program *p, bool right)
+{
+    unsigned long int path = UTOFU_ONESIDED_FLAG_PATH(1);
+
+    write_word(SRC);
+    start(UT_PUT, SRC, 0, p->length, UT_LCL | (right ? path : 0));
+    start(UT_PUT, SRC + LONG, 0, p->length, UT_LCL | UT_STRONG | path);
+    mrq(2);
+}
+
+/* ARMW beside puts and gets of the same word (2.2.5). */
+static void put_armw(const struct program *p, bool right)
+{
+    write_word(SRC);
+    start(p->kind, SRC, 0, p->length, UT_LCL);
+    armw(8, p->at, UT_LCL | (right ? UT_STRONG : 0));
+    mrq(2);
+}
+static void armw_put(const struct program *p, bool right)
+{
+    write_word(SRC);
+    armw(8, p->at, UT_LCL);
+    start(p->kind, SRC, 0, p->length, UT_LCL | (right ? UT_STRONG : 0));
+    mrq(2);
+}
+static void armw_put_other_word(const struct program *p, bool right)
+{
+    armw(p->at, 8, UT_LCL);
+    start(UT_PUT, SRC, right ? 16 : 8, 8, UT_LCL);
+    mrq(2);
+}
+static void armw_sizes(const struct program *p, bool right)
+{
+    armw(8, 0, UT_LCL);
+    armw(right ? 8 : 4, p->at, UT_LCL);
+    mrq(2);
+}
+static void armw_sizes_reverse(const struct program *p, bool right)
+{
+    armw(4, p->at, UT_LCL);
+    armw(right ? 4 : 8, right ? p->at : 0, UT_LCL);
+    mrq(2);
+}
+
+/* PADDING (2.2.11). */
+static void padding_flag(const struct program *p, bool right)
+{
+    start(p->kind, SRC, 0, p->length,
+          UT_LCL |
+              (right ? p->kind == UT_PIGGYBACK || p->kind == UT_PIGGYBACK8 ? PAD | INJECT : INJECT
+                     : p->flags));
+    mrq(1);
+}
+static void padding_line(const struct program *p, bool right)
+{
+    size_t to = right ? 512 : p->at;
+
+    write_word(SRC);
+    if (p->kind == UT_PIGGYBACK) {
+        start(UT_PIGGYBACK, SRC, 0, 8, UT_LCL | PAD | INJECT);
+        start(UT_PUT, SRC + LONG, to, p->length, UT_LCL);
+    } else {
+        start(UT_PUT, SRC + LONG, to, p->length, UT_LCL);
+        start(UT_PIGGYBACK, SRC, 0, 8, UT_LCL | PAD | INJECT);
+    }
+    mrq(2);
+}
+
+/* Local STADDs (3.6): beyond the region, of another VCQ's or a freed registration. */
+static void beyond(const struct program *p, bool right)
+{
+    struct ut_comm comm = comm_of(p->kind, 0, 0, p->length, UT_TCQ | UT_LCL);
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+
+    comm.lcl_stadd = end.stadd + (right ? SRC : end.size + 8 - p->at);
+    ut_start_busy(&comm);
+    int rc = ut_await_tcq(end.vcq, &cbdata);
+    CHECK(right == (rc == UTOFU_SUCCESS) || ut_is_get(p->kind));
+    if (rc == UTOFU_SUCCESS)
+        rc = ut_await_mrq(end.vcq, &notice);
+    CHECK(right == (rc == UTOFU_SUCCESS));
+}
+static void freed_stadd(const struct program *p, bool right)
+{
+    uint8_t *mem = ut_pages(p->length);
+    struct ut_comm comm = comm_of(UT_PUT, 0, 0, p->length, UT_TCQ);
+    void *cbdata;
+
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, p->length, 0, &comm.lcl_stadd));
+    if (!right)
+        CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    ut_start_busy(&comm);
+    CHECK(right == (ut_await_tcq(end.vcq, &cbdata) == UTOFU_SUCCESS));
+    if (right)
+        CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    munmap(mem, p->length);
+}
+static void read_only(const struct program *p, bool right)
+{
+    uint8_t *mem = ut_pages(p->length);
+    struct ut_comm comm = comm_of(UT_GET, 0, 0, p->length, UT_LCL);
+    struct utofu_mrq_notice notice;
+
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, p->length, right ? 0 : UTOFU_REG_MEM_FLAG_READ_ONLY,
+                           &comm.lcl_stadd));
+    ut_start_busy(&comm);
+    CHECK(right == (ut_await_mrq(end.vcq, &notice) == UTOFU_SUCCESS));
+    CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    munmap(mem, p->length);
+}
+
+/* Memory is deregistered while it is used (3.6). */
+static void deregister(const struct program *p, bool right)
+{
+    uint8_t *mem = ut_pages(p->length);
+    bool get = ut_is_get(p->kind);
+    struct ut_comm comm = comm_of(p->kind, 0, 0, p->length, get ? UT_LCL : UT_TCQ);
+
+    comm.prepared = p->prepared;
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, p->length, 0, &comm.lcl_stadd));
+    ut_start_busy(&comm);
+    if (right && get)
+        mrq(1);
+    else if (right)
+        tcq(1);
+    CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    if (!right && get)
+        mrq(1);
+    else if (!right)
+        tcq(1);
+    munmap(mem, p->length);
+}
+static void deregister_one_of_two(const struct program *p, bool right)
+{
+    uint8_t *mem = ut_pages(p->length);
+    struct ut_comm comm = comm_of(UT_PUT, 0, 0, p->length, UT_TCQ);
+
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(utofu_reg_mem(end.vcq, mem, p->length, 0, &comm.lcl_stadd));
+    if (!right)
+        CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    ut_start_busy(&comm);
+    CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    tcq(1);
+    if (right)
+        CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    munmap(mem, p->length);
+}
+
+/* Memory is unmapped while it is used (3.6). */
+static void unmap(const struct program *p, bool right)
+{
+    uint8_t *mem = ut_pages(p->length);
+    bool get = ut_is_get(p->kind);
+    struct ut_comm comm = comm_of(p->kind, 0, 0, p->length, get ? UT_LCL : UT_TCQ);
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, p->length, 0, &comm.lcl_stadd));
+    ut_start_busy(&comm);
+    if (!right)
+        munmap(mem, p->length);
+    if (get)
+        CHECK(right == (ut_await_mrq(end.vcq, &notice) == UTOFU_SUCCESS));
+    else
+        CHECK(right == (ut_await_tcq(end.vcq, &cbdata) == UTOFU_SUCCESS));
+    CHECK_OK(utofu_dereg_mem(end.vcq, comm.lcl_stadd, 0));
+    munmap(mem, p->length);
+}
+
+/* A VCQ is freed, the process ends, with a communication under way. */
+static void free_vcq(const struct program *p, bool right)
+{
+    struct ut_end other;
+
+    ut_end_open(&other, 1, 0, SIZE);
+    struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, UT_LCL | p->flags);
+    comm.vcq = other.vcq;
+    comm.lcl_stadd = other.stadd + SRC;
+    struct utofu_mrq_notice notice;
+    ut_start_busy(&comm);
+    if (right)
+        CHECK_OK(ut_await_mrq(other.vcq, &notice));
+    CHECK_OK(utofu_free_vcq(other.vcq));
+    munmap(other.mem, SIZE);
+}
+static void leave(const struct program *p, bool right)
+{
+    start_one(p, UT_LCL);
+    if (right)
+        mrq(1);
+    ut_mark_dead(0);
+    exit(EXIT_SUCCESS);
+}
+
+/* A communication fails, and nobody looks (3.7). */
+static void unread_error(const struct program *p, bool right)
+{
+    struct ut_end other;
+    struct utofu_mrq_notice notice;
+
+    ut_end_open(&other, 1, 0, SIZE);
+    struct ut_comm comm = comm_of(p->kind, 0, 0, p->length, UT_LCL | p->flags);
+    comm.vcq = other.vcq;
+    comm.lcl_stadd = other.stadd;
+    comm.rmt_stadd = peers[1].stadd + p->at;
+    ut_start_busy(&comm);
+    /* the queue of notices of this VCQ is looked at without taking one */
+    for (size_t count = 0; count == 0; ut_relax())
+        CHECK_OK(utofu_query_num_unread_mrq(other.vcq, &count));
+    if (right)
+        CHECK(ut_await_mrq(other.vcq, &notice) != UTOFU_SUCCESS);
+    CHECK_OK(utofu_free_vcq(other.vcq));
+    munmap(other.mem, SIZE);
+}
+
+static const struct program programs[] = {
+    {"source_8", "source-written", source, .kind = UT_PUT, .length = 8},
+    {"source_33", "source-written", source, .kind = UT_PUT, .length = 40, .at = 32},
+    {"source_64", "source-written", source, .kind = UT_PUT, .length = 64},
+    {"source_1000_last", "source-written", source, .kind = UT_PUT, .length = 1000, .at = 999},
+    {"source_4096_middle", "source-written", source, .kind = UT_PUT, .length = 4096, .at = 2048},
+    {"source_64k_first", "source-written", source, .kind = UT_PUT, .length = LONG},
+    {"source_64k_last", "source-written", source, .kind = UT_PUT, .length = LONG, .at = LONG - 1},
+    {"source_strong", "source-written", source, .kind = UT_PUT, .length = 256, .flags = UT_STRONG},
+    {"source_delayed", "source-written", source, .kind = UT_PUT, .length = 256, .flags = DELAY},
+    {"source_injected", "source-written", source, .kind = UT_PUT, .length = 256, .flags = INJECT},
+    {"source_gap", "source-written", source, .kind = UT_PUT_GAP, .length = 256},
+    {"source_stride", "source-written", source, .kind = UT_PUT_STRIDE, .length = 256,
+     .at = 2 * STRIDE + 8},
+    {"source_stride_gap", "source-written", source, .kind = UT_PUT_STRIDE_GAP, .length = 256,
+     .at = 3 * STRIDE},
+    {"source_prepared", "source-written", source, .kind = UT_PUT, .length = 64, .prepared = true},
+    {"source_prepared_stride", "source-written", source, .kind = UT_PUT_STRIDE, .length = 64,
+     .at = STRIDE, .prepared = true},
+    {"source_second", "source-written", second_source, .kind = UT_PUT, .length = 64},
+    {"source_second_4096", "source-written", second_source, .kind = UT_PUT, .length = 4096},
+    {"source_last_of_8", "source-written", last_source, .kind = UT_PUT, .length = 64, .at = 8},
+    {"source_last_of_40", "source-written", last_source, .kind = UT_PUT, .length = 256, .at = 40},
+    {"source_local_notice", "source-written", source_and_notice, .kind = UT_PUT, .length = 512},
+    {"target_8", "target-written", target, .kind = UT_GET, .length = 8},
+    {"target_1000", "target-written", target, .kind = UT_GET, .length = 1000, .at = 992},
+    {"target_64k", "target-written", target, .kind = UT_GET, .length = LONG, .at = 8},
+    {"target_gap", "target-written", target, .kind = UT_GET_GAP, .length = 64},
+    {"target_stride", "target-written", target, .kind = UT_GET_STRIDE, .length = 64, .at = STRIDE},
+    {"target_prepared", "target-written", target, .kind = UT_GET, .length = 64, .prepared = true},
+    {"target_other_tcq", "target-written", target_after_tcq, .kind = UT_GET, .length = 64},
+    {"get_into_source", "local-overlap", get_into_source, .kind = UT_GET, .length = 64},
+    {"get_into_source_part", "local-overlap", get_into_source, .kind = UT_GET, .length = 64,
+     .at = 56},
+    {"get_into_source_strong", "local-overlap", get_into_source, .kind = UT_GET, .length = 64,
+     .flags = UT_STRONG},
+    {"put_of_target", "local-overlap", put_of_target, .kind = UT_PUT, .length = 64},
+    {"put_of_target_part", "local-overlap", put_of_target, .kind = UT_PUT, .length = 4096,
+     .at = 4088},
+    {"two_gets", "local-overlap", two_gets, .kind = UT_GET, .length = 64},
+    {"two_gets_part", "local-overlap", two_gets, .kind = UT_GET, .length = 1024, .at = 512},
+    {"put_put_8", "unordered", put_put, .kind = UT_PUT, .length = 8},
+    {"put_put_4096", "unordered", put_put, .kind = UT_PUT, .length = 4096},
+    {"put_piggyback", "unordered", put_put, .kind = UT_PIGGYBACK, .length = 8},
+    {"put_put_gap", "unordered", put_put, .kind = UT_PUT_GAP, .length = 512},
+    {"put_put_part", "unordered", put_put, .kind = UT_PUT, .length = 512, .at = 504},
+    {"piggyback_put", "unordered", piggyback_put, .kind = UT_PUT, .length = 32},
+    {"put_get", "unordered", put_get, .kind = UT_GET, .length = 64},
+    {"put_get_64k", "unordered", put_get, .kind = UT_GET, .length = LONG / 2},
+    {"get_put", "unordered", get_put, .kind = UT_PUT, .length = 64},
+    {"get_piggyback", "unordered", get_put, .kind = UT_PIGGYBACK8, .length = 8},
+    {"put_put_notice", "unordered", put_put_notice, .kind = UT_PUT, .length = 64, .at = 8},
+    {"put_put_apart", "unordered", put_put_apart, .kind = UT_PUT, .length = 4096},
+    {"put_put_same", "unordered", put_put_same, .kind = UT_PUT, .length = 512},
+    {"strong_first", "unordered", strong_first, .kind = UT_PUT, .length = 64},
+    {"strong_path", "unordered", strong_path, .kind = UT_PUT, .length = 64},
+    {"put_armw", "armw-mixed", put_armw, .kind = UT_PUT, .length = 8},
+    {"put_armw_within", "armw-mixed", put_armw, .kind = UT_PUT, .length = 256, .at = 64},
+    {"piggyback_armw", "armw-mixed", put_armw, .kind = UT_PIGGYBACK, .length = 8},
+    {"get_armw", "armw-mixed", put_armw, .kind = UT_GET, .length = 64, .at = 56},
+    {"armw_put", "armw-mixed", armw_put, .kind = UT_PUT, .length = 64, .at = 8},
+    {"armw_get", "armw-mixed", armw_put, .kind = UT_GET, .length = 8},
+    {"armw8_put_other_word", "armw-mixed", armw_put_other_word, .kind = UT_PUT, .length = 8,
+     .at = 8},
+    {"armw4_put_other_word", "armw-mixed", armw_put_other_word, .kind = UT_PUT, .length = 8,
+     .at = 4},
+    {"armw_sizes", "armw-size", armw_sizes, .kind = UT_PUT, .length = 8},
+    {"armw_sizes_reverse", "armw-size", armw_sizes_reverse, .kind = UT_PUT, .length = 8},
+    {"padding_put", "padding-flag", padding_flag, .kind = UT_PUT, .length = 8, .flags = PAD},
+    {"padding_put_injection", "padding-flag", padding_flag, .kind = UT_PUT, .length = 8,
+     .flags = PAD | INJECT},
+    {"padding_get", "padding-flag", padding_flag, .kind = UT_GET, .length = 8,
+     .flags = PAD | INJECT},
+    {"padding_no_injection", "padding-flag", padding_flag, .kind = UT_PIGGYBACK, .length = 8,
+     .flags = PAD},
+    {"padding_no_injection_8", "padding-flag", padding_flag, .kind = UT_PIGGYBACK8, .length = 8,
+     .flags = PAD},
+    {"padding_line_before", "padding-line", padding_line, .kind = UT_PUT, .length = 8, .at = 64},
+    {"padding_line_behind", "padding-line", padding_line, .kind = UT_PIGGYBACK, .length = 8,
+     .at = 248},
+    {"put_beyond", "local-stadd", beyond, .kind = UT_PUT, .length = 64, .at = 32},
+    {"put_behind", "local-stadd", beyond, .kind = UT_PUT, .length = 8},
+    {"get_beyond", "local-stadd", beyond, .kind = UT_GET, .length = 64, .at = 63},
+    {"freed_stadd", "local-stadd", freed_stadd, .kind = UT_PUT, .length = 4096},
+    {"read_only", "local-stadd", read_only, .kind = UT_GET, .length = 4096},
+    {"deregister_put", "deregistered", deregister, .kind = UT_PUT, .length = 4096},
+    {"deregister_get", "deregistered", deregister, .kind = UT_GET, .length = 4096},
+    {"deregister_gap", "deregistered", deregister, .kind = UT_PUT_GAP, .length = 4096},
+    {"deregister_prepared", "deregistered", deregister, .kind = UT_PUT, .length = 4096,
+     .prepared = true},
+    {"deregister_one_of_two", "deregistered", deregister_one_of_two, .kind = UT_PUT,
+     .length = 4096},
+    {"unmap_put", "unmapped", unmap, .kind = UT_PUT, .length = 4096, .once = true, .dies = true},
+    {"unmap_get", "unmapped", unmap, .kind = UT_GET, .length = 4096, .once = true, .dies = true},
+    {"free_vcq_put", "vcq-freed", free_vcq, .kind = UT_PUT, .length = 64, .once = true},
+    {"free_vcq_piggyback", "vcq-freed", free_vcq, .kind = UT_PIGGYBACK, .length = 8, .once = true},
+    {"free_vcq_get", "vcq-freed", free_vcq, .kind = UT_GET, .length = 64, .once = true},
+    {"free_vcq_delayed", "vcq-freed", free_vcq, .kind = UT_PUT, .length = 64, .flags = DELAY,
+     .once = true},
+    {"leave_put", "unfinished", leave, .kind = UT_PUT, .length = 64, .once = true},
+    {"leave_get", "unfinished", leave, .kind = UT_GET, .length = 64, .once = true},
+    {"leave_piggyback", "unfinished", leave, .kind = UT_PIGGYBACK8, .length = 8, .once = true},
+    {"unread_error_put", "error-unread", unread_error, .kind = UT_PUT, .length = 64, .at = 1 << 30,
+     .once = true},
+    {"unread_error_get", "error-unread", unread_error, .kind = UT_GET, .length = 64, .at = 1 << 30,
+     .once = true},
+    {"unread_error_length", "error-unread", unread_error, .kind = UT_PUT, .length = 64,
+     .at = SIZE - 16, .once = true},
+};
+
+/*
+ * Programs that are right, and that a check less careful would report
+ */
+
+/* Ping-pong by looking at memory, without any notice: the answer says that the source was read. */
+static void memory_ping_pong(void)
+{
+    for (uint64_t i = 1; i <= 20; i++) {
+        if (ut_rank == 1)
+            ut_await_word((uint64_t *)end.mem, i);
+        memcpy(end.mem + SRC, &i, 8);
+        struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 8, 0);
+        comm.rmt = peers[1 - ut_rank].id;
+        comm.rmt_stadd = peers[1 - ut_rank].stadd;
+        ut_start_busy(&comm);
+        if (ut_rank == 0)
+            ut_await_word((uint64_t *)end.mem, i);
+    }
+}
+
+/* The same with remote notices; TCQ entries are taken much later. */
+static void notice_ping_pong(void)
+{
+    for (uint64_t i = 1; i <= 20; i++) {
+        if (ut_rank == 1)
+            mrq(1);
+        memcpy(end.mem + SRC, &i, 8);
+        struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 64, UT_RMT | UT_TCQ);
+        comm.rmt = peers[1 - ut_rank].id;
+        comm.rmt_stadd = peers[1 - ut_rank].stadd;
+        ut_start_busy(&comm);
+        if (ut_rank == 0)
+            mrq(1);
+    }
+    tcq(20);
+}
+
+/* The data of a piggyback put are in the descriptor. */
+static void piggyback_source(void)
+{
+    for (int i = 0; i < 10 && ut_rank == 0; i++) {
+        start(UT_PIGGYBACK, SRC, (size_t)i * 64, 32, UT_TCQ);
+        write_word(SRC);
+        tcq(1);
+    }
+}
+
+/* Two buffers in turn. */
+static void double_buffer(void)
+{
+    if (ut_rank == 1)
+        return;
+    for (size_t i = 0; i < 20; i++) {
+        if (i >= 2)
+            tcq(1);
+        write_word(SRC + i % 2 * LONG);
+        start(UT_PUT, SRC + i % 2 * LONG, i * 1024, 1024, UT_TCQ);
+    }
+    tcq(2);
+}
+
+/* Data and a flag, one behind the other and in order; many times to the same place, each answered.
+ */
+static void flag_behind_data(void)
+{
+    for (uint64_t i = 1; i <= 20; i++) {
+        if (ut_rank == 1) {
+            ut_await_word((uint64_t *)(end.mem + LONG), i);
+            struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
+            back.rmt = peers[0].id;
+            back.rmt_stadd = peers[0].stadd;
+            back.data = &i;
+            ut_start_busy(&back);
+            continue;
+        }
+        memcpy(end.mem + SRC, &i, 8);
+        start(UT_PUT, SRC, 0, 4096, 0);
+        struct ut_comm flag = comm_of(UT_PIGGYBACK8, 0, LONG, 8, UT_STRONG);
+        flag.data = &i;
+        ut_start_busy(&flag);
+        ut_await_word((uint64_t *)end.mem, i);
+    }
+}
+
+/* Atomics of several kinds on one word, without any order; words beside it. */
+static void many_atomics(void)
+{
+    for (int i = 0; i < 20 && ut_rank == 0; i++) {
+        armw(8, 0, UT_LCL);
+        armw(4, 8, UT_LCL);
+        armw(4, 12, UT_LCL);
+        mrq(3);
+    }
+}
+
+/* Puts from and gets of memory that others of this process use in the same way. */
+static void shared_reads(void)
+{
+    if (ut_rank == 1)
+        return;
+    start(UT_PUT, SRC, 0, 1024, UT_LCL);
+    start(UT_PUT, SRC, 2048, 1024, UT_LCL);
+    start(UT_GET, SRC + LONG, 4096, 1024, UT_LCL);
+    start(UT_GET, SRC + LONG + 1024, 4096, 1024, UT_LCL);
+    mrq(4);
+}
+
+/* NOPs, empty puts, and blocks side by side. */
+static void nothing_and_blocks(void)
+{
+    if (ut_rank == 1)
+        return;
+    CHECK_OK(utofu_nop(end.vcq, UT_TCQ, NULL));
+    start(UT_PUT, SRC, 0, 0, UT_TCQ);
+    start(UT_PUT, SRC, 0, 64, UT_TCQ);
+    struct ut_comm comm = comm_of(UT_PUT_STRIDE, SRC, 1024, STRIDE, UT_TCQ);
+    ut_start_busy(&comm);
+    tcq(3 + BLOCKS);
+}
+
+/* It sleeps for what it waits for. */
+static void waits(void)
+{
+    if (ut_rank == 0)
+        start(UT_PUT, SRC, 0, 64, UT_RMT | UT_LCL);
+    CHECK_OK(utofu_wait_vcqs(&end.vcq, 1, -1));
+    mrq(1);
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+} right_programs[] = {
+    {"memory_ping_pong", memory_ping_pong},
+    {"notice_ping_pong", notice_ping_pong},
+    {"piggyback_source", piggyback_source},
+    {"double_buffer", double_buffer},
+    {"flag_behind_data", flag_behind_data},
+    {"many_atomics", many_atomics},
+    {"shared_reads", shared_reads},
+    {"nothing_and_blocks", nothing_and_blocks},
+    {"waits", waits},
+};
+
+/*
+ * Running
+ */
+
+struct how {
+    const struct program *program;
+    void (*body)(void);
+    bool right;
+};
+
+static void open_all(void)
+{
+    ut_open_all(&end, SIZE, peers);
+    ut_flush(&end, &peers[1 - ut_rank]);
+    ut_barrier();
+}
+
+static void run_body(void *arg)
+{
+    const struct how *how = arg;
+
+    open_all();
+    if (how->body) {
+        how->body();
+    } else if (ut_rank == 0) {
+        for (int i = 0; i < (how->program->once ? 1 : ROUNDS); i++)
+            how->program->body(how->program, how->right);
+    }
+    ut_barrier();
+    if (how->program && how->program->once)
+        return; /* rank 0 may have gone */
+    ut_flush(&end, &peers[1 - ut_rank]);
+    ut_close_all(&end);
+}
+
+static bool run(const struct how *how, struct ut_outcome out[PROCS], char *report, size_t size)
+{
+    bool dies = how->program && how->program->dies && !how->right;
+    struct ut_run_opts opts = {
+        .n = PROCS,
+        .timeout_s = 60,
+        .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error", getenv("UT_CHECK_ENV")},
+        .may_die = dies ? 1 : 0};
+
+    return ut_run_collect(&opts, run_body, (void *)how, out, report, size);
+}
+
+/* Findings with the id (NULL: any) in the outputs. */
+static int count_findings(const struct ut_outcome out[PROCS], const char *id)
+{
+    int n = 0;
+
+    for (int r = 0; r < PROCS; r++)
+        for (const char *at = out[r].output; (at = strstr(at, "utofu: check: [rank ")) != NULL;) {
+            const char *what = strstr(at, "] ");
+            at++;
+            if (what && strstr(what, " findings at ") != NULL &&
+                strcspn(what + 2, "0123456789") == 0)
+                continue; /* the sums */
+            n += what && (!id || strncmp(what + 2, id, strlen(id)) == 0);
+        }
+    return n;
+}
+
+static bool is_chosen(const char *name)
+{
+    const char *only = getenv("UT_CHECK_ONLY");
+
+    return !only || strcmp(only, name) == 0;
+}
+
+Test(check, wrong_programs_are_reported, .timeout = 0)
+{
+    struct ut_outcome out[PROCS];
+    char report[4096];
+    size_t found = 0, all = 0;
+
+    for (size_t i = 0; i < NUM(programs); i++) {
+        const struct how how = {.program = &programs[i]};
+        int runs = 0, hits = 0;
+        if (!is_chosen(programs[i].name))
+            continue;
+        while (hits == 0 && runs++ < MOST_RUNS) {
+            cr_assert(run(&how, out, report, sizeof(report)), "%s: %s", programs[i].name, report);
+            hits = count_findings(out, programs[i].id);
+            cr_expect(count_findings(out, NULL) == hits, "%s has other findings than %s: %s",
+                      programs[i].name, programs[i].id, out[0].output);
+        }
+        cr_expect(hits > 0, "%s is not reported: %s", programs[i].name, out[0].output);
+        all++;
+        found += hits > 0;
+        fprintf(stderr, "%-26s %-16s run %d\n", programs[i].name, programs[i].id, runs);
+    }
+    fprintf(stderr, "recall: %zu of %zu wrong programs are reported\n", found, all);
+    cr_expect(getenv("UT_CHECK_ONLY") || all >= 60);
+}
+
+Test(check, right_programs_are_not, .timeout = 0)
+{
+    uint64_t rounds = ut_env_number("UT_CHECK_ROUNDS", 1);
+    struct ut_outcome out[PROCS];
+    size_t silent = 0, all = 0;
+    char report[4096];
+
+    for (size_t i = 0; i < NUM(programs) + NUM(right_programs); i++) {
+        size_t k = i - NUM(programs);
+        struct how how = {.right = true};
+        if (i < NUM(programs))
+            how.program = &programs[i];
+        else
+            how.body = right_programs[k].body;
+        const char *name = i < NUM(programs) ? programs[i].name : right_programs[k].name;
+        bool ok = true;
+        if (!is_chosen(name))
+            continue;
+        for (uint64_t r = 0; r < rounds; r++) {
+            cr_assert(run(&how, out, report, sizeof(report)), "%s: %s", name, report);
+            ok &= count_findings(out, NULL) == 0;
+            cr_expect(count_findings(out, NULL) == 0, "%s is right, but: %s", name, out[0].output);
+        }
+        all++;
+        silent += ok;
+    }
+    fprintf(stderr, "precision: %zu of %zu right programs have no finding\n", silent, all);
+    cr_expect(getenv("UT_CHECK_ONLY") || all >= 60);
+}
