@@ -10,13 +10,21 @@
 
 enum {
     MOST_HELD = 64,
-    /* While one that was started is not complete, so many empty polls start no other one: the
-     * program may wait for that one. */
+    /* Of each place of the program so many communications are held, and then one in SAMPLE; of long
+     * ones, whose memory takes a while, one in SAMPLE_LONG. Programs do the same again and again.
+     */
+    FIRST_HELD = 512,
+    SAMPLE = 32,
+    SAMPLE_LONG = 128,
+    LONG = 4096,
+    /* While one that was started is not complete, so many empty polls start no other one, for each
+     * TCQ entry that was not taken: the program may wait for these. */
     PATIENT_POLLS = 16,
-    /* The background thread has ended so many holds before each further one takes LATE_NS: a
-     * program that waits by looking at memory is slow, but not for long. */
-    LATE_FREE = 32,
-    LATE_NS = 20000000,
+    /* Nothing is held while those that the background thread had to start have been held for longer
+     * than LATE_FREE_NS and one of LATE_SHARE parts of the time: a program that waits by looking at
+     * memory is slow, but not for long. */
+    LATE_FREE_NS = 30000000,
+    LATE_SHARE = 32,
     OVERDUE_NS = 900000, /* since the background thread has seen it first */
 };
 
@@ -25,7 +33,7 @@ const struct ut_job_info *ut_check_job;
 
 static uint64_t opened_at;
 static uint32_t num_holding; /* atomic: VCQs that hold something */
-static uint32_t num_late;    /* atomic: holds that the background thread has ended */
+static uint64_t late_ns;     /* atomic: for so long, those that the background thread has started */
 static __thread char this_thread;
 
 static uintptr_t my_thread(void)
@@ -97,7 +105,26 @@ void ut_check_detach(struct ut_vcq *vcq)
 
 static bool may_hold(uint64_t now)
 {
-    return __atomic_load_n(&num_late, __ATOMIC_RELAXED) < LATE_FREE + (now - opened_at) / LATE_NS;
+    return __atomic_load_n(&late_ns, __ATOMIC_RELAXED) <
+           LATE_FREE_NS + (now - opened_at) / LATE_SHARE;
+}
+
+/* Is the communication that was submitted there held? Places that share an entry are held more
+ * often.
+ */
+static bool is_sampled(struct ut_check *check, const void *caller, uint32_t length)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)caller * 0x9e3779b97f4a7c15ull;
+    struct ut_check_place_count *p = &check->places[hash >> 58];
+
+    if (p->caller != caller)
+        *p = (struct ut_check_place_count){.caller = caller};
+    if (p->count < FIRST_HELD) {
+        p->count++;
+        return true;
+    }
+    check->random = check->random * 0x5851f42d4c957f2dull + 0x14057b7ef767814full;
+    return (check->random >> 32) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0;
 }
 
 static void count_threads(struct ut_check *check)
@@ -110,21 +137,26 @@ static void count_threads(struct ut_check *check)
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
 {
     struct ut_check *check = vcq->check;
-    uint64_t now = ut_clock_ns();
 
     UT_ASSERT(ut_is_locked(&vcq->lock));
-    caller = ut_check_caller(caller);
     count_threads(check);
+    const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
+    bool sampled = is_sampled(check, caller, n ? ut_desc_length(&first->desc) : 0);
+    uint64_t now = sampled ? ut_clock_ns() : 0;
+    if (sampled)
+        caller = ut_check_caller(caller);
     for (uint32_t i = n; i-- > 0;) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1 - i);
-        struct ut_check_op *op = ut_check_op_of(vcq, slot);
-        *op = (struct ut_check_op){.caller = caller, .at = now, .number = ++check->number};
-        ut_check_look(vcq, slot);
+        *ut_check_op_of(vcq, slot) =
+            (struct ut_check_op){.caller = caller, .at = now, .number = ++check->number};
+        if (sampled)
+            ut_check_look(vcq, slot);
         ut_check_note_comm(slot);
     }
-    count_holding(vcq);
     uint32_t held = num_held(vcq);
-    if (!may_hold(now))
+    if (sampled)
+        count_holding(vcq);
+    if (!sampled || !may_hold(now))
         return held;
     return held > MOST_HELD ? held - MOST_HELD : 0;
 }
@@ -149,7 +181,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);
     bool in_flight = vcq->toq_exec != vcq->toq_head && last->state != UT_SLOT_RETIRED;
-    if (in_flight && vcq->idle_polls < PATIENT_POLLS)
+    if (in_flight && vcq->idle_polls < PATIENT_POLLS * (vcq->toq_exec - vcq->tcq_head))
         return 0;
     uint32_t most = vcq->idle_polls < 6 ? 1u << vcq->idle_polls : MOST_HELD;
     return held < most ? held : most;
@@ -176,8 +208,10 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
         check->seen_at = holds ? now : 0;
     }
     bool late = holds && now - check->seen_at >= OVERDUE_NS;
-    if (late)
-        __atomic_add_fetch(&num_late, 1, __ATOMIC_RELAXED);
+    if (late) {
+        const struct ut_slot *oldest = ut_vcq_slot(vcq, vcq->toq_exec);
+        __atomic_add_fetch(&late_ns, now - ut_check_op_of(vcq, oldest)->at, __ATOMIC_RELAXED);
+    }
     return late;
 }
 

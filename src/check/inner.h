@@ -26,6 +26,12 @@ struct ut_check_op {
     bool gone;          /* it was reported as unmapped */
 };
 
+/* How many communications were submitted at a place. */
+struct ut_check_place_count {
+    const void *caller;
+    uint32_t count;
+};
+
 /* Of one VCQ of the program. */
 struct ut_check {
     struct ut_check_op *ops; /* one for each TOQ slot */
@@ -36,6 +42,8 @@ struct ut_check {
     uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
     uint32_t seen_exec;      /* toq_exec then */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
+    struct ut_check_place_count places[64]; /* by a hash of 6 bits */
+    uint64_t random;
     bool several_threads;
     uintptr_t first_thread;
 };

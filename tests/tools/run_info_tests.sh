@@ -100,6 +100,9 @@ group_explain() {
     check positive 0 '^UTOFU_ERR_INVALID_VCQ_HDL \(-521\)$' 1 "$INFO" --explain=521
     check all 0 '^UTOFU_[A-Z_]+ \(-?[0-9]+\)$' "$codes" "$INFO" --explain all
     check width 0 '^.{81}' 0 "$INFO" --explain all
+    check findings 0 '^source-written$' 1 "$INFO" --check-list
+    check findings_instead 0 '^ +instead: .*\(manual [0-9., ]+\)$' 14 "$INFO" --check-list
+    check findings_alone 2 '^utofu-info: --check-list goes together' 1 "$INFO" --check-list --json
     check no_number 2 "^utofu-info: there is no return code '-77'.*--explain all" 1 \
         "$INFO" --explain -193 -77
     check huge_number 2 "there is no return code '-4294967297'" 1 "$INFO" --explain -4294967297
