@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "barrier/gate.h"
+#include "check/check.h"
 
 UT_PUBLIC(utofu_alloc_vbg);
 int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
@@ -18,8 +19,10 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
     if (flags & ~UTOFU_VBG_FLAG_THREAD_SAFE)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "VBG flags %#lx are not defined", flags);
     ut_last_error_begin();
-    return UT_RESULT(ut_gate_alloc(tni_id, num_vbgs, vbg_ids), "no VBG can be had on TNI %u",
-                     tni_id);
+    int rc = ut_gate_alloc(tni_id, num_vbgs, vbg_ids);
+    if (rc == 0 && ut_check_on)
+        ut_check_gates(tni_id, (int)num_vbgs);
+    return UT_RESULT(rc, "no VBG can be had on TNI %u", tni_id);
 }
 
 UT_PUBLIC(utofu_free_vbg);
@@ -30,7 +33,12 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs)
     if (num_vbgs == 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbgs is 0");
     ut_last_error_begin();
-    return UT_RESULT(ut_gate_free(vbg_ids, num_vbgs), "the VBGs cannot be freed");
+    struct ut_vbg_ident ident;
+    int rc = ut_gate_free(vbg_ids, num_vbgs);
+    for (size_t i = 0; rc == 0 && ut_check_on && i < num_vbgs; i++)
+        if (ut_vbg_id_unpack(vbg_ids[i], &ident))
+            ut_check_gates(ident.tni, -1);
+    return UT_RESULT(rc, "the VBGs cannot be freed");
 }
 
 UT_PUBLIC(utofu_set_vbg);

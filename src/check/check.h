@@ -69,6 +69,9 @@ void ut_check_end(struct ut_vcq *vcq, const void *caller);
  * the first error code in each of the queues, or 0. */
 void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error);
 
+/* Gates of this TNI were allocated (n > 0) or freed (n < 0). Without a lock. */
+void ut_check_gates(unsigned int tni, int n);
+
 /* At the end of the process, without a lock: the sums, and the notes. */
 void ut_check_close(void);
 

@@ -65,6 +65,10 @@ bool ut_check_attach(struct ut_vcq *vcq)
     check->holds = !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
     vcq->check = check;
     vcq->slow_path = vcq->watched = true;
+    if (!vcq->mrq_most) { /* it is not counted */
+        vcq->mrq_most = &check->most_mrq;
+        vcq->mrq_alarm = 0;
+    }
     vcq->posted_at = 1; /* empty polls are reported: ut_check_polled() */
     return true;
 }
@@ -151,6 +155,8 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
             (struct ut_check_op){.caller = caller, .at = now, .number = ++check->number};
         if (sampled)
             ut_check_look(vcq, slot);
+        else
+            ut_check_pass(vcq, slot);
         ut_check_note_comm(slot);
     }
     uint32_t held = num_held(vcq);

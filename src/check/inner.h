@@ -23,7 +23,7 @@ struct ut_check_op {
     uint32_t length;    /* of that */
     uint64_t sum;       /* of that: see sum_of() */
     bool shared;        /* earlier gets fill that memory, too */
-    bool gone;          /* it was reported as unmapped */
+    bool gone;          /* it was reported as unmapped, or is not held */
 };
 
 /* How many communications were submitted at a place. */
@@ -41,6 +41,7 @@ struct ut_check {
     uintptr_t thread;        /* atomic: who has submitted last what is held; 0: nothing is held */
     uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
     uint32_t seen_exec;      /* toq_exec then */
+    uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
     struct ut_check_place_count places[64]; /* by a hash of 6 bits */
     uint64_t random;
@@ -51,7 +52,7 @@ struct ut_check {
 /* The two communications of a finding, or one and NULL. */
 struct ut_check_report {
     enum ut_check_id id;
-    struct ut_vcq *vcq;
+    struct ut_vcq *vcq, *other_vcq;
     const struct ut_slot *slot, *other; /* `other` is the earlier one */
     const struct ut_check_op *op, *other_op;
     const void *caller; /* a call that is wrong itself: dereg_mem, free_vcq; or NULL */
@@ -62,6 +63,8 @@ void ut_check_report(const struct ut_check_report *report);
 /* Looks for what is wrong with a communication at its submission, by itself and beside those that
  * are held; and between its submission and its start. */
 void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot);
+/* Of one that is not held: what it fills. */
+void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot);
 
 static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,

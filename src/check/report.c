@@ -97,8 +97,8 @@ static int append(char *text, int used, const char *format, ...)
 }
 
 /* "put of 8 bytes, number 3 of VCQ ..., to VCQ ... (rank 1), 0.12 ms ago in main() at a.c:7" */
-static int describe(char *text, int used, const struct ut_check_report *r,
-                    const struct ut_slot *slot, const struct ut_check_op *op)
+static int describe(char *text, int used, const struct ut_vcq *vcq, const struct ut_slot *slot,
+                    const struct ut_check_op *op)
 {
     struct ut_vcq_ident ident;
     struct ut_peer peer;
@@ -107,7 +107,7 @@ static int describe(char *text, int used, const struct ut_check_report *r,
     ut_check_place(op->caller, place, sizeof(place));
     used = append(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
                   kind_name(slot), ut_desc_length(&slot->desc), (unsigned long long)op->number,
-                  (unsigned long long)r->vcq->id, (unsigned long long)slot->desc.rmt_vcq_id);
+                  (unsigned long long)vcq->id, (unsigned long long)slot->desc.rmt_vcq_id);
     if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
         ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
         used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
@@ -132,11 +132,11 @@ static void print(const struct ut_check_report *r)
     used = append(text, used, "\n");
     if (r->slot) {
         used = append(text, used, "    ");
-        used = append(text, describe(text, used, r, r->slot, r->op), "\n");
+        used = append(text, describe(text, used, r->vcq, r->slot, r->op), "\n");
     }
     if (r->other) {
         used = append(text, used, "    behind ");
-        used = append(text, describe(text, used, r, r->other, r->other_op), "\n");
+        used = append(text, describe(text, used, r->other_vcq, r->other, r->other_op), "\n");
     }
     used = append(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
     ut_check_write(text, (size_t)used);

@@ -23,7 +23,10 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ h >> 32;
 }
 
-static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size)
+/* The background thread reads here what the program may write by now. */
+#define READS_OTHERS __attribute__((no_sanitize("thread")))
+
+READS_OTHERS static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size)
 {
     uint64_t lanes[LANES] = {h, h + 1, h + 2, h + 3}, word[LANES];
 
@@ -36,12 +39,12 @@ static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size)
         memcpy(word, p, sizeof(*word));
         lanes[0] = mix(lanes[0], word[0]);
     }
-    word[0] = 0;
-    memcpy(word, p, size);
+    for (word[0] = 0; size > 0; size--) /* memcpy() would be a call */
+        word[0] = word[0] << 8 | p[size - 1];
     return mix(mix(mix(mix(lanes[0], word[0]), lanes[1]), lanes[2]), lanes[3]);
 }
 
-static uint64_t sum_of(const uint8_t *p, uint32_t size, uint64_t number)
+READS_OTHERS static uint64_t sum_of(const uint8_t *p, uint32_t size, uint64_t number)
 {
     uint64_t h = SUM_PRIME, word;
 
@@ -73,17 +76,33 @@ static bool is_mapped(const uint8_t *p, uint32_t size)
  * One communication
  */
 
-static void report(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot *slot,
-                   const struct ut_slot *other)
+/* A communication that is held: what is looked at. */
+struct held {
+    struct ut_vcq *vcq;
+    const struct ut_slot *slot;
+};
+
+static struct ut_check_op *op_of(struct held h)
+{
+    return ut_check_op_of(h.vcq, h.slot);
+}
+
+static void report_two(enum ut_check_id id, struct held later, struct held earlier)
 {
     const struct ut_check_report r = {.id = id,
-                                      .vcq = vcq,
-                                      .slot = slot,
-                                      .op = ut_check_op_of(vcq, slot),
-                                      .other = other,
-                                      .other_op = other ? ut_check_op_of(vcq, other) : NULL};
+                                      .vcq = later.vcq,
+                                      .slot = later.slot,
+                                      .op = op_of(later),
+                                      .other_vcq = earlier.vcq,
+                                      .other = earlier.slot,
+                                      .other_op = earlier.slot ? op_of(earlier) : NULL};
 
     ut_check_report(&r);
+}
+
+static void report(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    report_two(id, (struct held){vcq, slot}, (struct held){0});
 }
 
 static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op)
@@ -100,13 +119,13 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (ut_stag_resolve(vcq->stags, d->lcl_stadd, op->length, get, &local, &op->mem) !=
         UT_STAG_OK) {
         op->mem = NULL;
-        report(UT_CHECK_STADD, vcq, slot, NULL);
+        report(UT_CHECK_STADD, vcq, slot);
     }
     if (!op->mem || op->length == 0)
         return;
     op->gone = !is_mapped(op->mem, op->length);
     if (op->gone)
-        report(UT_CHECK_UNMAPPED, vcq, slot, NULL);
+        report(UT_CHECK_UNMAPPED, vcq, slot);
     else if (vcq->check->holds)
         op->sum = sum_of(op->mem, op->length, op->number);
 }
@@ -122,7 +141,7 @@ static void look_at_flags(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     if ((flags & UTOFU_ONESIDED_FLAG_PADDING) &&
         !(slot->desc.kind == UT_DESC_PIGGYBACK && (flags & UTOFU_ONESIDED_FLAG_CACHE_INJECTION)))
-        report(UT_CHECK_PADDING_FLAG, vcq, slot, NULL);
+        report(UT_CHECK_PADDING_FLAG, vcq, slot);
 }
 
 /*
@@ -162,12 +181,13 @@ static struct range local_of(const struct ut_check_op *op)
     return (struct range){at, op->mem ? at + op->length : at};
 }
 
-/* STRONG_ORDER of the later one, and the same remote VCQ and path. */
-static bool is_bound(const struct ut_slot *later, const struct ut_slot *earlier)
+/* STRONG_ORDER of the later one, and the same local and remote VCQ and path. */
+static bool is_bound(struct held later, struct held earlier)
 {
-    return (later->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
-           later->desc.rmt_vcq_id == earlier->desc.rmt_vcq_id &&
-           ut_desc_path(&later->desc) == ut_desc_path(&earlier->desc);
+    const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
+
+    return (a->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) && later.vcq == earlier.vcq &&
+           a->rmt_vcq_id == b->rmt_vcq_id && ut_desc_path(a) == ut_desc_path(b);
 }
 
 static bool is_put(const struct ut_slot *slot)
@@ -176,79 +196,92 @@ static bool is_put(const struct ut_slot *slot)
 }
 
 /* What a put writes, or NULL where it cannot be read. */
-static const uint8_t *source_of(const struct ut_slot *slot, const struct ut_check_op *op)
+static const uint8_t *source_of(struct held h)
 {
-    if (slot->desc.kind == UT_DESC_PIGGYBACK)
-        return slot->desc.data;
+    const struct ut_check_op *op = op_of(h);
+
+    if (h.slot->desc.kind == UT_DESC_PIGGYBACK)
+        return h.slot->desc.data;
     return !op->mem || op->gone || !is_mapped(op->mem, op->length) ? NULL : op->mem;
 }
 
 /* Two puts that write the same bytes where they meet: their order does not matter. */
-static bool write_the_same(const struct ut_vcq *vcq, const struct ut_slot *a,
-                           const struct ut_slot *b)
+static bool write_the_same(struct held a, struct held b)
 {
-    const uint8_t *from_a = source_of(a, ut_check_op_of(vcq, a));
-    const uint8_t *from_b = source_of(b, ut_check_op_of(vcq, b));
-    struct range ra = remote_of(a), rb = remote_of(b);
+    if (!is_put(a.slot) || !is_put(b.slot))
+        return false;
+    const uint8_t *from_a = source_of(a), *from_b = source_of(b);
+    struct range ra = remote_of(a.slot), rb = remote_of(b.slot);
     uint64_t from = ra.from > rb.from ? ra.from : rb.from, to = ra.to < rb.to ? ra.to : rb.to;
-
-    return is_put(a) && is_put(b) && from_a && from_b &&
+    return from_a && from_b &&
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
 }
 
-static void look_at_remote(struct ut_vcq *vcq, const struct ut_slot *later,
-                           const struct ut_slot *earlier)
+static void look_at_remote(struct held later, struct held earlier)
 {
-    unsigned int a = later->desc.kind, b = earlier->desc.kind;
+    const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
+    bool armw = a->kind == UT_DESC_ARMW || b->kind == UT_DESC_ARMW;
 
-    if (is_bound(later, earlier) || (a == UT_DESC_GET && b == UT_DESC_GET) ||
-        write_the_same(vcq, later, earlier))
+    if (is_bound(later, earlier) || (a->kind == UT_DESC_GET && b->kind == UT_DESC_GET) ||
+        write_the_same(later, earlier))
         return;
-    if (a == UT_DESC_ARMW && b == UT_DESC_ARMW) {
-        if (ut_desc_length(&later->desc) != ut_desc_length(&earlier->desc))
-            report(UT_CHECK_ARMW_SIZE, vcq, later, earlier);
-        return;
-    }
-    report(a == UT_DESC_ARMW || b == UT_DESC_ARMW ? UT_CHECK_ARMW_MIXED : UT_CHECK_UNORDERED, vcq,
-           later, earlier);
+    if (a->kind != b->kind || !armw)
+        report_two(armw ? UT_CHECK_ARMW_MIXED : UT_CHECK_UNORDERED, later, earlier);
+    else if (ut_desc_length(a) != ut_desc_length(b))
+        report_two(UT_CHECK_ARMW_SIZE, later, earlier);
 }
 
 /* One writes bytes of which nothing is said into the line of the other. */
-static bool pads_over(const struct ut_slot *later, const struct ut_slot *earlier)
+static bool pads_over(struct held later, struct held earlier)
 {
-    bool before = is_padded(earlier) && !is_bound(later, earlier) &&
-                  later->desc.kind != UT_DESC_GET && meet(lines_of(earlier), remote_of(later));
+    bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
+                  later.slot->desc.kind != UT_DESC_GET &&
+                  meet(lines_of(earlier.slot), remote_of(later.slot));
 
-    return before || (is_padded(later) && earlier->desc.kind != UT_DESC_GET &&
-                      meet(lines_of(later), remote_of(earlier)));
+    return before || (is_padded(later.slot) && earlier.slot->desc.kind != UT_DESC_GET &&
+                      meet(lines_of(later.slot), remote_of(earlier.slot)));
 }
 
 /* Two gets that fill the memory where they meet with the same remote bytes, as the blocks of one
  * call may. */
-static bool fill_the_same(const struct ut_slot *a, const struct ut_slot *b)
+static bool fill_the_same(struct held later, struct held earlier)
 {
-    return a->desc.kind == UT_DESC_GET && b->desc.kind == UT_DESC_GET &&
-           ut_vcq_id_key(a->desc.rmt_vcq_id) == ut_vcq_id_key(b->desc.rmt_vcq_id) &&
-           a->desc.lcl_stadd - b->desc.lcl_stadd == a->desc.rmt_stadd - b->desc.rmt_stadd;
+    const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
+
+    return a->kind == UT_DESC_GET && b->kind == UT_DESC_GET &&
+           ut_vcq_id_key(a->rmt_vcq_id) == ut_vcq_id_key(b->rmt_vcq_id) &&
+           (uintptr_t)op_of(later)->mem - (uintptr_t)op_of(earlier)->mem ==
+               a->rmt_stadd - b->rmt_stadd;
 }
 
-static void look_at_both(struct ut_vcq *vcq, const struct ut_slot *later,
-                         const struct ut_slot *earlier)
+static void look_at_both(struct held later, struct held earlier)
 {
-    bool same_target =
-        ut_vcq_id_key(later->desc.rmt_vcq_id) == ut_vcq_id_key(earlier->desc.rmt_vcq_id);
-    bool gets = later->desc.kind == UT_DESC_GET, got = earlier->desc.kind == UT_DESC_GET;
+    const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
+    bool same_target = ut_vcq_id_key(a->rmt_vcq_id) == ut_vcq_id_key(b->rmt_vcq_id);
+    bool gets = a->kind == UT_DESC_GET, got = b->kind == UT_DESC_GET;
 
-    if (earlier->desc.kind == UT_DESC_NOP)
+    if (b->kind == UT_DESC_NOP)
         return;
-    if (same_target && meet(remote_of(later), remote_of(earlier)))
-        look_at_remote(vcq, later, earlier);
+    if (same_target && meet(remote_of(later.slot), remote_of(earlier.slot)))
+        look_at_remote(later, earlier);
     else if (same_target && pads_over(later, earlier))
-        report(UT_CHECK_PADDING_LINE, vcq, later, earlier);
+        report_two(UT_CHECK_PADDING_LINE, later, earlier);
     if ((gets || got) && !(gets && got && is_bound(later, earlier)) &&
-        !fill_the_same(later, earlier) &&
-        meet(local_of(ut_check_op_of(vcq, later)), local_of(ut_check_op_of(vcq, earlier))))
-        report(UT_CHECK_LOCAL, vcq, later, earlier);
+        !fill_the_same(later, earlier) && meet(local_of(op_of(later)), local_of(op_of(earlier))))
+        report_two(UT_CHECK_LOCAL, later, earlier);
+}
+
+/* Another VCQ of the process, unless a thread is in a call on it. */
+static void look_at_other(struct ut_vcq *vcq, void *arg)
+{
+    const struct held *mine = arg;
+
+    if (vcq == mine->vcq || !ut_trylock(&vcq->lock))
+        return;
+    if (vcq->num_eps && vcq->check && vcq->check->holds)
+        for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++)
+            look_at_both(*mine, (struct held){vcq, ut_vcq_slot(vcq, i)});
+    ut_unlock(&vcq->lock);
 }
 
 /* Gets may fill the same memory where STRONG_ORDER binds the later one: what the earlier one fills
@@ -270,14 +303,31 @@ static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slo
 
 void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    find_memory(vcq, slot, ut_check_op_of(vcq, slot));
+    struct held mine = {vcq, slot};
+
+    find_memory(vcq, slot, op_of(mine));
     look_at_flags(vcq, slot);
     if (!vcq->check->holds || slot->desc.kind == UT_DESC_NOP)
         return;
-    ut_check_op_of(vcq, slot)->shared =
-        slot->desc.kind == UT_DESC_GET && is_filled_before(vcq, slot);
+    op_of(mine)->shared = slot->desc.kind == UT_DESC_GET && is_filled_before(vcq, slot);
     for (uint32_t i = vcq->toq_exec; ut_vcq_slot(vcq, i) != slot; i++)
-        look_at_both(vcq, slot, ut_vcq_slot(vcq, i));
+        look_at_both(mine, (struct held){vcq, ut_vcq_slot(vcq, i)});
+    if (ut_check_others_hold(vcq))
+        ut_vcq_for_each(look_at_other, &mine);
+}
+
+void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct ut_check_op *op = ut_check_op_of(vcq, slot);
+    struct ut_stag_local *local;
+
+    op->gone = true;
+    if (slot->desc.kind == UT_DESC_GET &&
+        ut_stag_resolve(vcq->stags, slot->desc.lcl_stadd, ut_desc_length(&slot->desc), true, &local,
+                        &op->mem) == UT_STAG_OK)
+        op->length = ut_desc_length(&slot->desc);
+    else
+        op->mem = NULL;
 }
 
 void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
@@ -288,8 +338,8 @@ void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
         return;
     if (!is_mapped(op->mem, op->length)) {
         op->gone = true;
-        report(UT_CHECK_UNMAPPED, vcq, slot, NULL);
+        report(UT_CHECK_UNMAPPED, vcq, slot);
     } else if (!op->shared && sum_of(op->mem, op->length, op->number) != op->sum) {
-        report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot, NULL);
+        report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
     }
 }

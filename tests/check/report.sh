@@ -46,6 +46,16 @@ lines 'utofu: check: \[rank' 0 right
 lines '^utofu: check: note: 3 puts and gets had a gap' 1 'right, gap'
 lines '^utofu: check: note: 1 MRQ notices' 1 'right, notices'
 
+# an MRQ that was more than half full; gates of three processes on a node
+export UTOFU_NUM_MRQ_ENTRIES=2048
+UTOFU_CHECK=1 run 0 "$WRONG" right 1000
+lines '^utofu: check: note: [0-9]+ VCQs had an MRQ' 0 'less than half full'
+lines '^utofu: check: note: [0-9]+ barrier gates' 0 '20 gates'
+UTOFU_CHECK=1 run 0 "$UTOFURUN" -n 3 "$WRONG" right 1030
+lines '^utofu: check: note: 1 VCQs had an MRQ' 1 'more than half full'
+lines '^utofu: check: note: 60 barrier gates' 1 '60 gates'
+unset UTOFU_NUM_MRQ_ENTRIES
+
 # once for each place, in at most four lines, with the line of the call, and the sums
 UTOFU_CHECK=1 run 0 "$WRONG"
 lines '^utofu: check: \[rank 0\] source-written: ' 1 once

@@ -296,6 +296,26 @@ static void strong_path(const struct program *p, bool right)
     mrq(2);
 }
 
+/* The same through two VCQs of the process, which nothing binds. */
+static void two_vcqs(const struct program *p, bool right)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_end other;
+
+    ut_end_open(&other, 1, 0, SIZE);
+    write_word(SRC + p->at);
+    struct ut_comm comm = comm_of(p->kind, SRC, p->at, p->length, UT_LCL | p->flags);
+    comm.vcq = other.vcq;
+    comm.lcl_stadd = other.stadd + SRC;
+    start(ut_is_get(p->kind) ? UT_PUT : p->kind, SRC, 0, p->length, UT_LCL);
+    if (right)
+        mrq(1);
+    ut_start_busy(&comm);
+    mrq(right ? 0 : 1);
+    CHECK_OK(ut_await_mrq(other.vcq, &notice));
+    ut_end_close(&other);
+}
+
 /* ARMW beside puts and gets of the same word (2.2.5). */
 static void put_armw(const struct program *p, bool right)
 {
@@ -567,6 +587,9 @@ static const struct program programs[] = {
     {"put_put_same", "unordered", put_put_same, .kind = UT_PUT, .length = 512},
     {"strong_first", "unordered", strong_first, .kind = UT_PUT, .length = 64},
     {"strong_path", "unordered", strong_path, .kind = UT_PUT, .length = 64},
+    {"two_vcqs_put", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .flags = UT_STRONG},
+    {"two_vcqs_put_part", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .at = 248},
+    {"two_vcqs_get", "unordered", two_vcqs, .kind = UT_GET, .length = 64},
     {"put_armw", "armw-mixed", put_armw, .kind = UT_PUT, .length = 8},
     {"put_armw_within", "armw-mixed", put_armw, .kind = UT_PUT, .length = 256, .at = 64},
     {"piggyback_armw", "armw-mixed", put_armw, .kind = UT_PIGGYBACK, .length = 8},

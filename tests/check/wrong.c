@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wrong [right]: puts to itself, whose source it writes too early, ROUNDS times at the same place;
- * "right": after the TCQ entry. Both have a gap now and then, and leave a notice in the MRQ. The
- * number of the line with the call is on standard output.
+ * wrong [right [MRQ]]: puts to itself, whose source it writes too early, ROUNDS times at the same
+ * place; "right": after the TCQ entry. Both have a gap now and then, and leave a notice in the MRQ.
+ * The number of the line with the call is on standard output. With MRQ it allocates GATES barrier
+ * gates of two TNIs, and has so many notices in the MRQ before it takes them.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "utofu.h"
 
-enum { ROUNDS = 20, SIZE = 4096, GAPS = 3 };
+enum { ROUNDS = 20, SIZE = 4096, GAPS = 3, GATES = 20 };
 
 static uint64_t mem[SIZE / 8];
 
@@ -21,6 +23,36 @@ static int poll_to_end(utofu_vcq_hdl_t vcq)
 
     while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
         ;
+    return rc;
+}
+
+static int fill_mrq(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t stadd, size_t most)
+{
+    struct utofu_mrq_notice notice;
+    size_t unread = 0;
+    int rc = 0;
+
+    while (rc == 0 && unread < most) {
+        rc = utofu_put_piggyback8(vcq, id, 0, stadd, 8, 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, 0);
+        if (rc == UTOFU_ERR_BUSY || rc == 0)
+            rc = utofu_query_num_unread_mrq(vcq, &unread);
+    }
+    for (; rc == 0 && unread > 0; unread--)
+        rc = utofu_poll_mrq(vcq, 0, &notice);
+    return rc;
+}
+
+static int have_gates(void)
+{
+    utofu_vbg_id_t gates[GATES];
+    int rc = 0;
+
+    /* one behind the other: what is freed does not count */
+    for (utofu_tni_id_t tni = 0; tni < 4 && rc == 0; tni++) {
+        rc = utofu_alloc_vbg(tni % 2, GATES, 0, gates);
+        if (rc == 0)
+            rc = utofu_free_vbg(gates, GATES);
+    }
     return rc;
 }
 
@@ -52,6 +84,8 @@ int main(int argc, char **argv)
         if (rc == 0 && i > 0)
             rc = utofu_poll_mrq(vcq, 0, &notice);
     }
+    if (argc > 2 && rc == 0)
+        rc = fill_mrq(vcq, id, stadd, strtoul(argv[2], NULL, 10)) || have_gates();
     printf("line %d\n", line);
     return rc || fflush(stdout);
 }
