@@ -217,13 +217,24 @@ static bool write_the_same(struct held a, struct held b)
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
 }
 
+/* A get of a word, or of a part of one, reads the value before or the one after: a program that
+ * polls with it takes either. But not one that writes the word behind it. */
+static bool takes_either(struct held later, struct held earlier)
+{
+    const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
+    const struct ut_desc *get = a->kind == UT_DESC_GET ? a : b;
+
+    return (a->kind == UT_DESC_GET || (b->kind == UT_DESC_GET && a->kind == UT_DESC_ARMW)) &&
+           get->rmt_stadd % 8 + ut_desc_length(get) <= 8;
+}
+
 static void look_at_remote(struct held later, struct held earlier)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
     bool armw = a->kind == UT_DESC_ARMW || b->kind == UT_DESC_ARMW;
 
     if (is_bound(later, earlier) || (a->kind == UT_DESC_GET && b->kind == UT_DESC_GET) ||
-        write_the_same(later, earlier))
+        write_the_same(later, earlier) || takes_either(later, earlier))
         return;
     if (a->kind != b->kind || !armw)
         report_two(armw ? UT_CHECK_ARMW_MIXED : UT_CHECK_UNORDERED, later, earlier);

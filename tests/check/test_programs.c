@@ -595,7 +595,7 @@ static const struct program programs[] = {
     {"piggyback_armw", "armw-mixed", put_armw, .kind = UT_PIGGYBACK, .length = 8},
     {"get_armw", "armw-mixed", put_armw, .kind = UT_GET, .length = 64, .at = 56},
     {"armw_put", "armw-mixed", armw_put, .kind = UT_PUT, .length = 64, .at = 8},
-    {"armw_get", "armw-mixed", armw_put, .kind = UT_GET, .length = 8},
+    {"armw_get", "armw-mixed", armw_put, .kind = UT_GET, .length = 16, .at = 8},
     {"armw8_put_other_word", "armw-mixed", armw_put_other_word, .kind = UT_PUT, .length = 8,
      .at = 8},
     {"armw4_put_other_word", "armw-mixed", armw_put_other_word, .kind = UT_PUT, .length = 8,
@@ -751,6 +751,21 @@ static void shared_reads(void)
     mrq(4);
 }
 
+/* A word that it writes, adds to, and polls with gets: each takes one value or the other. */
+static void polls_with_gets(void)
+{
+    if (ut_rank == 1)
+        return;
+    start(UT_PIGGYBACK8, SRC, 0, 8, UT_LCL);
+    start(UT_GET, SRC + LONG, 0, 8, UT_LCL);
+    mrq(2);
+    armw(8, 64, UT_LCL);
+    start(UT_GET, SRC + LONG, 64, 8, UT_LCL);
+    start(UT_GET, SRC + LONG + 8, 68, 4, UT_LCL);
+    armw(4, 68, UT_LCL | UT_STRONG);
+    mrq(4);
+}
+
 /* NOPs, empty puts, and blocks side by side. */
 static void nothing_and_blocks(void)
 {
@@ -784,6 +799,7 @@ static const struct {
     {"flag_behind_data", flag_behind_data},
     {"many_atomics", many_atomics},
     {"shared_reads", shared_reads},
+    {"polls_with_gets", polls_with_gets},
     {"nothing_and_blocks", nothing_and_blocks},
     {"waits", waits},
 };
