@@ -529,7 +529,7 @@ static void unread_error(const struct program *p, bool right)
 
 static const struct program programs[] = {
     {"source_8", "source-written", source, .kind = UT_PUT, .length = 8},
-    {"source_33", "source-written", source, .kind = UT_PUT, .length = 40, .at = 32},
+    {"source_39_rest", "source-written", source, .kind = UT_PUT, .length = 39, .at = 32},
     {"source_64", "source-written", source, .kind = UT_PUT, .length = 64},
     {"source_1000_last", "source-written", source, .kind = UT_PUT, .length = 1000, .at = 999},
     {"source_4096_middle", "source-written", source, .kind = UT_PUT, .length = 4096, .at = 2048},
