@@ -28,8 +28,10 @@ static void tell(uint32_t finger)
     for (;;) {
         struct al_op *op = al_op_take(0, NULL, rank, told);
 
+        /* behind that of the epoch before, which may still be under way */
         if (op != NULL &&
-            al_op_put_now(op, peer.id, &epoch, at, 8, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
+            al_op_put_now(op, peer.id, &epoch, at, 8,
+                          UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
             return;
         if (!al_progress())
             al_progress_pause(&idle);

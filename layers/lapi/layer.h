@@ -112,6 +112,7 @@ utofu_stadd_t la_op_bounce_stadd(const struct la_op *op);
 /* They start the op's communication; where that is refused it is done, with an error. */
 void la_op_put(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size, unsigned long int flags);
+/* Behind what was put there before and may be under way. */
 void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
 void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size);

@@ -175,8 +175,10 @@ void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd
 {
     int rc;
 
-    while ((rc = utofu_put_piggyback8(vcq, id, value, rmt, 8, op->index,
-                                      UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op)) == UTOFU_ERR_BUSY)
+    while ((rc = utofu_put_piggyback8(
+                vcq, id, value, rmt, 8, op->index,
+                UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, op)) ==
+           UTOFU_ERR_BUSY)
         poll_tcq();
     started(op, rc);
 }
