@@ -59,6 +59,24 @@ static void wait_column(int field, enum side side)
     arrived[field][side]--;
 }
 
+static int column_has_left(void)
+{
+    void *cbdata;
+
+    return utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
+}
+
+/* Returns how many have left meanwhile: there is no room behind them as long as the TOQ is full. */
+static int post_column(void *desc, size_t size)
+{
+    int left = 0, rc;
+
+    while ((rc = utofu_post_toq(vcq, desc, size, NULL)) == UTOFU_ERR_BUSY)
+        left += column_has_left();
+    CALL(rc);
+    return left;
+}
+
 static uint64_t next_value(uint64_t left, uint64_t here, uint64_t right)
 {
     return 3 * left + 5 * here + 7 * right;
@@ -115,16 +133,15 @@ int main(void)
         size[field][RIGHT] = prepare_column(desc[field][RIGHT], right, field, NX, 0, LEFT);
     }
     for (int step = 0; step < STEPS; step++) {
-        int field = step % 2;
-        void *cbdata;
+        int field = step % 2, sent = 0;
 
         for (int side = LEFT; side <= RIGHT; side++)
-            CALL(utofu_post_toq(vcq, desc[field][side], size[field][side], NULL));
+            sent += post_column(desc[field][side], size[field][side]);
         wait_column(field, LEFT);
         wait_column(field, RIGHT);
         step_field(stripe, step);
-        for (int sent = 0; sent < 2;) /* our columns have left: they may be written again */
-            sent += utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
+        while (sent < 2) /* our columns have left: they may be written again */
+            sent += column_has_left();
     }
     for (size_t y = 0; y < NY; y += 13)
         for (size_t x = 0; x < NX; x += NX - 1)
