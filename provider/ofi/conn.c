@@ -349,7 +349,7 @@ void fp_conns_reap(struct fp_ep *ep)
 
     while (*at) {
         struct fp_conn *conn = *at;
-        if (conn->num_sending > 0 || conn->busy || conn->due) {
+        if (conn->num_sending > 0 || conn->busy || conn->due || conn->owing) {
             at = &conn->next_closed;
             continue;
         }

@@ -271,6 +271,8 @@ int fp_ep_poll(struct prov_ep *base)
     struct fp_ep *ep = (struct fp_ep *)base;
 
     int calls = take_mail(ep) + read_queue(ep) + look(ep);
+    if (calls == 0 && ep->owing)
+        fp_owing_are_due(ep);
     if (calls == 0 && ep->empty_polls++ % HELP_EVERY == 0)
         fp_control_help(ep->prov);
     if (ep->busy)
@@ -299,6 +301,7 @@ bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
     struct fp_prov *prov = ep->prov;
     struct fid *fid = &ep->cq->fid;
 
+    fp_owing_are_due(ep);
     fp_send_acks(ep);
     __atomic_store_n(&ep->armed, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&ep->has_mail, __ATOMIC_SEQ_CST) ||
@@ -368,6 +371,7 @@ void fp_ep_close(struct prov_ep *base)
         fp_ep_poll(base);
         usleep(PAUSE_US);
     }
+    fp_owing_are_due(ep);
     fp_send_acks(ep);
     delist(ep);
     take_mail(ep); /* who has asked meanwhile is told that it is gone, and asks again */

@@ -37,6 +37,25 @@ void fp_break(struct fp_conn *conn, const char *why)
     fp_mark_busy(conn);
 }
 
+void fp_mark_owing(struct fp_conn *conn)
+{
+    if (conn->owing)
+        return;
+    conn->owing = true;
+    conn->next_owing = conn->ep->owing;
+    conn->ep->owing = conn;
+}
+
+void fp_owing_are_due(struct fp_ep *ep)
+{
+    while (ep->owing) {
+        struct fp_conn *conn = ep->owing;
+        ep->owing = conn->next_owing;
+        conn->owing = false;
+        fp_mark_due(conn);
+    }
+}
+
 static void assemble(uint64_t *bytes, const void *head, size_t head_size, const void *data,
                      size_t size)
 {

@@ -24,8 +24,11 @@ static inline bool fp_send_has_room(const struct fp_conn *conn)
 
 /* The connection is looked at by the next poll of its endpoint. */
 void fp_mark_busy(struct fp_conn *conn);
-/* The peer is told soon what has been executed. */
+/* The peer is told by this poll what has been executed; */
 void fp_mark_due(struct fp_conn *conn);
+/* by the next one that finds nothing, if no message to it says so before. */
+void fp_mark_owing(struct fp_conn *conn);
+void fp_owing_are_due(struct fp_ep *ep);
 void fp_send_acks(struct fp_ep *ep);
 
 /* Messages were lost, or may have been: the connection goes down when it is known whether its peer

@@ -225,8 +225,8 @@ struct fp_conn {
     struct fp_buf *first, **last;
     unsigned int num_queued, num_sending;
 
-    struct fp_conn *next_busy, *next_due, *next_closed;
-    bool busy, due; /* in these lists of the endpoint */
+    struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
+    bool busy, due, owing; /* in these lists of the endpoint */
     bool parting;   /* the peer has closed it: what it has sent before may still come */
     bool refused;   /* an operation of the peer */
     bool is_self;   /* both ends are of this endpoint */
@@ -248,7 +248,8 @@ struct fp_ep {
     struct fp_conn **conns; /* by the low bits of their names */
     uint32_t num_names, num_conns, last_generation;
     struct fp_conn *busy;   /* have something to send */
-    struct fp_conn *due;    /* have something to acknowledge */
+    struct fp_conn *due;    /* have something to acknowledge now, */
+    struct fp_conn *owing;  /* or when a poll finds nothing */
     struct fp_conn *closed; /* are freed when nobody uses them */
     struct fp_pool small, large, receives;
     struct fp_buf *unposted; /* receives that the fabric has not taken */
