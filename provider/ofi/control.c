@@ -309,7 +309,7 @@ static int fill_address(struct fp_prov *prov)
 
     ut_host_read(&host);
     a->version = FP_VERSION;
-    a->fabric = fp_fabric_hash(prov->info);
+    a->fabric = fp_fabric_hash(prov->lib, prov->info);
     a->boot = host.boot;
     a->pid_ns = host.pid_ns;
     a->pid = (uint32_t)getpid();

@@ -82,17 +82,28 @@ static bool is_loopback(const struct fi_info *info)
     return info->domain_attr->name && strcmp(info->domain_attr->name, "lo") == 0;
 }
 
+size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info)
+{
+    size_t size = info->ep_attr->max_msg_size;
+
+    if (strstr(info->fabric_attr->prov_name, "ofi_rxm") && lib->rxm_buffer < size)
+        size = lib->rxm_buffer;
+    return size;
+}
+
 /* Why it is not used even if nothing else is there; NULL: it can be. */
-static const char *cannot(const struct fi_info *info)
+static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
-
     const char *domain = ut_env_str(UT_ENV_OFI_DOMAIN);
+
+    if (info->ep_attr->max_msg_size < FP_MIN_MESSAGE)
+        return "its messages are too short";
+    if (fp_fabric_in_order(lib, info) < FP_MIN_MESSAGE)
+        return "FI_OFI_RXM_BUFFER_SIZE has to be 2048 or more";
 
     if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
-    if (info->ep_attr->max_msg_size < sizeof(struct fp_head) + PROV_MSG_MAX)
-        return "its messages are too short";
     if (begins(name, "net"))
         return "who sleeps is not woken by it (libfabric 1.17's preview of its next tcp)";
     if (begins(name, "shm"))
@@ -112,12 +123,12 @@ static bool may_be_loopback(void)
            ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_ofi;
 }
 
-static const struct fi_info *best_of(const struct fi_info *all)
+static const struct fi_info *best_of(const struct fp_lib *lib, const struct fi_info *all)
 {
     const struct fi_info *loopback = NULL;
 
     for (const struct fi_info *at = all; at; at = at->next) {
-        if (cannot(at))
+        if (cannot(lib, at))
             continue;
         if (!is_loopback(at))
             return at;
@@ -128,17 +139,16 @@ static const struct fi_info *best_of(const struct fi_info *all)
 }
 
 /* Why none of these is used. */
-static const char *none_of(const struct fi_info *all)
+static const char *none_of(const struct fp_lib *lib, const struct fi_info *all)
 {
     for (const struct fi_info *at = all; at; at = at->next) {
-        if (!cannot(at))
+        if (!cannot(lib, at))
             return "no network is up but the loopback device, which other hosts do not reach";
     }
-    return cannot(all);
+    return cannot(lib, all);
 }
 
-/* ofi_rxm keeps a buffer of 16 KiB for each of its receives, and of each endpoint: 32 MiB of them.
- */
+/* What a fabric has as its default may be thousands. */
 static void reduce(size_t *depth)
 {
     if (*depth > DEPTH)
@@ -148,7 +158,7 @@ static void reduce(size_t *depth)
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
 {
     struct fi_info *all = ask(lib, why);
-    const struct fi_info *best = best_of(all);
+    const struct fi_info *best = best_of(lib, all);
     struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
 
     if (mine) {
@@ -156,7 +166,7 @@ struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
         reduce(&mine->rx_attr->size);
     }
     if (all && !best)
-        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, none_of(all));
+        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, none_of(lib, all));
     else if (all && !mine)
         snprintf(why, FP_WHY, "no memory");
     if (all)
@@ -164,10 +174,13 @@ struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
     return mine;
 }
 
-uint32_t fp_fabric_hash(const struct fi_info *info)
+uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
     uint64_t hash = ut_hash(UT_HASH_FIRST, name, strlen(name));
+    size_t in_order = fp_fabric_in_order(lib, info);
+
+    hash = ut_hash(hash, &in_order, sizeof(in_order));
 
     return (uint32_t)ut_hash(hash, &info->addr_format, sizeof(info->addr_format));
 }

@@ -12,8 +12,12 @@ struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
 /* Whether this host has a fabric that would be used: its name, or why there is none. For tools. */
 bool fp_fabric_look(char text[FP_WHY]);
 
+/* Messages up to this size arrive in the order in which they were sent, bytes: larger ones of
+ * ofi_rxm are fetched by their receiver, and those behind them overtake them. */
+size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info);
+
 /* What two processes must have in common. */
-uint32_t fp_fabric_hash(const struct fi_info *info);
+uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
 
 /* An endpoint with a completion queue and an address vector of its own. cq_fd: -1 where the fabric
  * has no descriptor to sleep on. 0 or -errno after an error line. */

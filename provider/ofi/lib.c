@@ -5,9 +5,16 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define NAME "libfabric.so.1"
+#include "util/env.h"
+
+#define NAME        "libfabric.so.1"
+#define BUFFER_SIZE "FI_OFI_RXM_BUFFER_SIZE"
+#define RX_SIZE     "FI_OFI_RXM_MSG_RX_SIZE"
+
+enum { RXM_BUFFER = 16384, RXM_SMALL_BUFFER = 4096 }; /* libfabric's default, and ours */
 
 static struct fp_lib lib;
 static bool loaded;
@@ -24,8 +31,28 @@ static bool find(void *library, const char *symbol, void *function)
     return found != NULL;
 }
 
+/* Each endpoint of ofi_rxm keeps 4096 receives of 16 KiB in memory, 70 MB. No attribute asks for
+ * less, only the environment, which is read when libfabric is loaded: what the user has set stays,
+ * and so does what an MPI library that uses it already has. */
+static void reduce_buffers(void)
+{
+    const char *set = ut_env_text(BUFFER_SIZE);
+    void *before = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+    lib.rxm_buffer = set ? strtoul(set, NULL, 0) : RXM_BUFFER;
+    if (before) {
+        dlclose(before);
+        return;
+    }
+    if (!set && setenv(BUFFER_SIZE, "4096", 1) == 0)
+        lib.rxm_buffer = RXM_SMALL_BUFFER;
+    if (!ut_env_text(RX_SIZE))
+        setenv(RX_SIZE, "64", 1);
+}
+
 static void load(void)
 {
+    reduce_buffers();
     void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {

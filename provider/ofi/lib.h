@@ -13,6 +13,8 @@ struct fp_lib {
     struct fi_info *(*dupinfo)(const struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int error);
+    size_t
+        rxm_buffer; /* bytes: up to this size ofi_rxm keeps messages in the order they were sent */
 };
 
 /* NULL: it is not there; `why` (its size is FP_WHY) says so. Loaded once, and never unloaded. By

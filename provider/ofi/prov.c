@@ -35,8 +35,9 @@ static int open_fabric(struct fp_prov *prov)
     prov->mr_mode = (uint64_t)info->domain_attr->mr_mode;
     prov->inject = info->tx_attr->inject_size < FP_SMALL ? info->tx_attr->inject_size : FP_SMALL;
     prov->piece = FP_PIECE;
-    if (info->ep_attr->max_msg_size < sizeof(struct fp_xfer) + FP_PIECE)
-        prov->piece = (uint32_t)(info->ep_attr->max_msg_size - sizeof(struct fp_xfer)) & ~255u;
+    size_t most = fp_fabric_in_order(prov->lib, info);
+    if (most < sizeof(struct fp_xfer) + FP_PIECE)
+        prov->piece = (uint32_t)(most - sizeof(struct fp_xfer)) & ~255u;
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
         rc = fi_domain(prov->fabric, info, &prov->domain, NULL);

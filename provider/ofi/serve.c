@@ -23,10 +23,10 @@ static void refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 }
 
 /* The operation is executed, or refused. To oneself its end is reported at once, before a notice of
- * it: as adapters do. Who closes an endpoint waits for the end of what it has sent, also unsignalled;
- * the program here may not poll for long, with nobody else to do it. So a message (the answer to an
- * ARMW may be the last thing that passes) is acknowledged at once, and a write when there is
- * nothing else to do, as the program mostly answers it. */
+ * it: as adapters do. Who closes an endpoint waits for the end of what it has sent, also
+ * unsignalled; the program here may not poll for long, with nobody else to do it. So a message (the
+ * answer to an ARMW may be the last thing that passes) is acknowledged at once, and a write when
+ * there is nothing else to do, as the program mostly answers it. */
 static int count(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_conn *origin = conn->is_self ? fp_conn_find(conn->ep, conn->rmt_name) : NULL;

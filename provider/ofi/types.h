@@ -36,17 +36,18 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 1,    /* of what the processes exchange */
-    FP_NAME_MAX = 80,  /* bytes of the name that the fabric gives an endpoint */
-    FP_PIECE = 8192,   /* bytes of data in a message */
-    FP_SMALL = 256,    /* messages up to this size have small buffers */
-    FP_RECEIVES = 128, /* receives that are posted for an endpoint */
-    FP_OPS = 128,      /* of a connection that are not reported, a power of two */
-    FP_READS = 16,     /* of a connection that are not answered, a power of two */
-    FP_QUEUED = 8,     /* messages of a connection that the fabric has not taken yet */
-    FP_SENDING = 32,   /* and that it has taken, but not finished */
-    FP_SAVED = 32,     /* operations that are executed without saying so */
-    FP_BUCKETS = 256,  /* of the table of peers */
+    FP_VERSION = 1,        /* of what the processes exchange */
+    FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
+    FP_PIECE = 8192,       /* bytes of data in a message */
+    FP_SMALL = 256,        /* messages up to this size have small buffers */
+    FP_RECEIVES = 128,     /* receives that are posted for an endpoint */
+    FP_OPS = 128,          /* of a connection that are not reported, a power of two */
+    FP_READS = 16,         /* of a connection that are not answered, a power of two */
+    FP_QUEUED = 8,         /* messages of a connection that the fabric has not taken yet */
+    FP_SENDING = 32,       /* and that it has taken, but not finished */
+    FP_SAVED = 32,         /* operations that are executed without saying so */
+    FP_BUCKETS = 256,      /* of the table of peers */
+    FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
 /*
@@ -227,10 +228,10 @@ struct fp_conn {
 
     struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
     bool busy, due, owing; /* in these lists of the endpoint */
-    bool parting;   /* the peer has closed it: what it has sent before may still come */
-    bool refused;   /* an operation of the peer */
-    bool is_self;   /* both ends are of this endpoint */
-    bool broken;    /* the fabric failed: the answer `wanted_answer` of the peer decides */
+    bool parting;          /* the peer has closed it: what it has sent before may still come */
+    bool refused;          /* an operation of the peer */
+    bool is_self;          /* both ends are of this endpoint */
+    bool broken;           /* the fabric failed: the answer `wanted_answer` of the peer decides */
     uint32_t wanted_answer;
     uint64_t parting_ms;
 };

@@ -18,6 +18,11 @@ for provider in tcp sockets; do
     echo "$out" | grep -q "rank 1: 1000 rounds" || fail "$provider: $out"
 done
 
+# buffers of another size, and what is too small to carry a message
+out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_BUFFER_SIZE=2048 "$run" -n 2 \
+    "$build/tools/utofu-perf" --verify -s 1500,3000,5000,20000 -n 20 put-lat 2>&1) || fail "2048: $out"
+echo "$out" | grep -q 'messages to 1792 bytes' || fail "2048, other pieces: $out"
+
 refused() { # TEXT VARIABLE...
     text=$1
     shift
@@ -29,6 +34,7 @@ refused() { # TEXT VARIABLE...
 refused 'UTOFU_OFI_PROVIDER=nonsense' UTOFU_OFI_PROVIDER=nonsense
 refused 'UTOFU_OFI_DOMAIN names another' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=nonsense
 refused 'reaches this host only' UTOFU_OFI_PROVIDER=shm
+refused 'FI_OFI_RXM_BUFFER_SIZE has to be 2048' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_BUFFER_SIZE=1024
 refused 'UTOFU_ARMW=nic needs' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo UTOFU_ARMW=nic
 
 # a job on one host needs no fabric, and does not open one
