@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "peer.h"
+#include "pull.h"
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -73,6 +74,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     conn->state = state;
     conn->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
     conn->last = &conn->first;
+    conn->last_pull = &conn->pulls;
     fp_peer_hold(peer);
     return conn;
 }
@@ -166,6 +168,7 @@ static int down(struct fp_conn *conn, enum prov_reason reason)
     if (conn->state != before || before >= FP_DOWN)
         return calls; /* closed by such a call */
     fp_send_drop_queued(conn);
+    fp_pulls_drop(conn);
     if (before == FP_AWAITED || before == FP_CLOSING) { /* nobody knows it, or any more */
         fp_conn_end(conn);
         return calls;
@@ -330,6 +333,7 @@ void fp_conn_end(struct fp_conn *conn)
     if (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED)
         tell(conn, FP_BYE, false);
     fp_send_drop_queued(conn);
+    fp_pulls_drop(conn);
     conn->state = FP_CLOSED;
     conn->next_closed = conn->ep->closed;
     conn->ep->closed = conn;

@@ -12,6 +12,8 @@
 #include "fabric.h"
 #include "pool.h"
 #include "post.h"
+#include "pull.h"
+#include "region.h"
 #include "send.h"
 #include "serve.h"
 #include "util/clock.h"
@@ -75,7 +77,9 @@ static void release(struct fp_ep *ep)
 {
     if (ep->cq_fd >= 0)
         epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->cq_fd, NULL);
+    fp_unexpose(ep);
     fp_ep_unmake(&ep->ep, &ep->cq, &ep->av);
+    fp_pool_free(&ep->chunks);
     fp_pool_free(&ep->small);
     fp_pool_free(&ep->large);
     fp_pool_free(&ep->receives);
@@ -109,6 +113,7 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     fp_pool_init(&ep->small, prov, ep->ep, FP_SMALL);
     fp_pool_init(&ep->large, prov, ep->ep, largest);
     fp_pool_init(&ep->receives, prov, ep->ep, largest);
+    fp_pool_init(&ep->chunks, prov, ep->ep, prov->chunk);
     rc = post_receives(ep);
     if (rc == 0)
         rc = fp_ep_name(ep->ep, ep->name, &ep->name_size);
@@ -161,6 +166,10 @@ static void take_error(struct fp_ep *ep)
         ep->unposted = buf;
         return;
     }
+    if (buf->kind == FP_BUF_PULL) {
+        fp_pull_failed(buf, error.err);
+        return;
+    }
     fp_break(buf->owner, fp_strerror(-error.err));
     fp_sent(buf);
 }
@@ -176,6 +185,8 @@ static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
         fp_sent(buf);
         return 0;
     }
+    if (buf->kind == FP_BUF_PULL)
+        return fp_serve_pulled(buf);
     calls = fp_serve(ep, buf->bytes, entry->len);
     fp_receive(buf, ep->ep, &ep->unposted);
     return calls;
@@ -213,6 +224,7 @@ static int serve_busy(struct fp_ep *ep)
         fp_send_queued(conn);
         fp_push(conn);
         fp_serve_reads(conn);
+        fp_pull_ask(conn);
         calls += fp_conn_report(conn) + fp_conn_settle(conn);
         if ((conn->broken || conn->parting) && conn->state < FP_DOWN)
             fp_mark_busy(conn);

@@ -20,13 +20,13 @@ static char *copy_of(const char *text)
     return *text ? strdup(text) : NULL; /* freed by libfabric */
 }
 
-static struct fi_info *wishes(const struct fp_lib *lib)
+static struct fi_info *wishes(const struct fp_lib *lib, bool rma)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
 
     if (!hints)
         return NULL;
-    hints->caps = FI_MSG;
+    hints->caps = rma ? FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ : FI_MSG;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode =
@@ -39,9 +39,9 @@ static struct fi_info *wishes(const struct fp_lib *lib)
     return hints;
 }
 
-static struct fi_info *ask(const struct fp_lib *lib, char why[FP_WHY])
+static struct fi_info *ask(const struct fp_lib *lib, bool rma, char why[FP_WHY])
 {
-    struct fi_info *hints = wishes(lib), *all = NULL;
+    struct fi_info *hints = wishes(lib, rma), *all = NULL;
     int rc = hints ? lib->getinfo(API_VERSION, NULL, NULL, 0, hints, &all) : -FI_ENOMEM;
 
     if (rc != 0) {
@@ -101,7 +101,6 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
         return "its messages are too short";
     if (fp_fabric_in_order(lib, info) < FP_MIN_MESSAGE)
         return "FI_OFI_RXM_BUFFER_SIZE has to be 2048 or more";
-
     if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
     if (begins(name, "net"))
@@ -155,9 +154,9 @@ static void reduce(size_t *depth)
         *depth = DEPTH;
 }
 
-struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
+static struct fi_info *choose(const struct fp_lib *lib, bool rma, char why[FP_WHY])
 {
-    struct fi_info *all = ask(lib, why);
+    struct fi_info *all = ask(lib, rma, why);
     const struct fi_info *best = best_of(lib, all);
     struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
 
@@ -172,6 +171,13 @@ struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
     if (all)
         lib->freeinfo(all);
     return mine;
+}
+
+struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
+{
+    struct fi_info *info = ut_env_num(UT_ENV_OFI_RMA) > 0 ? choose(lib, true, why) : NULL;
+
+    return info ? info : choose(lib, false, why);
 }
 
 uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info)

@@ -5,7 +5,7 @@
 
 #include "util/log.h"
 
-enum { BUFFERS_AT_ONCE = 32 };
+enum { BUFFERS_AT_ONCE = 32, LONG_AT_ONCE = FP_CHUNKS, LONG = 65536 };
 
 struct fp_slab {
     struct fp_slab *next;
@@ -24,7 +24,8 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
     if (!(prov->mr_mode & FI_MR_LOCAL))
         return 0;
-    int rc = fi_mr_reg(prov->domain, slab->bytes, size, FI_SEND | FI_RECV, 0,
+    int rc = fi_mr_reg(prov->domain, slab->bytes, size,
+                       FI_SEND | FI_RECV | (prov->pull_min > 0 ? FI_READ : 0), 0,
                        (uint64_t)(uintptr_t)slab, 0, &slab->mr, NULL);
     if (rc == 0 && (prov->mr_mode & FI_MR_ENDPOINT)) {
         rc = fi_mr_bind(slab->mr, &pool->ep->fid, 0);
@@ -38,7 +39,8 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
 static bool grow(struct fp_pool *pool)
 {
-    size_t stride = sizeof(struct fp_buf) + pool->item, size = BUFFERS_AT_ONCE * stride;
+    size_t count = pool->item >= LONG ? LONG_AT_ONCE : BUFFERS_AT_ONCE;
+    size_t stride = sizeof(struct fp_buf) + pool->item, size = count * stride;
     struct fp_slab *slab = calloc(1, sizeof(*slab) + size);
 
     if (!slab) {
@@ -53,7 +55,7 @@ static bool grow(struct fp_pool *pool)
     }
     slab->next = pool->slabs;
     pool->slabs = slab;
-    for (size_t i = 0; i < BUFFERS_AT_ONCE; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct fp_buf *buf = (struct fp_buf *)(void *)((uint8_t *)slab->bytes + i * stride);
         buf->pool = pool;
         buf->desc = slab->mr ? fi_mr_desc(slab->mr) : NULL;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "conn.h"
+#include "pull.h"
 #include "region.h"
 #include "send.h"
 
@@ -18,15 +19,31 @@ static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool lo
            conn->posted - conn->reported >= FP_OPS / 2;
 }
 
+/* What the peer fetches takes a while. Only more of the same may follow, as many as it remembers.
+ */
+static bool waits_for_fetching(struct fp_conn *conn, bool is_offer)
+{
+    if (!conn->offered)
+        return false;
+    if (conn->acked == conn->sent) {
+        conn->offered = false;
+        return false;
+    }
+    bool before =
+        (int32_t)(conn->offered_from - conn->acked) > 0; /* not even the first is fetched */
+    return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_PULLS;
+}
+
 /* May an operation be posted? */
-static int room(struct fp_conn *conn, unsigned int flags)
+static int room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
         return -EAGAIN;
     if (conn->state != FP_UP || conn->broken || conn->parting)
         return -ENOTCONN;
     if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
-        !fp_send_has_room(conn) || ((flags & PROV_FENCE) && conn->reads_out > 0))
+        !fp_send_has_room(conn) || waits_for_fetching(conn, is_offer) ||
+        ((flags & PROV_FENCE) && conn->reads_out > 0))
         return -EAGAIN;
     return 0;
 }
@@ -110,14 +127,37 @@ void fp_push(struct fp_conn *conn)
         fp_mark_busy(conn);
 }
 
+/* A write that the peer fetches. */
+static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct fp_offer *offer)
+{
+    struct fp_op *op = post(conn, FP_WRITE, x);
+
+    op->flags |= FP_SIGNAL;
+    fill(conn, op, &offer->x);
+    offer->x.head.kind = FP_PULL;
+    int rc = fp_send(conn, offer, sizeof(*offer), NULL, 0);
+    if (rc != 0)
+        return unpost(conn, rc);
+    if (!conn->offered)
+        conn->offered_from = conn->sent;
+    conn->offered = true;
+    conn->sent++;
+    return 0;
+}
+
 int fp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
     struct fp_prov *prov = conn->ep->prov;
+    struct fp_offer offer;
+    bool is_offer = !(x->flags & PROV_COPY) && x->length > prov->piece &&
+                    fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer);
 
-    int rc = room(conn, x->flags);
+    int rc = room(conn, x->flags, is_offer);
     if (rc != 0)
         return rc;
+    if (is_offer)
+        return offer_write(conn, x, &offer);
     if (!(x->flags & PROV_COPY) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
         return -EPERM;
     post(conn, FP_WRITE, x);
@@ -132,7 +172,7 @@ int fp_read(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    int rc = room(conn, x->flags);
+    int rc = room(conn, x->flags, false);
     if (rc != 0)
         return rc;
     if (conn->reads_out == FP_READS)
@@ -153,7 +193,7 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
     struct prov_xfer x = {.cookie = cookie, .flags = flags};
     struct fp_head head = {.kind = FP_MESSAGE, .seq = conn->posted + 1};
 
-    int rc = room(conn, flags);
+    int rc = room(conn, flags, false);
     if (rc != 0)
         return rc;
     head.flags = post(conn, FP_MESSAGE, &x)->flags;

@@ -38,6 +38,12 @@ static int open_fabric(struct fp_prov *prov)
     size_t most = fp_fabric_in_order(prov->lib, info);
     if (most < sizeof(struct fp_xfer) + FP_PIECE)
         prov->piece = (uint32_t)(most - sizeof(struct fp_xfer)) & ~255u;
+    if (info->caps & FI_RMA) {
+        prov->pull_min = (uint32_t)ut_env_num(UT_ENV_OFI_RMA);
+        prov->chunk = FP_CHUNK;
+        if (info->ep_attr->max_msg_size < FP_CHUNK)
+            prov->chunk = (uint32_t)info->ep_attr->max_msg_size & ~255u;
+    }
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
         rc = fi_domain(prov->fabric, info, &prov->domain, NULL);
@@ -126,8 +132,9 @@ static int fp_open(const struct prov_config *config, struct prov **out)
         release(prov);
         return rc;
     }
-    ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected",
-            info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject);
+    ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected, RMA from %u bytes on%s",
+            info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject,
+            prov->pull_min, prov->pull_min > 0 ? "" : ": never");
     *out = &prov->base;
     return 0;
 }

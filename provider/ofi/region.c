@@ -9,10 +9,20 @@
 #include "common/attach.h"
 #include "common/ordered.h"
 #include "common/there.h"
+#include "lib.h"
 #include "mapped.h"
 #include "util/log.h"
 
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
+
+enum { LONG = 16384 }; /* bytes: one look at the memory takes less time than the kernel's copy */
+
+/* A registration with the fabric. */
+struct fp_exposure {
+    struct fp_exposure *next;
+    struct fp_ep *ep; /* whose peers it serves; NULL: all of them */
+    struct fid_mr *mr;
+};
 
 static const struct fp_region no_region;
 
@@ -64,6 +74,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
         r->addr = (uintptr_t)addr;
         r->size = size;
         r->access = access | 1u << 31;
+        r->is_private = false;
     }
     pthread_mutex_unlock(&prov->regions_lock);
     if (!r) {
@@ -75,12 +86,30 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     return 0;
 }
 
+/* With the lock. `ep` NULL: from everybody. */
+static void conceal(struct fp_region *r, const struct fp_ep *ep)
+{
+    struct fp_exposure **at = &r->exposures;
+
+    while (*at) {
+        struct fp_exposure *e = *at;
+        if (ep && e->ep != ep) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        fi_close(&e->mr->fid);
+        free(e);
+    }
+}
+
 void fp_dereg(struct prov *base, struct prov_mr *mr)
 {
     struct fp_prov *prov = fp_prov_of(base);
     struct fp_region *r = fp_container_of(mr, struct fp_region, mr);
 
     pthread_mutex_lock(&prov->regions_lock);
+    conceal(r, NULL);
     r->access = 0;
     r->next_free = prov->free_region;
     prov->free_region = index_of(r->mr.lkey);
@@ -89,8 +118,10 @@ void fp_dereg(struct prov *base, struct prov_mr *mr)
 
 void fp_regions_free(struct fp_prov *prov)
 {
-    for (uint32_t i = 0; i < prov->num_regions; i++)
+    for (uint32_t i = 0; i < prov->num_regions; i++) {
+        conceal(prov->regions[i], NULL);
         free(prov->regions[i]);
+    }
     free(prov->regions);
 }
 
@@ -121,6 +152,79 @@ bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t lengt
     bool good = allows(prov, key, addr, length, access);
     pthread_mutex_unlock(&prov->regions_lock);
     return good;
+}
+
+static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid_mr **mr)
+{
+    struct fp_prov *prov = ep->prov;
+    int rc = fi_mr_reg(prov->domain, (const void *)(uintptr_t)r->addr, r->size, FI_REMOTE_READ, 0,
+                       ++prov->last_key, 0, mr, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (prov->mr_mode & FI_MR_ENDPOINT) {
+        rc = fi_mr_bind(*mr, &ep->ep->fid, 0);
+        if (rc == 0)
+            rc = fi_mr_enable(*mr);
+    }
+    if (rc == 0 && fi_mr_key(*mr) == FI_KEY_NOTAVAIL)
+        rc = -FI_ENOKEY;
+    if (rc != 0)
+        fi_close(&(*mr)->fid);
+    return rc;
+}
+
+/* With the lock. */
+static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
+{
+    const struct fp_ep *to = ep->prov->mr_mode & FI_MR_ENDPOINT ? ep : NULL;
+    struct fp_exposure *e = r->exposures;
+
+    while (e && e->ep != to)
+        e = e->next;
+    if (e || r->is_private || !(e = calloc(1, sizeof(*e))))
+        return e;
+    int rc = register_with(ep, r, &e->mr);
+    if (rc != 0) {
+        ut_info(FP_CAT, "the fabric takes no registration of %llu bytes (%s): they go in messages",
+                (unsigned long long)r->size, fp_strerror(rc));
+        r->is_private = true;
+        free(e);
+        return NULL;
+    }
+    e->ep = to ? ep : NULL;
+    e->next = r->exposures;
+    r->exposures = e;
+    return e;
+}
+
+bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
+               uint64_t *at)
+{
+    struct fp_prov *prov = ep->prov;
+    struct fp_exposure *e = NULL;
+
+    pthread_mutex_lock(&prov->regions_lock);
+    if (allows(prov, key, addr, length, 0)) {
+        struct fp_region *r = prov->regions[index_of(key)];
+        e = exposure_of(ep, r);
+        if (e) {
+            *fabric_key = fi_mr_key(e->mr);
+            *at = prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
+        }
+    }
+    pthread_mutex_unlock(&prov->regions_lock);
+    return e != NULL;
+}
+
+void fp_unexpose(struct fp_ep *ep)
+{
+    struct fp_prov *prov = ep->prov;
+
+    pthread_mutex_lock(&prov->regions_lock);
+    for (uint32_t i = 0; i < prov->num_regions; i++)
+        conceal(prov->regions[i], ep);
+    pthread_mutex_unlock(&prov->regions_lock);
 }
 
 /* Can the kernel copy within this process? Then memory that is not there is an error, and no
@@ -158,6 +262,12 @@ static bool put_own(void *to, const void *from, size_t size)
 
     if (size == 0)
         return true;
+    if (size >= LONG) {
+        if (!prov_memory_is_there(to, size, true))
+            return false;
+        prov_copy_ordered(to, from, size);
+        return true;
+    }
     if (can_attach(0))
         rc = prov_cma_write(getpid(), from, (uintptr_t)to, size);
     if (rc != 0 && can_attach(rc))

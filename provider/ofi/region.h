@@ -22,6 +22,14 @@ enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uin
 enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole,
                              void *to, size_t offset, size_t size);
 
+/* Lets peers of the endpoint read the region by the fabric's RMA, and tells where they find this
+ * part of it: the fabric's key, and its address or offset. The region is registered with the fabric
+ * the first time. False: it cannot be. */
+bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
+               uint64_t *at);
+/* The endpoint is being closed. */
+void fp_unexpose(struct fp_ep *ep);
+
 /* Copies memory of the program that may not be there. */
 bool fp_copy_own(void *to, const void *from, size_t size);
 

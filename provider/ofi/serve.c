@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "pull.h"
 #include "region.h"
 #include "send.h"
 #include "util/log.h"
@@ -45,13 +46,12 @@ static int count(struct fp_conn *conn, const struct fp_head *head)
 }
 
 /* Answers go before what counts the operation as executed. */
-static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
+static int finish_write(struct fp_conn *conn, const struct fp_xfer *m, enum prov_status status)
 {
-    conn->written = 0;
-    if (conn->refusal != PROV_OK)
-        refuse(conn, m->head.seq, conn->refusal);
+    if (status != PROV_OK)
+        refuse(conn, m->head.seq, status);
     int calls = count(conn, &m->head);
-    if (conn->refusal != PROV_OK || !(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
+    if (status != PROV_OK || !(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
         return calls;
     fp_callbacks(conn)->notify(conn->ctx, m->imm);
     return calls + 1;
@@ -72,7 +72,11 @@ static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size
         conn->refusal =
             (uint8_t)fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
     conn->written += (uint32_t)n;
-    return conn->written == m->length ? finish_write(conn, m) : 0;
+    if (conn->written != m->length)
+        return 0;
+    conn->written = 0;
+    conn->taken++;
+    return finish_write(conn, m, conn->refusal);
 }
 
 static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
@@ -83,6 +87,7 @@ static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
     }
     conn->answers[conn->last_answer++ & (FP_READS - 1)] =
         (struct fp_answer){.rmt = m->rmt, .rkey = m->rkey, .length = m->length, .seq = m->head.seq};
+    conn->taken++;
     int calls = count(conn, &m->head);
     fp_serve_reads(conn);
     return calls;
@@ -90,29 +95,12 @@ static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
 
 static int take_message(struct fp_conn *conn, const struct fp_head *head, size_t size)
 {
+    conn->taken++;
     int calls = count(conn, head);
     if (conn->state != FP_UP)
         return calls;
     fp_callbacks(conn)->message(conn->ctx, head + 1, size - sizeof(*head));
     return calls + 1;
-}
-
-/* An operation of the peer's. */
-static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
-{
-    const struct fp_head *head = bytes;
-
-    if (head->seq != conn->executed + 1) {
-        fp_break(conn, "an operation was lost");
-        return 0;
-    }
-    if (head->kind == FP_MESSAGE)
-        return take_message(conn, head, size);
-    if (size < sizeof(struct fp_xfer)) {
-        fp_break(conn, "a message is too short");
-        return 0;
-    }
-    return head->kind == FP_WRITE ? take_write(conn, bytes, size) : take_read(conn, bytes);
 }
 
 /* The operation that an answer is for; NULL: there is none. */
@@ -134,6 +122,67 @@ static void end_op(struct fp_conn *conn, struct fp_op *op, enum prov_status stat
         conn->reads_out--;
 }
 
+/* What has been fetched, or is not, ends in the order in which it was offered. */
+static int finish_pulls(struct fp_conn *conn)
+{
+    struct fp_pull pull;
+    int calls = 0;
+
+    while (fp_pull_take(conn, &pull)) {
+        const struct fp_xfer *x = &pull.offer.x;
+        if (!pull.is_read) {
+            calls += finish_write(conn, x, pull.status);
+            continue;
+        }
+        struct fp_op *op = answered_op(conn, x->head.seq);
+        if (op)
+            end_op(conn, op, pull.status == PROV_OK ? PROV_OK : PROV_LCL_ACCESS);
+    }
+    return calls;
+}
+
+static int take_offered_write(struct fp_conn *conn, const struct fp_offer *offer, size_t size)
+{
+    const struct fp_xfer *x = &offer->x;
+
+    if (size != sizeof(*offer) || conn->written != 0) {
+        fp_break(conn, "an offer of the wrong size");
+        return 0;
+    }
+    bool allowed = fp_allows(conn->ep->prov, x->rkey, x->rmt, x->length, PROV_ACCESS_WRITE);
+    if (!fp_pull_add(conn, offer, false, allowed ? PROV_OK : PROV_RMT_ACCESS)) {
+        fp_break(conn, "more to fetch than is allowed, or no memory");
+        return 0;
+    }
+    conn->taken++;
+    fp_pull_ask(conn);
+    return finish_pulls(conn);
+}
+
+/* An operation of the peer's. */
+static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
+{
+    const struct fp_head *head = bytes;
+
+    if (head->seq != conn->taken + 1) {
+        fp_break(conn, "an operation was lost");
+        return 0;
+    }
+    if (head->kind == FP_PULL)
+        return take_offered_write(conn, bytes, size);
+    if (conn->taken != conn->executed) {
+        fp_break(conn, "an operation before its turn");
+        return 0;
+    }
+    if (head->kind == FP_MESSAGE)
+        return take_message(conn, head, size);
+    if (size < sizeof(struct fp_xfer)) {
+        fp_break(conn, "a message is too short");
+        return 0;
+    }
+    return head->kind == FP_WRITE ? take_write(conn, bytes, size) : take_read(conn, bytes);
+}
+
 static void take_data(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
     struct fp_op *op = answered_op(conn, m->head.seq);
@@ -151,6 +200,37 @@ static void take_data(struct fp_conn *conn, const struct fp_xfer *m, size_t size
         end_op(conn, op, good ? PROV_OK : PROV_LCL_ACCESS);
 }
 
+static void take_offered_read(struct fp_conn *conn, const struct fp_offer *m, size_t size)
+{
+    struct fp_op *op = answered_op(conn, m->x.head.seq);
+    struct fp_offer offer;
+
+    if (size != sizeof(*m) || !op || op->kind != FP_READ || op->moved != 0 ||
+        m->x.length != op->length) {
+        fp_break(conn, "an offer of the wrong size");
+        return;
+    }
+    offer = *m;
+    offer.x.rmt = (uintptr_t)op->lcl;
+    offer.x.rkey = op->lkey;
+    op->moved = op->length;
+    if (!fp_pull_add(conn, &offer, true, PROV_OK))
+        fp_break(conn, "more to fetch than is allowed, or no memory");
+    fp_pull_ask(conn);
+}
+
+int fp_serve_pulled(struct fp_buf *buf)
+{
+    struct fp_conn *conn = buf->owner;
+
+    fp_pull_came(buf);
+    int calls = finish_pulls(conn);
+    fp_pull_ask(conn);
+    if (conn->reported != conn->sent && conn->state < FP_DOWN)
+        calls += fp_conn_report(conn);
+    return calls;
+}
+
 static void take_failure(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_op *op = answered_op(conn, head->seq);
@@ -164,7 +244,7 @@ static void take_failure(struct fp_conn *conn, const struct fp_head *head)
 /* The peer waits for long, and says how many operations it has sent. */
 static void take_nudge(struct fp_conn *conn, const struct fp_head *head)
 {
-    if ((int32_t)(head->seq - conn->executed) > 0) {
+    if ((int32_t)(head->seq - conn->taken) > 0) {
         fp_break(conn, "operations were lost");
         return;
     }
@@ -182,9 +262,13 @@ static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
     case FP_WRITE:
     case FP_READ:
     case FP_MESSAGE:
+    case FP_PULL:
         return take_operation(conn, bytes, size);
     case FP_DATA:
         take_data(conn, bytes, size);
+        return 0;
+    case FP_OFFER:
+        take_offered_read(conn, bytes, size);
         return 0;
     case FP_FAIL:
         take_failure(conn, head);
@@ -216,6 +300,19 @@ int fp_serve(struct fp_ep *ep, const void *bytes, size_t size)
     return calls;
 }
 
+/* Lets the peer fetch it, if it may. */
+static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
+{
+    struct fp_offer offer = {.x = {.head = {.kind = FP_OFFER, .seq = a->seq}, .length = a->length}};
+
+    if (!fp_allows(conn->ep->prov, a->rkey, a->rmt, a->length, PROV_ACCESS_READ) ||
+        !fp_pull_offers(conn, a->rkey, a->rmt, a->length, &offer) ||
+        fp_send(conn, &offer, sizeof(offer), NULL, 0) != 0)
+        return false;
+    a->moved = a->length;
+    return true;
+}
+
 /* The next piece. False: there is no room for it. */
 static bool answer(struct fp_conn *conn, struct fp_answer *a)
 {
@@ -223,6 +320,9 @@ static bool answer(struct fp_conn *conn, struct fp_answer *a)
     uint64_t bytes[FP_PIECE / 8];
     uint32_t n = a->length - a->moved < prov->piece ? a->length - a->moved : prov->piece;
     struct fp_xfer m = {.head = {.kind = FP_DATA, .seq = a->seq}, .offset = a->moved};
+
+    if (a->moved == 0 && a->length > prov->piece && offer_read(conn, a))
+        return true;
 
     enum prov_status status = fp_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n);
     if (status != PROV_OK) {

@@ -8,6 +8,9 @@
 /* A message has come. Returns the number of callbacks. */
 int fp_serve(struct fp_ep *ep, const void *bytes, size_t size);
 
+/* The fabric has fetched something of a long transfer. Returns the number of callbacks. */
+int fp_serve_pulled(struct fp_buf *buf);
+
 /* Sends on what the peer reads. */
 void fp_serve_reads(struct fp_conn *conn);
 

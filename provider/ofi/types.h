@@ -8,7 +8,8 @@
  * answers it is known that the process lives.
  *
  * All a fabric has to do is to carry messages reliably and in order (FI_ORDER_SAS). Data travel in
- * them: the target checks each operation against its own regions, copies so that the last bytes
+ * them, or, where the fabric has RMA and they are long, are fetched by whoever is to get them: see
+ * pull.h. The target checks each operation against its own regions, copies so that the last bytes
  * land last, and counts what it has executed.
  *
  * Locks: prov->control.lock before prov->lock. What belongs to an endpoint is protected by its
@@ -23,6 +24,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +38,7 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 1,        /* of what the processes exchange */
+    FP_VERSION = 2,        /* of what the processes exchange */
     FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
@@ -47,6 +49,9 @@ enum {
     FP_SENDING = 32,       /* and that it has taken, but not finished */
     FP_SAVED = 32,         /* operations that are executed without saying so */
     FP_BUCKETS = 256,      /* of the table of peers */
+    FP_CHUNK = 131072,     /* bytes that are fetched at once */
+    FP_CHUNKS = 4,         /* that a connection fetches at a time */
+    FP_PULLS = 16,         /* transfers of a connection that are to be fetched */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
@@ -88,7 +93,18 @@ struct fp_note {
     struct fp_address process; /* the sender */
 };
 
-enum fp_kind { FP_START = 1, FP_WRITE, FP_READ, FP_MESSAGE, FP_DATA, FP_FAIL, FP_ACK, FP_NUDGE };
+enum fp_kind {
+    FP_START = 1,
+    FP_WRITE,
+    FP_READ,
+    FP_MESSAGE,
+    FP_DATA,
+    FP_FAIL,
+    FP_ACK,
+    FP_NUDGE,
+    FP_PULL,
+    FP_OFFER
+};
 enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* Begins everything that endpoints send each other. */
@@ -108,11 +124,18 @@ struct fp_xfer {
     uint32_t offset, imm;
 };
 
+/* FP_PULL: a write whose data the receiver fetches from there. FP_OFFER: as the answer to a read.
+ */
+struct fp_offer {
+    struct fp_xfer x;
+    uint64_t key, at; /* the fabric's: of a region, and the address or offset there */
+};
+
 /*
  * In this process
  */
 
-enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND };
+enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_PULL };
 
 /* A buffer, and what libfabric needs to name an operation on it. */
 struct fp_buf {
@@ -142,6 +165,8 @@ struct fp_region {
     uint64_t addr, size;
     unsigned int access; /* 0: free */
     uint32_t next_free;
+    struct fp_exposure *exposures; /* to the fabric's RMA */
+    bool is_private;               /* the fabric does not take it */
 };
 
 enum fp_fate { FP_LIVES, FP_DEAD };
@@ -196,6 +221,21 @@ struct fp_answer {
     uint32_t rkey, length, moved, seq;
 };
 
+/* A transfer that is fetched, and a part of one. */
+struct fp_pull {
+    struct fp_pull *next;
+    struct fp_offer offer;
+    uint32_t asked, moved; /* bytes */
+    uint8_t status;        /* enum prov_status */
+    bool is_read;          /* an operation of ours */
+};
+
+struct fp_chunk {
+    struct fp_buf *buf;
+    struct fp_pull *pull;
+    bool came;
+};
+
 struct fp_conn {
     struct fp_ep *ep;
     struct fp_peer *peer;
@@ -212,15 +252,24 @@ struct fp_conn {
     uint32_t reported, sent, posted;
     uint32_t acked; /* executed there, as far as is known */
     uint32_t reads_out;
+    uint32_t offered_from;  /* the first of those that the peer fetches, */
+    bool offered;           /* behind which nothing else is posted until they are executed */
     uint32_t seen_reported; /* by the last look, for operations that wait for long */
     struct fp_op ops[FP_OPS];
 
     /* the peer's operations */
     uint32_t executed, told; /* how many, and how many the peer knows of */
+    uint32_t taken;          /* how many have come: these, and writes that are being fetched */
     uint32_t written;        /* bytes of the write that is coming in */
     uint8_t refusal;         /* of that write: enum prov_status */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];
+
+    /* what is fetched, in order; asking: the first of which not all is asked for */
+    struct fp_pull *pulls, **last_pull, *asking;
+    unsigned int num_pulls;
+    uint32_t first_chunk, last_chunk;
+    struct fp_chunk chunks[FP_CHUNKS];
 
     /* messages that the fabric has not taken, and how many */
     struct fp_buf *first, **last;
@@ -252,7 +301,7 @@ struct fp_ep {
     struct fp_conn *due;    /* have something to acknowledge now, */
     struct fp_conn *owing;  /* or when a poll finds nothing */
     struct fp_conn *closed; /* are freed when nobody uses them */
-    struct fp_pool small, large, receives;
+    struct fp_pool small, large, receives, chunks;
     struct fp_buf *unposted; /* receives that the fabric has not taken */
     uint32_t news_seen;
     uint64_t looked_ms; /* at connections that wait for long */
@@ -287,7 +336,9 @@ struct fp_prov {
     struct fid_domain *domain;
     uint64_t mr_mode;
     size_t inject;
-    uint32_t piece; /* bytes of data in a message, at most FP_PIECE */
+    uint32_t piece;    /* bytes of data in a message, at most FP_PIECE */
+    uint32_t pull_min; /* bytes of the least transfer that is fetched; 0: none is */
+    uint32_t chunk;    /* bytes that are fetched at once, at most FP_CHUNK */
     struct fp_address address;
     int epoll_fd, tick_fd;
     struct fp_control control;
@@ -302,6 +353,7 @@ struct fp_prov {
     pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
     struct fp_region **regions;
     uint32_t num_regions, room_for_regions, free_region;
+    uint64_t last_key; /* that was proposed to the fabric */
 };
 
 static inline struct fp_prov *fp_prov_of(struct prov *base)

@@ -23,6 +23,14 @@ out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_B
     "$build/tools/utofu-perf" --verify -s 1500,3000,5000,20000 -n 20 put-lat 2>&1) || fail "2048: $out"
 echo "$out" | grep -q 'messages to 1792 bytes' || fail "2048, other pieces: $out"
 
+# RMA is used where the fabric has it, and is not where the user does not want it
+for least in 16384 0; do
+    out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo UTOFU_OFI_RMA=$least "$run" -n 2 \
+        "$build/tools/utofu-perf" --verify -s 20000,1M -n 20 put-lat get-lat 2>&1) || fail "RMA $least: $out"
+    [ $least = 0 ] && wanted='from 0 bytes on: never' || wanted="from $least bytes on$"
+    echo "$out" | grep -q "RMA $wanted" || fail "RMA $least: $out"
+done
+
 refused() { # TEXT VARIABLE...
     text=$1
     shift
