@@ -274,8 +274,7 @@ void fp_control_help(struct fp_prov *prov)
     c->helped = true;
     repost(c);
     read_some(prov);
-    if (__atomic_load_n(&c->first, __ATOMIC_RELAXED))
-        drain(prov);
+    drain(prov);
     c->helped = false;
     pthread_mutex_unlock(&c->lock);
 }
