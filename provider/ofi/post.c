@@ -12,6 +12,13 @@
 #include "region.h"
 #include "send.h"
 
+/* The source of a small write is read with plain loads, and need not be registered: see
+ * prov_caps. */
+static bool is_read_directly(const struct prov_xfer *x)
+{
+    return (x->flags & PROV_COPY) || x->length <= FP_INLINE;
+}
+
 /* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC asks for nothing there. */
 static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool long_write)
 {
@@ -62,7 +69,7 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
                          .imm = x->imm,
                          .kind = (uint8_t)kind,
                          .status = PROV_OK,
-                         .may_lack = kind == FP_WRITE && !(x->flags & PROV_COPY)};
+                         .may_lack = kind == FP_WRITE && !is_read_directly(x)};
     if ((x->flags & PROV_NOTIFY) && kind == FP_WRITE)
         op->flags |= FP_NOTIFY;
     if (wants_answer(conn, x->flags, long_write))
@@ -99,7 +106,7 @@ static int send_piece(struct fp_conn *conn)
     fill(conn, op, &m);
     const void *from = op->lcl + op->moved;
     if (op->may_lack) {
-        if (!fp_copy_own(bytes, from, piece))
+        if (!fp_copy_own(conn->ep->prov, bytes, from, piece))
             return -EFAULT;
         from = bytes;
     }
@@ -158,7 +165,7 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
         return rc;
     if (is_offer)
         return offer_write(conn, x, &offer);
-    if (!(x->flags & PROV_COPY) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
+    if (!is_read_directly(x) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
         return -EPERM;
     post(conn, FP_WRITE, x);
     rc = send_piece(conn);

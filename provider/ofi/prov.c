@@ -158,8 +158,10 @@ static void fp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     const struct fi_info *info = fp_prov_of(base)->info;
 
     (void)tni;
-    *caps = (struct prov_caps){
-        .max_inline = PROV_COPY_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
+    *caps = (struct prov_caps){.max_inline = FP_INLINE,
+                               .reads_source = true,
+                               .max_message = PROV_MSG_MAX,
+                               .max_xfer = UINT32_MAX};
     snprintf(caps->device, sizeof(caps->device), "%s %s", info->fabric_attr->prov_name,
              info->domain_attr->name);
 }

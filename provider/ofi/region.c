@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/attach.h"
 #include "common/ordered.h"
@@ -238,14 +237,14 @@ static bool can_attach(int rc)
     return !__atomic_load_n(&forbidden, __ATOMIC_RELAXED);
 }
 
-bool fp_copy_own(void *to, const void *from, size_t size)
+bool fp_copy_own(const struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     int rc = 0;
 
     if (size == 0)
         return true;
     if (can_attach(0))
-        rc = prov_cma_read(getpid(), to, (uintptr_t)from, size);
+        rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
     if (rc != 0 && can_attach(rc))
         return false;
     if (can_attach(0))
@@ -256,7 +255,7 @@ bool fp_copy_own(void *to, const void *from, size_t size)
     return true;
 }
 
-static bool put_own(void *to, const void *from, size_t size)
+static bool put_own(const struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     int rc = 0;
 
@@ -269,7 +268,7 @@ static bool put_own(void *to, const void *from, size_t size)
         return true;
     }
     if (can_attach(0))
-        rc = prov_cma_write(getpid(), from, (uintptr_t)to, size);
+        rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size);
     if (rc != 0 && can_attach(rc))
         return false;
     if (!can_attach(0))
@@ -284,7 +283,8 @@ enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uin
 
     pthread_mutex_lock(&prov->regions_lock);
     if (allows(prov, key, to, whole, PROV_ACCESS_WRITE))
-        status = put_own((uint8_t *)(uintptr_t)to + offset, from, size) ? PROV_OK : PROV_RMT_FAULT;
+        status =
+            put_own(prov, (uint8_t *)(uintptr_t)to + offset, from, size) ? PROV_OK : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
@@ -296,8 +296,9 @@ enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, 
 
     pthread_mutex_lock(&prov->regions_lock);
     if (allows(prov, key, from, whole, PROV_ACCESS_READ))
-        status = fp_copy_own(to, (const uint8_t *)(uintptr_t)from + offset, size) ? PROV_OK
-                                                                                  : PROV_RMT_FAULT;
+        status = fp_copy_own(prov, to, (const uint8_t *)(uintptr_t)from + offset, size)
+                     ? PROV_OK
+                     : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }

@@ -31,6 +31,6 @@ bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, u
 void fp_unexpose(struct fp_ep *ep);
 
 /* Copies memory of the program that may not be there. */
-bool fp_copy_own(void *to, const void *from, size_t size);
+bool fp_copy_own(const struct fp_prov *prov, void *to, const void *from, size_t size);
 
 #endif

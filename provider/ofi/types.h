@@ -41,6 +41,7 @@ enum {
     FP_VERSION = 2,        /* of what the processes exchange */
     FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
     FP_PIECE = 8192,       /* bytes of data in a message */
+    FP_INLINE = 32,        /* writes up to this size need no registered source */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
     FP_RECEIVES = 128,     /* receives that are posted for an endpoint */
     FP_OPS = 128,          /* of a connection that are not reported, a power of two */

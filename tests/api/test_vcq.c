@@ -820,6 +820,35 @@ static void made_anew_after_asking(void *arg)
     ut_close_all(&end);
 }
 
+/* The answer to an ARMW is the last thing that its target sends, and nobody polls the origin any
+ * more: the target's VCQ can be freed all the same, and does not wait for long. */
+static void freed_behind_an_answer(void *arg)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    if (ut_rank == 0)
+        CHECK_OK(utofu_armw8(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1, peers[1].stadd, 1,
+                             UT_LCL | UT_RMT, NULL));
+    CHECK_OK(ut_await_mrq(end.vcq, &notice));
+    if (ut_rank == 1)
+        ut_end_close(&end);
+    ut_barrier();
+    if (ut_rank == 0)
+        ut_end_close(&end);
+}
+
+Test(vcq, freed_behind_an_answer_that_is_not_polled_for_again)
+{
+    ut_run(&(struct ut_run_opts){.n = 2}, freed_behind_an_answer, NULL);
+    ut_run(
+        &(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0", "UTOFU_PEER_TIMEOUT=600"}},
+        freed_behind_an_answer, NULL);
+}
+
 Test(vcq, made_anew_is_reached_over_a_connection_that_the_old_one_asked_for)
 {
     ut_run(&(struct ut_run_opts){.n = 2}, made_anew_after_asking, NULL);
