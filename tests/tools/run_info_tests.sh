@@ -192,8 +192,8 @@ group_check() {
         check no_device_by_name 1 '^FAIL +RDMA device: there is none' 1 \
             env UTOFU_VERBS_DEVICES=mlx5_0 "$INFO" --check
         check no_device_hosts 1 'FAIL +RDMA device: there is none, and this job needs' 1 \
-            env UTOFU_RANK=0 UTOFU_SIZE=2 UTOFU_JOB_KEY=$key UTOFU_JOB_TIMEOUT=1 UTOFU_ROOT="$(hostname):$((20000 + RANDOM % 12000))" \
-            "$INFO" --check
+            env UTOFU_OFI_PROVIDER=none UTOFU_RANK=0 UTOFU_SIZE=2 UTOFU_JOB_KEY=$key UTOFU_JOB_TIMEOUT=1 \
+            UTOFU_ROOT="$(hostname):$((20000 + RANDOM % 12000))" "$INFO" --check
         check no_device_verbs 1 'FAIL +RDMA device: there is none' 1 \
             env UTOFU_PROVIDER=verbs "$INFO" --check
         check no_device_one_host 0 '^\[0 .*\] note +RDMA device: there is none' 1 \
