@@ -8,69 +8,9 @@
  */
 #include "../provider/fake_verbs.h"
 
-#include "../../provider/verbs/post.h"
-#include "fuzz.h"
-#include "fuzz_provider.h"
-#include "process/process.h"
+#include "fuzz_verbs.h"
 
-enum { ENDPOINT = 7, CONNS = 8 };
-
-/*
- * The process that is asked and asks
- */
-
-static struct vp_prov *prov;
-static struct prov_ep *ep;
-static struct prov_conn *conns[CONNS];
-static uint8_t policy; /* what becomes of requests */
 static uint8_t private_data[256];
-
-static void on_up(void *ctx, const void *hello, size_t size)
-{
-    (void)ctx, (void)hello;
-    if (size > PROV_HELLO_MAX)
-        abort();
-}
-
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    struct prov_conn **conn = ctx;
-
-    (void)reason;
-    vp_conn_close(*conn);
-    *conn = NULL;
-}
-
-static struct prov_conn **free_place(void)
-{
-    for (int i = 0; i < CONNS; i++)
-        if (!conns[i])
-            return &conns[i];
-    return NULL;
-}
-
-static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t id,
-                       const void *hello, size_t size)
-{
-    uint8_t mine[PROV_HELLO_MAX] = {0};
-    struct prov_conn **place = free_place();
-
-    (void)owner, (void)prov, (void)id, (void)hello;
-    if (size > PROV_HELLO_MAX)
-        abort();
-    if (!place || (policy & 1)) {
-        vp_reject(conn);
-        return;
-    }
-    *place = conn;
-    if (vp_accept(conn, mine, sizeof(mine), place) != 0)
-        abort();
-}
-
-static void wake(void *owner)
-{
-    (void)owner;
-}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -81,25 +21,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void open_all(void)
 {
-    static const struct prov_callbacks callbacks = {
-        on_done, on_unsignalled, on_message, on_notify, on_request, on_up, on_down};
     const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 100000};
-    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
 
-    prov = fake_open(&config);
-    prov->tuning.max_qps = 3;
-    vp_places_init(prov, &prov->devices[0]);
-    if (vp_ep_open(&prov->base, &attr, &ep) != 0)
-        abort();
+    open_provider(&config);
+    open_endpoint();
 }
 
 static void close_all(void)
 {
     is_pending = false;
-    vp_ep_close(ep);
-    memset(conns, 0, sizeof(conns));
-    num_arrivals = 0;
-    fake_close(prov);
+    close_endpoint();
 }
 
 /*
