@@ -458,9 +458,14 @@ static struct qp *responder(const struct qp *qp)
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
 }
 
+/* Requests are answered in order: those before have been executed. */
 static enum outcome refused(struct qp *peer, enum ibv_wc_status status, uint32_t event,
                             enum ibv_wc_status *out)
 {
+    struct qp *origin = qp_find(peer->attr.dest_qp_num);
+
+    if (origin)
+        place_all(origin);
     if (profile.raises_qp_errors)
         async_event(peer->context, &peer->base, event, 0);
     qp_to_error(peer);

@@ -290,6 +290,33 @@ static void what_succeeded_is_there_when_the_other_end_stops(void)
     }
 }
 
+/* A bad key ends the request that has it; what was sent before is executed. */
+static void a_request_is_refused_behind_those_before_it(void)
+{
+    enum { WRITES = 8, BAD = 5 };
+    const struct wishes w = {.timeout = 8, .retry_cnt = 1, .rnr_retry = 7, .sq_depth = WRITES};
+    struct end a, b;
+
+    pair_open(&a, &b, &w);
+    memset(a.mem, 0x5a, MEM);
+    struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, MEM);
+    for (uint64_t i = 0; i < WRITES; i++) {
+        r.wr.wr_id = i;
+        r.wr.wr.rdma.rkey = i == BAD ? b.mr->rkey ^ 0x5a5a00 : b.mr->rkey;
+        CHECK(post(&a, &r) == 0);
+    }
+    for (uint64_t i = 0; i < WRITES; i++) {
+        struct ibv_wc wc = next(a.send_cq);
+        CHECK(wc.wr_id == i);
+        CHECK(wc.status == (i < BAD    ? IBV_WC_SUCCESS
+                            : i == BAD ? IBV_WC_REM_ACCESS_ERR
+                                       : IBV_WC_WR_FLUSH_ERR));
+    }
+    CHECK(memcmp(a.mem, b.mem, MEM) == 0);
+    end_close(&a);
+    end_close(&b);
+}
+
 static void an_error_flushes_both_queues_in_order(void)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -500,6 +527,7 @@ static const struct named_test tests[] = {
     TEST(without_rnr_retries_it_does_not_wait),
     TEST(silence_ends_with_the_retries),
     TEST(what_succeeded_is_there_when_the_other_end_stops),
+    TEST(a_request_is_refused_behind_those_before_it),
     TEST(an_error_flushes_both_queues_in_order),
     TEST(a_full_send_queue_and_bad_requests_are_refused),
     TEST(states_follow_each_other),
