@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * footprint LIMIT
+ * footprint LIMIT [LIMIT_OVER_VERBS]
  *
  * What a connection takes of the heap of the processes at its ends, while it rests: no more than
- * LIMIT bytes for each end. One VCQ of rank 0 meets all VCQs of rank 1, and they it. Linked with
- * --wrap of the functions that allocate, which count what is in use, the allocator's own part of it
- * included.
+ * LIMIT bytes for each end; LIMIT_OVER_VERBS where UTOFU_PROVIDER is verbs. One VCQ of rank 0 meets
+ * all VCQs of rank 1, and they it. Linked with --wrap of the functions that allocate, which count
+ * what is in use, the allocator's own part of it included.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -206,13 +206,15 @@ static void be_process(const char *root, long limit)
 
 int main(int argc, char **argv)
 {
-    long limit = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
+    const char *provider = getenv("UTOFU_PROVIDER");
+    int which = argc == 3 && provider && strcmp(provider, "verbs") == 0 ? 2 : 1;
+    long limit = argc == 2 || argc == 3 ? strtol(argv[which], NULL, 10) : 0;
     int failed = 0, status;
     pid_t pids[2];
     char root[64];
 
     if (limit <= 0) {
-        fprintf(stderr, "usage: footprint LIMIT\n");
+        fprintf(stderr, "usage: footprint LIMIT [LIMIT_OVER_VERBS]\n");
         return 2;
     }
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
