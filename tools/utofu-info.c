@@ -61,7 +61,7 @@ static void print_help(void)
            "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
-           "      --check-list   the findings of UTOFU_CHECK: what each means, and what to do\n"
+           "      --check-list   the findings of UTOFU_CHECK, what each means, what to do\n"
            "                     instead\n"
            "      --json         one line of JSON\n"
            "  -h, --help         print this text\n"
