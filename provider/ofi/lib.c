@@ -13,6 +13,7 @@
 #define NAME        "libfabric.so.1"
 #define BUFFER_SIZE "FI_OFI_RXM_BUFFER_SIZE"
 #define RX_SIZE     "FI_OFI_RXM_MSG_RX_SIZE"
+#define SHARED_RX   "FI_OFI_RXM_USE_SRX"
 
 enum { RXM_BUFFER = 16384, RXM_SMALL_BUFFER = 4096 }; /* libfabric's default, and ours */
 
@@ -33,8 +34,12 @@ static bool find(void *library, const char *symbol, void *function)
 
 /* Each endpoint of ofi_rxm keeps 4096 receives of 16 KiB in memory, 70 MB. No attribute asks for
  * less, only the environment, which is read when libfabric is loaded: what the user has set stays,
- * and so does what an MPI library that uses it already has. */
-static void reduce_buffers(void)
+ * and so does what an MPI library that uses it already has.
+ *
+ * Its connections share receives over tcp, and over verbs if they are told to. Without that, the
+ * ofi_rxm of libfabric 1.17 posts receives to connections that it has closed when an endpoint that
+ * peers have left is closed, and the process gets SIGSEGV. */
+static void set_up_rxm(void)
 {
     const char *set = ut_env_text(BUFFER_SIZE);
     void *before = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -48,11 +53,13 @@ static void reduce_buffers(void)
         lib.rxm_buffer = RXM_SMALL_BUFFER;
     if (!ut_env_text(RX_SIZE))
         setenv(RX_SIZE, "64", 1);
+    if (!ut_env_text(SHARED_RX))
+        setenv(SHARED_RX, "1", 1);
 }
 
 static void load(void)
 {
-    reduce_buffers();
+    set_up_rxm();
     void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {
