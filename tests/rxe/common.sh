@@ -13,6 +13,11 @@ need_qemu() {
     exit 77
 }
 
+# UT_TEST_RXE=no: the machines have no RDMA device
+rxe=
+# shellcheck disable=SC2034 # for the scripts
+[ "${UT_TEST_RXE:-yes}" = yes ] || rxe=--no-rxe
+
 # An emulated machine is slow: longer deadlines, and fewer rounds where tests count.
 guest_options='--env UT_TEST_TIMEOUT_SCALE=10'
 for count in FUZZ_OPS=2000 FUZZ_PROCS=6 ARMW_OPS=1000 ARMW_LOCK_ROUNDS=20 ORDER_EPOCHS=6 SESSION_GRAPHS=10 \
