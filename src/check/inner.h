@@ -22,8 +22,11 @@ struct ut_check_op {
     uint8_t *mem;       /* local memory of a put or a get; NULL: none, or it is not registered */
     uint32_t length;    /* of that */
     uint64_t sum;       /* of that: see sum_of() */
-    bool shared;        /* earlier gets fill that memory, too */
-    bool gone;          /* it was reported as unmapped, or is not held */
+    uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of */
+    uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
+    bool rmt_known;
+    bool shared; /* earlier gets fill that memory, too */
+    bool gone;   /* it was reported as unmapped, or is not held */
 };
 
 /* How many communications were submitted at a place. */

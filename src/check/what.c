@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "check/inner.h"
+#include "link/link.h"
+#include "peers/peers.h"
 #include "stag/stag.h"
 
 /*
@@ -130,6 +132,60 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
         op->sum = sum_of(op->mem, op->length, op->number);
 }
 
+/* Looked for by its id: the VCQ of this process that is the target. */
+struct own_target {
+    struct ut_vcq *vcq; /* of the origin, whose lock is held */
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+    uint32_t length;
+    struct ut_check_op *op;
+};
+
+static void look_up_own(struct ut_vcq *vcq, void *arg)
+{
+    const struct own_target *t = arg;
+    struct ut_check_op *op = t->op;
+    struct ut_stag_local *local;
+    uint8_t *at;
+
+    if (op->rmt_known || (vcq != t->vcq && !ut_trylock(&vcq->lock)))
+        return;
+    if (vcq->num_eps && !vcq->handlers && ut_vcq_id_key(vcq->id) == ut_vcq_id_key(t->id) &&
+        ut_stag_find(vcq->stags, t->stadd, t->length, false, &local, &at) == UT_STAG_OK) {
+        op->rmt_known = true;
+        op->rmt_at = (uintptr_t)at;
+        op->rmt_rank = ut_check_job->rank;
+    }
+    if (vcq != t->vcq)
+        ut_unlock(&vcq->lock);
+}
+
+/* Where the remote memory is, if that can be known: in this process its VCQs know it, of a peer
+ * what was read of its table before. */
+static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op)
+{
+    const struct ut_desc *d = &slot->desc;
+    const struct ut_process *process = ut_process_peek();
+    struct own_target own = {vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), op};
+    struct ut_vcq_ident ident;
+    bool certain;
+
+    op->rmt_known = false;
+    op->rmt_rank = UT_NO_RANK;
+    if (d->kind == UT_DESC_NOP || !ut_vcq_id_unpack(d->rmt_vcq_id, &ident) ||
+        !ut_vcq_ident_public(&ident))
+        return;
+    if (memcmp(&ident.coords, &process->coords, sizeof(ident.coords)) == 0)
+        ut_vcq_for_each(look_up_own, &own);
+    if (op->rmt_known ||
+        !ut_link_knows(vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), &op->rmt_at))
+        return;
+    op->rmt_known = true;
+    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    if (certain)
+        op->rmt_rank = (uint32_t)rank;
+}
+
 static bool is_padded(const struct ut_slot *slot)
 {
     return (slot->desc.flags & UTOFU_ONESIDED_FLAG_PADDING) && slot->desc.kind == UT_DESC_PIGGYBACK;
@@ -158,17 +214,67 @@ static bool meet(struct range a, struct range b)
     return a.from < a.to && b.from < b.to && a.from < b.to && b.from < a.to;
 }
 
-static struct range remote_of(const struct ut_slot *slot)
+static struct range range_at(uint64_t at, const struct ut_slot *slot)
 {
-    uint64_t at = slot->desc.rmt_stadd;
-
     return (struct range){at, at + ut_desc_length(&slot->desc)};
 }
 
-/* The cache lines that it touches; the first offset of a region is that of its address. */
-static struct range lines_of(const struct ut_slot *slot)
+/* The remote memory of two communications, where they have the same target: */
+struct target {
+    struct range later, earlier;
+    bool has_lines; /* it is known where cache lines begin */
+    bool of_peer;   /* by address, in the memory of a peer: to be looked up again */
+};
+
+static bool is_same_target(struct held later, struct held earlier)
 {
-    struct range r = remote_of(slot);
+    return ut_vcq_id_key(later.slot->desc.rmt_vcq_id) ==
+           ut_vcq_id_key(earlier.slot->desc.rmt_vcq_id);
+}
+
+/* By address where that is known of both: of several STADDs of the same memory, and through several
+ * VCQs of the target. */
+static bool find_target(struct held later, struct held earlier, struct target *t)
+{
+    const struct ut_check_op *a = op_of(later), *b = op_of(earlier);
+    uint64_t stadd_a = later.slot->desc.rmt_stadd, stadd_b = earlier.slot->desc.rmt_stadd;
+    bool same = is_same_target(later, earlier);
+
+    if (a->rmt_known && b->rmt_known &&
+        (same || (a->rmt_rank == b->rmt_rank && a->rmt_rank != UT_NO_RANK))) {
+        *t = (struct target){
+            .later = range_at(a->rmt_at, later.slot),
+            .earlier = range_at(b->rmt_at, earlier.slot),
+            .has_lines = true,
+            .of_peer = a->rmt_rank != ut_check_job->rank &&
+                       !(same && ut_stadd_stag(stadd_a) == ut_stadd_stag(stadd_b)),
+        };
+        return true;
+    }
+    /* the first offset of a region is that of its address, but not with a reserved STag */
+    *t = (struct target){
+        .later = range_at(stadd_a, later.slot),
+        .earlier = range_at(stadd_b, earlier.slot),
+        .has_lines = ut_stadd_stag(stadd_a) >= UT_STAG_DYNAMIC_BASE,
+    };
+    return same;
+}
+
+static bool still_there(struct held h)
+{
+    return ut_link_reads_the_same(h.vcq, h.slot->desc.rmt_vcq_id, h.slot->desc.rmt_stadd);
+}
+
+static void report_at(enum ut_check_id id, struct held later, struct held earlier,
+                      const struct target *t)
+{
+    if (!t->of_peer || (still_there(later) && still_there(earlier)))
+        report_two(id, later, earlier);
+}
+
+/* The cache lines that it touches. */
+static struct range lines_of(struct range r)
+{
     uint64_t line = UT_CACHE_LINE;
 
     return (struct range){r.from / line * line, (r.to + line - 1) / line * line};
@@ -206,12 +312,12 @@ static const uint8_t *source_of(struct held h)
 }
 
 /* Two puts that write the same bytes where they meet: their order does not matter. */
-static bool write_the_same(struct held a, struct held b)
+static bool write_the_same(struct held a, struct held b, const struct target *t)
 {
     if (!is_put(a.slot) || !is_put(b.slot))
         return false;
     const uint8_t *from_a = source_of(a), *from_b = source_of(b);
-    struct range ra = remote_of(a.slot), rb = remote_of(b.slot);
+    struct range ra = t->later, rb = t->earlier;
     uint64_t from = ra.from > rb.from ? ra.from : rb.from, to = ra.to < rb.to ? ra.to : rb.to;
     return from_a && from_b &&
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
@@ -219,66 +325,67 @@ static bool write_the_same(struct held a, struct held b)
 
 /* A get of a word, or of a part of one, reads the value before or the one after: a program that
  * polls with it takes either. But not one that writes the word behind it. */
-static bool takes_either(struct held later, struct held earlier)
+static bool takes_either(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
-    const struct ut_desc *get = a->kind == UT_DESC_GET ? a : b;
+    struct range get = a->kind == UT_DESC_GET ? t->later : t->earlier;
 
     return (a->kind == UT_DESC_GET || (b->kind == UT_DESC_GET && a->kind == UT_DESC_ARMW)) &&
-           get->rmt_stadd % 8 + ut_desc_length(get) <= 8;
+           get.from % 8 + (get.to - get.from) <= 8;
 }
 
-static void look_at_remote(struct held later, struct held earlier)
+static void look_at_remote(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
     bool armw = a->kind == UT_DESC_ARMW || b->kind == UT_DESC_ARMW;
 
     if (is_bound(later, earlier) || (a->kind == UT_DESC_GET && b->kind == UT_DESC_GET) ||
-        write_the_same(later, earlier) || takes_either(later, earlier))
+        write_the_same(later, earlier, t) || takes_either(later, earlier, t))
         return;
     if (a->kind != b->kind || !armw)
-        report_two(armw ? UT_CHECK_ARMW_MIXED : UT_CHECK_UNORDERED, later, earlier);
+        report_at(armw ? UT_CHECK_ARMW_MIXED : UT_CHECK_UNORDERED, later, earlier, t);
     else if (ut_desc_length(a) != ut_desc_length(b))
-        report_two(UT_CHECK_ARMW_SIZE, later, earlier);
+        report_at(UT_CHECK_ARMW_SIZE, later, earlier, t);
 }
 
 /* One writes bytes of which nothing is said into the line of the other. */
-static bool pads_over(struct held later, struct held earlier)
+static bool pads_over(struct held later, struct held earlier, const struct target *t)
 {
     bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
-                  later.slot->desc.kind != UT_DESC_GET &&
-                  meet(lines_of(earlier.slot), remote_of(later.slot));
+                  later.slot->desc.kind != UT_DESC_GET && meet(lines_of(t->earlier), t->later);
 
-    return before || (is_padded(later.slot) && earlier.slot->desc.kind != UT_DESC_GET &&
-                      meet(lines_of(later.slot), remote_of(earlier.slot)));
+    return t->has_lines &&
+           (before || (is_padded(later.slot) && earlier.slot->desc.kind != UT_DESC_GET &&
+                       meet(lines_of(t->later), t->earlier)));
 }
 
 /* Two gets that fill the memory where they meet with the same remote bytes, as the blocks of one
  * call may. */
-static bool fill_the_same(struct held later, struct held earlier)
+static bool fill_the_same(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
 
     return a->kind == UT_DESC_GET && b->kind == UT_DESC_GET &&
-           ut_vcq_id_key(a->rmt_vcq_id) == ut_vcq_id_key(b->rmt_vcq_id) &&
            (uintptr_t)op_of(later)->mem - (uintptr_t)op_of(earlier)->mem ==
-               a->rmt_stadd - b->rmt_stadd;
+               t->later.from - t->earlier.from;
 }
 
 static void look_at_both(struct held later, struct held earlier)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
-    bool same_target = ut_vcq_id_key(a->rmt_vcq_id) == ut_vcq_id_key(b->rmt_vcq_id);
+    struct target t;
     bool gets = a->kind == UT_DESC_GET, got = b->kind == UT_DESC_GET;
 
     if (b->kind == UT_DESC_NOP)
         return;
-    if (same_target && meet(remote_of(later.slot), remote_of(earlier.slot)))
-        look_at_remote(later, earlier);
-    else if (same_target && pads_over(later, earlier))
-        report_two(UT_CHECK_PADDING_LINE, later, earlier);
+    bool same_target = find_target(later, earlier, &t);
+    if (same_target && meet(t.later, t.earlier))
+        look_at_remote(later, earlier, &t);
+    else if (same_target && pads_over(later, earlier, &t))
+        report_at(UT_CHECK_PADDING_LINE, later, earlier, &t);
     if ((gets || got) && !(gets && got && is_bound(later, earlier)) &&
-        !fill_the_same(later, earlier) && meet(local_of(op_of(later)), local_of(op_of(earlier))))
+        !(same_target && fill_the_same(later, earlier, &t)) &&
+        meet(local_of(op_of(later)), local_of(op_of(earlier))))
         report_two(UT_CHECK_LOCAL, later, earlier);
 }
 
@@ -320,6 +427,7 @@ void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot)
     look_at_flags(vcq, slot);
     if (!vcq->check->holds || slot->desc.kind == UT_DESC_NOP)
         return;
+    find_remote(vcq, slot, op_of(mine));
     op_of(mine)->shared = slot->desc.kind == UT_DESC_GET && is_filled_before(vcq, slot);
     for (uint32_t i = vcq->toq_exec; ut_vcq_slot(vcq, i) != slot; i++)
         look_at_both(mine, (struct held){vcq, ut_vcq_slot(vcq, i)});

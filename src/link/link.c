@@ -942,6 +942,18 @@ static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_st
     return 0;
 }
 
+bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                   uint64_t length, uint64_t *addr)
+{
+    const struct ut_link *link = lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+
+    if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
+        return false;
+    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    return e && check_access(e, index, stadd, length, false, addr) == 0;
+}
+
 struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                           bool write)
 {
@@ -997,6 +1009,25 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
             return UTOFU_ERR_NOT_COMPLETED;
         fresh = true;
     }
+}
+
+bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd)
+{
+    struct ut_link *link = lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+
+    if (!link || link->state != UT_LINK_UP || link->reading != UT_STAG_NONE)
+        return false;
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    const struct ut_remote_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+    if (!e || !take_scratch(link))
+        return false;
+    const struct ut_remote_stag before = *e;
+    link->reading = index;
+    if (!read_steps(link))
+        return false; /* or later: ut_link_read_done() */
+    e = ut_remote_stag_of(&link->remote, index);
+    return e && e->base == before.base && e->size == before.size && e->info == before.info;
 }
 
 /*

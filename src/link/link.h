@@ -167,6 +167,14 @@ void ut_link_destroy_all(struct ut_vcq *vcq);
 int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
                  uint64_t *addr, uint32_t *rkey);
 
+/* Is it known where [stadd, stadd + length) lies in the memory of the peer, by what was read before
+ * of its table? Of reserved STags it never is: their STADDs are the same whatever is registered.
+ * Reads nothing, makes no link. */
+bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                   uint64_t length, uint64_t *addr);
+/* Reads the entry behind ut_link_knows() again: is it the same? False also where the answer takes a
+ * while, as over a network: a VCQ may have been freed and made again, with the same id. */
+bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
 /* Why ut_link_find() finds nothing, by what was read last. */
 struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                           bool write);

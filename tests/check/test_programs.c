@@ -7,8 +7,8 @@
  *
  * UT_CHECK_ROUNDS: runs of each right program. UT_CHECK_SLOW: over a network communications take
  * longer, and more of them start while a program waits: those whose error comes after a wait need
- * not be found. UT_CHECK_ONLY: a program by its name. UT_CHECK_ENV: a further setting of the
- * environment, NAME=value.
+ * not be found, nor those with two STADDs of the same memory of a peer. UT_CHECK_ONLY: a program by
+ * its name. UT_CHECK_ENV: a further setting of the environment, NAME=value.
  */
 #include "ends.h"
 #include "utofu_ext.h"
@@ -25,6 +25,7 @@ enum {
     SIZE = 256 * 1024,
     SRC = 128 * 1024, /* the sources of puts, and what gets fill, lie from here on */
     LONG = 65536,
+    ALIAS = 8192,
     STRIDE = 512,
     BLOCKS = 4,
     ROUNDS = 3,
@@ -46,13 +47,15 @@ struct program {
     bool prepared;
     bool once;  /* what is wrong ends it: one round */
     bool dies;  /* so may the process */
-    bool waits; /* what is wrong comes after a wait for something else */
+    bool waits; /* what is wrong comes after a wait for something else, or cannot be known over a
+                 * network */
 };
 
 static struct ut_end end;
 static struct ut_peer peers[PROCS];
-static uint64_t value; /* a new one in each round */
-static size_t taken;   /* TCQ entries that a full TOQ has made it take */
+static utofu_stadd_t aliases[PROCS]; /* other STADDs, of ALIAS bytes from ALIAS on */
+static uint64_t value;               /* a new one in each round */
+static size_t taken;                 /* TCQ entries that a full TOQ has made it take */
 
 /*
  * Helpers of rank 0
@@ -314,6 +317,110 @@ static void two_vcqs(const struct program *p, bool right)
     mrq(right ? 0 : 1);
     CHECK_OK(ut_await_mrq(other.vcq, &notice));
     ut_end_close(&other);
+}
+
+/* Two STADDs of the same memory. Those of a peer are known when both were used before. */
+static void use_alias(void)
+{
+    struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 8, UT_LCL);
+
+    comm.rmt_stadd = aliases[1];
+    ut_start_busy(&comm);
+    mrq(1);
+}
+static void alias(const struct program *p, bool right)
+{
+    struct ut_comm comm =
+        comm_of(p->kind, SRC + LONG, 0, p->length, UT_LCL | p->flags | (right ? UT_STRONG : 0));
+
+    use_alias();
+    write_word(SRC);
+    write_word(SRC + LONG);
+    start(UT_PUT, SRC, ALIAS + p->at, p->length, UT_LCL);
+    comm.rmt_stadd = aliases[1];
+    ut_start_busy(&comm);
+    mrq(2);
+}
+static void alias_apart(const struct program *p, bool right)
+{
+    struct ut_comm comm = comm_of(p->kind, SRC + LONG, 0, p->length, UT_LCL);
+
+    use_alias();
+    write_word(SRC + LONG);
+    start(UT_PUT, SRC, ALIAS - p->length + (right ? 0 : 1), p->length, UT_LCL);
+    comm.rmt_stadd = aliases[1];
+    ut_start_busy(&comm);
+    mrq(2);
+}
+static void alias_armw(const struct program *p, bool right)
+{
+    use_alias();
+    write_word(SRC);
+    start(p->kind, SRC, ALIAS + 8, p->length, UT_LCL);
+    CHECK_OK(utofu_armw8(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1, aliases[1] + p->at, 0,
+                         UT_LCL | (right ? UT_STRONG : 0), NULL));
+    mrq(2);
+}
+static void alias_armw_sizes(const struct program *p, bool right)
+{
+    use_alias();
+    armw(4, ALIAS + p->at, UT_LCL);
+    CHECK_OK(utofu_armw8(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1, aliases[1] + (right ? 8 : 0),
+                         0, UT_LCL, NULL));
+    mrq(2);
+}
+static void alias_padding(const struct program *p, bool right)
+{
+    struct ut_comm comm =
+        comm_of(UT_PIGGYBACK, SRC, 0, 8, UT_LCL | PAD | INJECT | (right ? UT_STRONG : 0));
+
+    use_alias();
+    start(UT_PUT, SRC + LONG, ALIAS + (right ? 256 : p->at), p->length, UT_LCL);
+    comm.rmt_stadd = aliases[1];
+    ut_start_busy(&comm);
+    mrq(2);
+}
+
+/* The target is this process itself: a VCQ with two STADDs, or two VCQs. Nothing was used before.
+ */
+static void own_alias(const struct program *p, bool right)
+{
+    struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, UT_LCL | (right ? UT_STRONG : 0));
+
+    write_word(SRC);
+    comm.rmt = end.id;
+    comm.rmt_stadd = end.stadd + ALIAS + p->at;
+    ut_start_busy(&comm);
+    comm.lcl_stadd = end.stadd + SRC + LONG;
+    comm.data = end.mem + SRC + LONG;
+    comm.rmt_stadd = aliases[0];
+    ut_start_busy(&comm);
+    mrq(2);
+}
+static void own_vcqs(const struct program *p, bool right)
+{
+    struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, UT_LCL);
+    utofu_vcq_hdl_t vcq;
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+
+    CHECK_OK(utofu_create_vcq(1, 0, &vcq));
+    CHECK_OK(utofu_query_vcq_id(vcq, &id));
+    CHECK_OK(utofu_reg_mem(vcq, end.mem + ALIAS, ALIAS, 0, &stadd));
+    write_word(SRC);
+    comm.rmt = end.id;
+    comm.rmt_stadd = end.stadd + ALIAS + p->at;
+    ut_start_busy(&comm);
+    if (right)
+        mrq(1);
+    comm.lcl_stadd = end.stadd + SRC + LONG;
+    comm.data = end.mem + SRC + LONG;
+    comm.rmt = id;
+    comm.rmt_stadd = stadd;
+    ut_start_busy(&comm);
+    mrq(right ? 1 : 2);
+    CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
+    CHECK_OK(utofu_free_vcq(vcq));
 }
 
 /* ARMW beside puts and gets of the same word (2.2.5). */
@@ -590,6 +697,21 @@ static const struct program programs[] = {
     {"two_vcqs_put", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .flags = UT_STRONG},
     {"two_vcqs_put_part", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .at = 248},
     {"two_vcqs_get", "unordered", two_vcqs, .kind = UT_GET, .length = 64},
+    {"alias_put", "unordered", alias, .waits = true, .kind = UT_PUT, .length = 64},
+    {"alias_put_part", "unordered", alias, .waits = true, .kind = UT_PUT, .length = 512, .at = 504},
+    {"alias_piggyback", "unordered", alias, .waits = true, .kind = UT_PIGGYBACK, .length = 32},
+    {"alias_get", "unordered", alias, .waits = true, .kind = UT_GET, .length = 4096},
+    {"alias_apart", "unordered", alias_apart, .waits = true, .kind = UT_PUT, .length = 512},
+    {"alias_armw", "armw-mixed", alias_armw, .waits = true, .kind = UT_PUT, .length = 8, .at = 8},
+    {"alias_armw_sizes", "armw-size", alias_armw_sizes, .waits = true, .kind = UT_PUT, .length = 8,
+     .at = 4},
+    {"alias_padding", "padding-line", alias_padding, .waits = true, .kind = UT_PUT, .length = 8,
+     .at = 248},
+    {"own_alias_put", "unordered", own_alias, .kind = UT_PUT, .length = 64, .once = true},
+    {"own_alias_part", "unordered", own_alias, .kind = UT_PUT, .length = 64, .at = 56},
+    {"own_alias_piggyback", "unordered", own_alias, .kind = UT_PIGGYBACK8, .length = 8},
+    {"own_vcqs_put", "unordered", own_vcqs, .kind = UT_PUT, .length = 64},
+    {"own_vcqs_part", "unordered", own_vcqs, .kind = UT_PUT, .length = 64, .at = 8},
     {"put_armw", "armw-mixed", put_armw, .kind = UT_PUT, .length = 8},
     {"put_armw_within", "armw-mixed", put_armw, .kind = UT_PUT, .length = 256, .at = 64},
     {"piggyback_armw", "armw-mixed", put_armw, .kind = UT_PIGGYBACK, .length = 8},
@@ -779,6 +901,62 @@ static void nothing_and_blocks(void)
     tcq(3 + BLOCKS);
 }
 
+/* The same place in the memory of two processes, which have it at the same address. */
+static void same_address(void)
+{
+    for (int i = PROCS; i-- > 0 && ut_rank == 0;) {
+        write_word(SRC + (size_t)i * STRIDE);
+        struct ut_comm comm = comm_of(UT_PUT, SRC + (size_t)i * STRIDE, 0, 64, UT_LCL);
+        comm.rmt = peers[i].id;
+        comm.rmt_stadd = peers[i].stadd;
+        ut_start_busy(&comm);
+    }
+    mrq(ut_rank == 0 ? PROCS : 0);
+}
+
+/* STADDs of a VCQ that is freed and made again, where the second time two of them are no more of
+ * the same memory; and the same for a reserved STag. */
+static void stadds_made_anew(void)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        struct {
+            utofu_vcq_id_t id;
+            utofu_stadd_t whole, part, reserved;
+        } mine = {0}, all[PROCS];
+        uint8_t *part = end.mem + (turn ? 2 * LONG : 0);
+        utofu_vcq_hdl_t vcq;
+        if (ut_rank == 1) {
+            CHECK_OK(utofu_create_vcq(1, 0, &vcq));
+            CHECK_OK(utofu_query_vcq_id(vcq, &mine.id));
+            CHECK_OK(utofu_reg_mem(vcq, end.mem, ALIAS, 0, &mine.whole));
+            CHECK_OK(utofu_reg_mem(vcq, part, ALIAS / 2, 0, &mine.part));
+            CHECK_OK(utofu_reg_mem_with_stag(vcq, part, ALIAS / 2, 7, 0, &mine.reserved));
+        }
+        ut_allgather(&mine, all, sizeof(mine));
+        for (int i = 0; i < 3 && ut_rank == 0; i++) {
+            utofu_stadd_t to[] = {all[1].whole, all[1].part, all[1].reserved};
+            write_word(SRC + (size_t)i * STRIDE);
+            struct ut_comm comm = comm_of(UT_PUT, SRC + (size_t)i * STRIDE, 0, 64, UT_LCL);
+            comm.rmt = all[1].id;
+            comm.rmt_stadd = to[i];
+            comm.flags |= i == 2 ? UT_STRONG : 0;
+            ut_start_busy(&comm);
+            if (turn == 0)
+                mrq(1);
+        }
+        if (ut_rank == 0 && turn == 1)
+            mrq(3);
+        ut_barrier();
+        if (ut_rank == 1) {
+            CHECK_OK(utofu_dereg_mem(vcq, mine.whole, 0));
+            CHECK_OK(utofu_dereg_mem(vcq, mine.part, 0));
+            CHECK_OK(utofu_dereg_mem(vcq, mine.reserved, 0));
+            CHECK_OK(utofu_free_vcq(vcq));
+        }
+        ut_barrier();
+    }
+}
+
 /* It sleeps for what it waits for. */
 static void waits(void)
 {
@@ -801,6 +979,8 @@ static const struct {
     {"shared_reads", shared_reads},
     {"polls_with_gets", polls_with_gets},
     {"nothing_and_blocks", nothing_and_blocks},
+    {"same_address", same_address},
+    {"stadds_made_anew", stadds_made_anew},
     {"waits", waits},
 };
 
@@ -816,7 +996,11 @@ struct how {
 
 static void open_all(void)
 {
+    utofu_stadd_t mine;
+
     ut_open_all(&end, SIZE, peers);
+    CHECK_OK(utofu_reg_mem(end.vcq, end.mem + ALIAS, ALIAS, 0, &mine));
+    ut_allgather(&mine, aliases, sizeof(mine));
     ut_flush(&end, &peers[1 - ut_rank]);
     ut_barrier();
 }
@@ -836,6 +1020,8 @@ static void run_body(void *arg)
     if (how->program && how->program->once)
         return; /* rank 0 may have gone */
     ut_flush(&end, &peers[1 - ut_rank]);
+    ut_barrier();
+    CHECK_OK(utofu_dereg_mem(end.vcq, aliases[ut_rank], 0));
     ut_close_all(&end);
 }
 
