@@ -26,7 +26,7 @@ struct ut_check_op {
     uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
     bool rmt_known;
     bool shared; /* earlier gets fill that memory, too */
-    bool gone;   /* it was reported as unmapped, or is not held */
+    bool gone;   /* it was reported as unmapped, cannot be read, or is not held */
 };
 
 /* How many communications were submitted at a place. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is looked for: in a communication when it is submitted, between it and those that are held,
  * and in its memory until it starts. */
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "check/inner.h"
@@ -15,7 +17,7 @@
  * one word of each line, not always the same: who changes a buffer changes more than that.
  */
 
-enum { SUM_ALL = 16384, SUM_ENDS = 4096, LANES = 4 };
+enum { SUM_ALL = 16384, SUM_ENDS = 4096, LANES = 4, PAGES_AT_ONCE = 64 };
 #define SUM_STEP  (LANES * sizeof(uint64_t))
 #define SUM_PRIME 0x9e3779b97f4a7c15ull
 
@@ -61,7 +63,7 @@ READS_OTHERS static uint64_t sum_of(const uint8_t *p, uint32_t size, uint64_t nu
     return h;
 }
 
-static bool is_mapped(const uint8_t *p, uint32_t size)
+static uintptr_t page_of(const uint8_t *p)
 {
     static uintptr_t page;
     uintptr_t mask = __atomic_load_n(&page, __ATOMIC_RELAXED);
@@ -70,8 +72,35 @@ static bool is_mapped(const uint8_t *p, uint32_t size)
         mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
         __atomic_store_n(&page, mask, __ATOMIC_RELAXED);
     }
-    uintptr_t from = (uintptr_t)p & mask;
+    return (uintptr_t)p & mask;
+}
+
+static bool is_mapped(const uint8_t *p, uint32_t size)
+{
+    uintptr_t from = page_of(p);
+
     return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* does only look */
+}
+
+/* May this process read it? Memory that it protects from itself is no error: an adapter does not
+ * mind. Reads a byte of each page through the kernel; where that is forbidden, the answer is yes.
+ */
+static bool is_readable(const uint8_t *p, uint32_t size)
+{
+    uintptr_t from = page_of(p), end = (uintptr_t)p + size, page = -page_of((uint8_t *)UINTPTR_MAX);
+    int error = errno; /* the program's */
+    bool readable = true;
+
+    while (readable && from < end) {
+        uint8_t bytes[PAGES_AT_ONCE];
+        struct iovec pages[PAGES_AT_ONCE], to = {bytes, 0};
+        for (; to.iov_len < PAGES_AT_ONCE && from < end; from += page)
+            pages[to.iov_len++] = (struct iovec){(void *)from, 1};
+        ssize_t got = process_vm_readv(getpid(), &to, 1, pages, to.iov_len, 0);
+        readable = got == (ssize_t)to.iov_len || (got < 0 && errno != EFAULT);
+    }
+    errno = error;
+    return readable;
 }
 
 /*
@@ -128,6 +157,8 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     op->gone = !is_mapped(op->mem, op->length);
     if (op->gone)
         report(UT_CHECK_UNMAPPED, vcq, slot);
+    else if (vcq->check->holds && !is_readable(op->mem, op->length))
+        op->gone = true;
     else if (vcq->check->holds)
         op->sum = sum_of(op->mem, op->length, op->number);
 }
@@ -308,7 +339,7 @@ static const uint8_t *source_of(struct held h)
 
     if (h.slot->desc.kind == UT_DESC_PIGGYBACK)
         return h.slot->desc.data;
-    return !op->mem || op->gone || !is_mapped(op->mem, op->length) ? NULL : op->mem;
+    return op->mem && !op->gone && is_readable(op->mem, op->length) ? op->mem : NULL;
 }
 
 /* Two puts that write the same bytes where they meet: their order does not matter. */
@@ -458,7 +489,8 @@ void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!is_mapped(op->mem, op->length)) {
         op->gone = true;
         report(UT_CHECK_UNMAPPED, vcq, slot);
-    } else if (!op->shared && sum_of(op->mem, op->length, op->number) != op->sum) {
+    } else if (!op->shared && is_readable(op->mem, op->length) &&
+               sum_of(op->mem, op->length, op->number) != op->sum) {
         report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
     }
 }

@@ -957,6 +957,35 @@ static void stadds_made_anew(void)
     }
 }
 
+/* Memory that it protects from itself, before a communication or while one is under way. Without
+ * mapped memory: then copying fails, and ends nobody. */
+static void protected_memory(void)
+{
+    uint8_t *mem = ut_pages(LONG);
+    struct utofu_mrq_notice notice;
+    utofu_stadd_t stadd;
+    void *cbdata;
+
+    CHECK_OK(utofu_reg_mem(end.vcq, mem, LONG, 0, &stadd));
+    for (int i = 0; i < 6 && ut_rank == 0; i++) {
+        struct ut_comm comm =
+            comm_of(i % 3 ? UT_PUT : UT_GET, 0, 0, i < 3 ? 64 : LONG, i % 3 ? UT_TCQ : UT_LCL);
+        comm.lcl_stadd = stadd;
+        mem[0]++;
+        if (i % 3 == 2)
+            CHECK_EQ(mprotect(mem + (i < 3 ? 0 : LONG / 2), LONG / 2, PROT_NONE), 0);
+        ut_start_busy(&comm);
+        CHECK_EQ(mprotect(mem, LONG, PROT_NONE), 0);
+        if (i % 3) /* it may have failed */
+            ut_await_tcq(end.vcq, &cbdata);
+        else
+            ut_await_mrq(end.vcq, &notice);
+        CHECK_EQ(mprotect(mem, LONG, PROT_READ | PROT_WRITE), 0);
+    }
+    CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
+    munmap(mem, LONG);
+}
+
 /* It sleeps for what it waits for. */
 static void waits(void)
 {
@@ -969,19 +998,21 @@ static void waits(void)
 static const struct {
     const char *name;
     void (*body)(void);
+    const char *env;
 } right_programs[] = {
-    {"memory_ping_pong", memory_ping_pong},
-    {"notice_ping_pong", notice_ping_pong},
-    {"piggyback_source", piggyback_source},
-    {"double_buffer", double_buffer},
-    {"flag_behind_data", flag_behind_data},
-    {"many_atomics", many_atomics},
-    {"shared_reads", shared_reads},
-    {"polls_with_gets", polls_with_gets},
-    {"nothing_and_blocks", nothing_and_blocks},
-    {"same_address", same_address},
-    {"stadds_made_anew", stadds_made_anew},
-    {"waits", waits},
+    {"memory_ping_pong", memory_ping_pong, NULL},
+    {"notice_ping_pong", notice_ping_pong, NULL},
+    {"piggyback_source", piggyback_source, NULL},
+    {"double_buffer", double_buffer, NULL},
+    {"flag_behind_data", flag_behind_data, NULL},
+    {"many_atomics", many_atomics, NULL},
+    {"shared_reads", shared_reads, NULL},
+    {"polls_with_gets", polls_with_gets, NULL},
+    {"nothing_and_blocks", nothing_and_blocks, NULL},
+    {"same_address", same_address, NULL},
+    {"stadds_made_anew", stadds_made_anew, NULL},
+    {"protected_memory", protected_memory, "UTOFU_SHM_MAP=0"},
+    {"waits", waits, NULL},
 };
 
 /*
@@ -991,6 +1022,7 @@ static const struct {
 struct how {
     const struct program *program;
     void (*body)(void);
+    const char *env;
     bool right;
 };
 
@@ -1028,11 +1060,12 @@ static void run_body(void *arg)
 static bool run(const struct how *how, struct ut_outcome out[PROCS], char *report, size_t size)
 {
     bool dies = how->program && how->program->dies && !how->right;
-    struct ut_run_opts opts = {
-        .n = PROCS,
-        .timeout_s = 60,
-        .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error", getenv("UT_CHECK_ENV")},
-        .may_die = dies ? 1 : 0};
+    const char *more = getenv("UT_CHECK_ENV");
+    struct ut_run_opts opts = {.n = PROCS,
+                               .timeout_s = 60,
+                               .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error",
+                                       more ? more : how->env, more ? how->env : NULL},
+                               .may_die = dies ? 1 : 0};
 
     return ut_run_collect(&opts, run_body, (void *)how, out, report, size);
 }
@@ -1101,7 +1134,7 @@ Test(check, right_programs_are_not, .timeout = 0)
         if (i < NUM(programs))
             how.program = &programs[i];
         else
-            how.body = right_programs[k].body;
+            how.body = right_programs[k].body, how.env = right_programs[k].env;
         const char *name = i < NUM(programs) ? programs[i].name : right_programs[k].name;
         bool ok = true;
         if (!is_chosen(name))
