@@ -37,5 +37,9 @@ X(FREED, "vcq-freed", "a VCQ was freed with a communication under way on it",
   "wait for the TCQ entry and the local notice of each communication before", "2.2.10, 3.3.1.3")
 X(EXIT, "unfinished", "the process ends with a communication under way",
   "wait for its local notice, or for the answer of the peer, before", "2.2.10, 3.7")
+X(CONCURRENT, "concurrent-calls",
+  "two threads are in calls at the same time on a VCQ without THREAD_SAFE",
+  "create it with THREAD_SAFE, or let no call begin before that of the other thread has ended",
+  "3.3.4.1")
 X(UNREAD, "error-unread", "a communication failed, and nobody has polled its error",
   "poll TCQ and MRQ also where no notice was asked for: errors come there", "3.7")

@@ -26,6 +26,7 @@ enum {
     LATE_FREE_NS = 30000000,
     LATE_SHARE = 32,
     OVERDUE_NS = 900000, /* since the background thread has seen it first */
+    MOST_LOOKS = 1000,
 };
 
 bool ut_check_on;
@@ -41,13 +42,41 @@ static uintptr_t my_thread(void)
     return (uintptr_t)&this_thread;
 }
 
+/* While the VCQ is locked by a call of the program: this thread is in it; or not any more. */
+static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
+{
+    __atomic_store_n(&vcq->in_call, thread, __ATOMIC_RELAXED);
+}
+
+/* A call of the program finds the VCQ locked, which the background thread may be as well: looks for
+ * a while whether it is another thread of the program. */
+static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+{
+    const void *address = __builtin_return_address(0);
+
+    for (int i = 0; i < MOST_LOOKS && ut_is_locked(&vcq->lock); i++) {
+        uintptr_t thread = __atomic_load_n(&vcq->in_call, __ATOMIC_RELAXED);
+        if (thread == 0 || thread == my_thread())
+            continue;
+        if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == handle &&
+            !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE)) {
+            const struct ut_check_report r = {
+                .id = UT_CHECK_CONCURRENT, .vcq = vcq, .caller = ut_check_caller(address)};
+            ut_check_report(&r);
+        }
+        return;
+    }
+}
+
 void ut_check_open(const struct ut_job_info *job)
 {
     ut_check_job = job;
     ut_check_on = ut_env_num(UT_ENV_CHECK) != 0;
     opened_at = ut_clock_ns();
-    if (ut_check_on)
-        ut_check_place_open();
+    if (!ut_check_on)
+        return;
+    ut_check_place_open();
+    ut_vcq_on_contention = look_who_is_in;
 }
 
 bool ut_check_attach(struct ut_vcq *vcq)
@@ -143,6 +172,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     struct ut_check *check = vcq->check;
 
     UT_ASSERT(ut_is_locked(&vcq->lock));
+    set_in_call(vcq, my_thread());
     count_threads(check);
     const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
     bool sampled = is_sampled(check, caller, n ? ut_desc_length(&first->desc) : 0);
@@ -162,6 +192,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     uint32_t held = num_held(vcq);
     if (sampled)
         count_holding(vcq);
+    set_in_call(vcq, 0);
     if (!sampled || !may_hold(now))
         return held;
     return held > MOST_HELD ? held - MOST_HELD : 0;
@@ -181,8 +212,10 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     struct ut_check *check = vcq->check;
     uint32_t held = num_held(vcq);
 
+    set_in_call(vcq, my_thread());
     check->polls++;
     count_threads(check);
+    set_in_call(vcq, 0);
     if (held == 0)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);

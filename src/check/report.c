@@ -125,6 +125,8 @@ static void print(const struct ut_check_report *r)
     if (r->rc)
         used = append(text, used, ": %s on VCQ %016llx", ut_code_name(r->rc),
                       (unsigned long long)r->vcq->id);
+    if (r->id == UT_CHECK_CONCURRENT)
+        used = append(text, used, ": VCQ %016llx", (unsigned long long)r->vcq->id);
     if (r->caller) {
         ut_check_place(r->caller, place, sizeof(place));
         used = append(text, used, ", in %s", place);

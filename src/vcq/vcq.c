@@ -17,6 +17,15 @@ enum { FIRST_VCQ = 2 };
 static uint32_t num_vcqs = FIRST_VCQ; /* index behind the last one */
 static uint64_t generation;
 
+void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
+
+void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+{
+    if (ut_vcq_on_contention)
+        ut_vcq_on_contention(vcq, handle);
+    ut_lock(&vcq->lock);
+}
+
 void ut_vcq_lock_table(void)
 {
     pthread_mutex_lock(&table_lock);

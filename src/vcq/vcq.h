@@ -177,6 +177,8 @@ struct ut_vcq {
 
     struct ut_stats *stats; /* counters and timeline; NULL: neither is asked for */
     struct ut_check *check; /* of UTOFU_CHECK; NULL: it is off, or the VCQ is the library's own */
+    uintptr_t in_call; /* atomic: of a VCQ that is checked, the thread that is in a call on it, in
+                        * part of the call; or 0. Outlives `check`. */
 
     struct ut_stag_table *stags;
     uint8_t *scratch; /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */
@@ -221,6 +223,11 @@ static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
     return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
 }
 
+/* The lock of a VCQ that `handle` was of a moment ago, where somebody holds it. */
+void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
+/* Called there before it waits, without the lock; NULL: nothing is. Set before there is any VCQ. */
+extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
+
 /* Finds and locks; NULL: not (any more) a VCQ of this process. */
 static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 {
@@ -228,7 +235,8 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 
     if (__builtin_expect(!vcq, 0))
         return NULL;
-    ut_lock(&vcq->lock);
+    if (__builtin_expect(!ut_trylock(&vcq->lock), 0))
+        ut_vcq_lock_contended(vcq, handle);
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
         ut_unlock(&vcq->lock);
         return NULL;

@@ -14,6 +14,7 @@
 #include "utofu_ext.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ enum {
     SRC = 128 * 1024, /* the sources of puts, and what gets fill, lie from here on */
     LONG = 65536,
     ALIAS = 8192,
+    CALLS = 4000,
     STRIDE = 512,
     BLOCKS = 4,
     ROUNDS = 3,
@@ -423,6 +425,58 @@ static void own_vcqs(const struct program *p, bool right)
     CHECK_OK(utofu_free_vcq(vcq));
 }
 
+/* Two threads on one VCQ, made with the flags (3.3.4.1): wrong without THREAD_SAFE, and nothing
+ * else that keeps their calls apart. */
+struct sharer {
+    const struct program *program;
+    struct ut_end *end;
+    pthread_mutex_t *mutex; /* or NULL */
+    size_t at;
+};
+static void *share(void *arg)
+{
+    const struct sharer *s = arg;
+
+    for (int i = 0; i < CALLS; i++) {
+        struct ut_comm comm = comm_of(s->program->kind, SRC, s->at, s->program->length, 0);
+        void *cbdata;
+        int rc;
+        comm.vcq = s->end->vcq;
+        comm.lcl_stadd = s->end->stadd + SRC;
+        do {
+            if (s->mutex)
+                pthread_mutex_lock(s->mutex);
+            rc = i % 2 ? utofu_poll_tcq(s->end->vcq, 0, &cbdata) : ut_start(&comm);
+            if (s->mutex)
+                pthread_mutex_unlock(s->mutex);
+        } while (rc == UTOFU_ERR_BUSY);
+        CHECK(rc == UTOFU_SUCCESS || (i % 2 && rc == UTOFU_ERR_NOT_FOUND));
+    }
+    return NULL;
+}
+static void two_threads(const struct program *p, bool right)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    bool locks = right && !p->at;
+    struct ut_end shared;
+    pthread_t threads[2];
+    struct sharer sharers[2];
+
+    ut_end_open(&shared, 2, right && p->at ? UTOFU_VCQ_FLAG_THREAD_SAFE : 0, SIZE);
+    for (size_t i = 0; i < 2; i++) {
+        sharers[i] = (struct sharer){p, &shared, locks ? &mutex : NULL, i * ALIAS};
+        CHECK_EQ(pthread_create(&threads[i], NULL, share, &sharers[i]), 0);
+    }
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    struct ut_comm comm = comm_of(UT_PIGGYBACK8, SRC, LONG, 8, UT_LCL | UT_STRONG);
+    struct utofu_mrq_notice notice;
+    comm.vcq = shared.vcq;
+    ut_start_busy(&comm);
+    CHECK_OK(ut_await_mrq(shared.vcq, &notice));
+    ut_end_close(&shared);
+}
+
 /* ARMW beside puts and gets of the same word (2.2.5). */
 static void put_armw(const struct program *p, bool right)
 {
@@ -758,6 +812,10 @@ static const struct program programs[] = {
     {"leave_put", "unfinished", leave, .kind = UT_PUT, .length = 64, .once = true},
     {"leave_get", "unfinished", leave, .kind = UT_GET, .length = 64, .once = true},
     {"leave_piggyback", "unfinished", leave, .kind = UT_PIGGYBACK8, .length = 8, .once = true},
+    {"two_threads_locked", "concurrent-calls", two_threads, .kind = UT_PUT, .length = 64,
+     .once = true},
+    {"two_threads_safe", "concurrent-calls", two_threads, .kind = UT_PUT, .length = 4096, .at = 1,
+     .once = true},
     {"unread_error_put", "error-unread", unread_error, .kind = UT_PUT, .length = 64, .at = 1 << 30,
      .once = true},
     {"unread_error_get", "error-unread", unread_error, .kind = UT_GET, .length = 64, .at = 1 << 30,
