@@ -100,7 +100,8 @@ static void poll_both(utofu_vcq_hdl_t vcq)
     count_mrq(vcq);
 }
 
-/* A put, a get, an ARMW or a NOP of thread `t`, which does not touch what others do. */
+/* A put, a get or an ARMW of thread `t`, which touches nothing that others do but the word that all
+ * add to, nor in any order what it does itself. */
 static int start_one(const struct ut_end *end, const struct ut_peer *to, int t, uint64_t i)
 {
     const unsigned long int flags = UT_TCQ | UT_LCL | UT_RMT | (i % 7 ? 0 : UT_STRONG);
@@ -112,9 +113,9 @@ static int start_one(const struct ut_end *end, const struct ut_peer *to, int t, 
     case 0:
         return utofu_put(end->vcq, to->id, lcl, rmt, 8 + i % 256, edata, flags, cbdata);
     case 1:
-        return utofu_put_piggyback8(end->vcq, to->id, i, rmt + 512, 8, edata, flags, cbdata);
+        return utofu_put_piggyback8(end->vcq, to->id, edata, rmt + 512, 8, edata, flags, cbdata);
     case 2:
-        return utofu_get(end->vcq, to->id, lcl + 512, rmt, 8 + i % 256, edata, flags, cbdata);
+        return utofu_get(end->vcq, to->id, lcl + 512, rmt + 640, 8 + i % 256, edata, flags, cbdata);
     default:
         return utofu_armw8(end->vcq, to->id, UTOFU_ARMW_OP_ADD, 1, to->stadd + 4096, edata, flags,
                            cbdata);
