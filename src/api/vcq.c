@@ -71,7 +71,7 @@ int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id)
 {
     if (!vcq_id)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_id is NULL");
-    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    struct ut_vcq *vcq = ut_vcq_enter_any(vcq_hdl);
     if (!vcq)
         return ut_refuse_handle(vcq_hdl);
     *vcq_id = vcq->id;

@@ -40,6 +40,6 @@ X(EXIT, "unfinished", "the process ends with a communication under way",
 X(CONCURRENT, "concurrent-calls",
   "two threads are in calls at the same time on a VCQ without THREAD_SAFE",
   "create it with THREAD_SAFE, or let no call begin before that of the other thread has ended",
-  "3.3.4.1")
+  "2.5, 3.3.4.1")
 X(UNREAD, "error-unread", "a communication failed, and nobody has polled its error",
   "poll TCQ and MRQ also where no notice was asked for: errors come there", "3.7")

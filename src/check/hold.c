@@ -212,10 +212,8 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     struct ut_check *check = vcq->check;
     uint32_t held = num_held(vcq);
 
-    set_in_call(vcq, my_thread());
     check->polls++;
     count_threads(check);
-    set_in_call(vcq, 0);
     if (held == 0)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);

@@ -343,7 +343,7 @@ void ut_toq_full_describe(void)
 
     if (!handle)
         return;
-    struct ut_vcq *vcq = ut_vcq_enter(handle);
+    struct ut_vcq *vcq = ut_vcq_enter_any(handle);
     utofu_vcq_id_t id = vcq ? vcq->id : 0;
     uint32_t entries = vcq ? vcq->toq_mask + 1 : 0;
     if (vcq)

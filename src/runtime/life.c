@@ -307,7 +307,7 @@ out:
 
 int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
 {
-    struct ut_vcq *v = ut_vcq_enter(handle);
+    struct ut_vcq *v = ut_vcq_enter_any(handle);
 
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;

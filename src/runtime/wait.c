@@ -40,7 +40,7 @@ static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
     int rc = UTOFU_ERR_NOT_FOUND;
 
     for (size_t i = 0; i < num; i++) {
-        struct ut_vcq *vcq = ut_vcq_enter(handles[i]);
+        struct ut_vcq *vcq = ut_vcq_enter_any(handles[i]);
         if (!vcq) {
             *bad = i;
             return UTOFU_ERR_INVALID_VCQ_HDL;
@@ -57,7 +57,7 @@ static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
 
 static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_waiter *waiter)
 {
-    struct ut_vcq *vcq = ut_vcq_enter(handle);
+    struct ut_vcq *vcq = ut_vcq_enter_any(handle);
     int rc = UTOFU_ERR_NOT_FOUND;
 
     if (!vcq)
@@ -227,7 +227,7 @@ int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout
 
 int ut_wait_end(utofu_vcq_hdl_t handle)
 {
-    struct ut_vcq *vcq = ut_vcq_enter(handle);
+    struct ut_vcq *vcq = ut_vcq_enter_any(handle);
 
     if (!vcq)
         return UTOFU_ERR_INVALID_VCQ_HDL;

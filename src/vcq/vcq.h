@@ -228,7 +228,8 @@ void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribu
 /* Called there before it waits, without the lock; NULL: nothing is. Set before there is any VCQ. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
-/* Finds and locks; NULL: not (any more) a VCQ of this process. */
+/* Finds and locks; NULL: not (any more) a VCQ of this process. For calls that two threads must not
+ * make at once without THREAD_SAFE (manual 2.5): STADDs and one-sided communication. */
 static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -244,7 +245,22 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same, but NULL also where the lock is held: for fast paths. */
+/* The same for calls that any thread may make at any time. */
+static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
+{
+    struct ut_vcq *vcq = ut_vcq_at(handle);
+
+    if (__builtin_expect(!vcq, 0))
+        return NULL;
+    ut_lock(&vcq->lock);
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
+        ut_unlock(&vcq->lock);
+        return NULL;
+    }
+    return vcq;
+}
+
+/* The same as ut_vcq_enter(), but NULL also where the lock is held: for fast paths. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);

@@ -1044,6 +1044,32 @@ static void protected_memory(void)
     munmap(mem, LONG);
 }
 
+/* Calls that another thread may make at any time, on a VCQ without THREAD_SAFE (2.5). */
+static void *query(void *arg)
+{
+    utofu_vcq_id_t id;
+
+    (void)arg;
+    for (int i = 0; i < 5 * CALLS; i++) {
+        CHECK_OK(utofu_query_vcq_id(end.vcq, &id));
+        CHECK_OK(utofu_wake_vcq(end.vcq));
+    }
+    return NULL;
+}
+static void queries(void)
+{
+    void *cbdata;
+    pthread_t thread;
+
+    CHECK_EQ(pthread_create(&thread, NULL, query, NULL), 0);
+    for (int i = 0; i < CALLS; i++) {
+        if (i % 8 == 0)
+            start(UT_PUT, SRC, (size_t)(1 - ut_rank) * ALIAS * 4, 4096, 0);
+        utofu_poll_tcq(end.vcq, 0, &cbdata);
+    }
+    pthread_join(thread, NULL);
+}
+
 /* It sleeps for what it waits for. */
 static void waits(void)
 {
@@ -1070,6 +1096,7 @@ static const struct {
     {"same_address", same_address, NULL},
     {"stadds_made_anew", stadds_made_anew, NULL},
     {"protected_memory", protected_memory, "UTOFU_SHM_MAP=0"},
+    {"queries", queries, NULL},
     {"waits", waits, NULL},
 };
 
