@@ -28,4 +28,7 @@ for count in FUZZ_OPS=2000 FUZZ_PROCS=6 ARMW_OPS=1000 ARMW_LOCK_ROUNDS=20 ORDER_
     eval "value=\${$name:-${count#*=}}"
     guest_options="$guest_options --env $name=$value"
 done
-[ -z "${UT_ARMW_MODE:-}" ] || guest_options="$guest_options --env UT_ARMW_MODE=$UT_ARMW_MODE"
+for name in UT_ARMW_MODE UT_CHECK_SLOW UT_CHECK_ENV; do
+    eval "value=\${$name:-}"
+    [ -z "$value" ] || guest_options="$guest_options --env $name=$value"
+done
