@@ -854,7 +854,7 @@ static void notice_ping_pong(void)
         struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 64, UT_RMT | UT_TCQ);
         comm.rmt = peers[1 - ut_rank].id;
         comm.rmt_stadd = peers[1 - ut_rank].stadd;
-        ut_start_busy(&comm);
+        taken += ut_start_busy(&comm);
         if (ut_rank == 0)
             mrq(1);
     }
