@@ -153,6 +153,8 @@ static void made_anew(void *arg)
         CHECK_OK(utofu_query_stadd(way.to.id, STAG, &way.to.stadd));
         ut_barrier();
         repeat_stadds(&way, MANY);
+        if (round == 0) /* what is under way to a VCQ that is freed may go to the next one */
+            ut_flush(way.origin, &way.to);
         ut_barrier();
         CHECK_OK(utofu_dereg_mem(target.vcq, target.stadd, 0));
         if (ut_rank == 1 && round == 0) {
