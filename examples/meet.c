@@ -141,8 +141,9 @@ struct list {
     uint64_t round;
 };
 
-static struct list *list;
-static utofu_stadd_t my_list;
+/* What has come; and, of rank 0, what goes to all: the next ones may come meanwhile. */
+static struct list *list, *answer;
+static utofu_stadd_t my_list, my_answer;
 static uint64_t round_number;
 
 static uint64_t read_word(const uint64_t *word)
@@ -196,12 +197,16 @@ static void send_to_all(utofu_vcq_hdl_t vcq)
 {
     for (int rank = 0; rank < num_processes(); rank++)
         wait_for(rank);
-    list->round = round_number;
+    for (int rank = 0; rank < num_processes(); rank++) {
+        answer->process[rank].id = read_word(&list->process[rank].id);
+        answer->process[rank].round = round_number;
+    }
+    list->round = answer->round = round_number;
     for (int rank = 1; rank < num_processes(); rank++) {
         utofu_stadd_t their_list;
 
         CALL(utofu_query_stadd(list->process[rank].id, STAG, &their_list));
-        CALL(utofu_put(vcq, list->process[rank].id, my_list, their_list, sizeof(*list), 0,
+        CALL(utofu_put(vcq, list->process[rank].id, my_answer, their_list, sizeof(*list), 0,
                        UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
                        NULL));
         check_call(wait_own(vcq), "put to all");
@@ -214,10 +219,12 @@ utofu_vcq_hdl_t open_vcq(void)
     utofu_vcq_hdl_t vcq;
 
     need_processes(1, MAX_PROCESSES);
-    list = aligned_memory(size);
+    list = aligned_memory(2 * size);
+    answer = (struct list *)(void *)((char *)list + size);
     CALL(utofu_create_vcq_with_cmp_id(TNI, COMPONENT, 0, &vcq));
     CALL(utofu_query_vcq_id(vcq, &list->process[my_rank()].id));
-    CALL(utofu_reg_mem_with_stag(vcq, list, size, STAG, 0, &my_list));
+    CALL(utofu_reg_mem_with_stag(vcq, list, 2 * size, STAG, 0, &my_list));
+    my_answer = my_list + size;
     return vcq;
 }
 
