@@ -10,20 +10,15 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "two_processes.h"
 #include "utofu.h"
 
-enum { STAG = 1, DEADLINE_S = 120, SIZE = 4096, VCQS = 40, TNIS = 6, WORD = 8, HEAD = 16 };
+enum { STAG = 1, SIZE = 4096, VCQS = 40, TNIS = 6, WORD = 8, HEAD = 16 };
 enum { ARMW_AT = 8, DATA_AT = 64, BARRIERS = 64 };
 
 static struct world {
@@ -31,16 +26,8 @@ static struct world {
     utofu_vcq_id_t ids[2][VCQS];
 } * world;
 
-static int rank, barriers;
-static long in_use;
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: rank %d: failed: %s\n", __FILE__, __LINE__, rank, #cond);      \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
+static int barriers;
+static long in_use, limit;
 
 /* Other threads allocate too. */
 static void count(void *memory, long sign)
@@ -180,18 +167,8 @@ static void open_vcqs(void)
     barrier();
 }
 
-static void be_process(const char *root, long limit)
+static void body(void)
 {
-    char text[16];
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(DEADLINE_S);
-    snprintf(text, sizeof(text), "%d", rank);
-    setenv("UTOFU_RANK", text, 1);
-    setenv("UTOFU_LOCAL_RANK", text, 1);
-    setenv("UTOFU_SIZE", "2", 1);
-    setenv("UTOFU_LOCAL_SIZE", "2", 1);
-    setenv("UTOFU_ROOT", root, 1);
     open_vcqs();
     meet_some(0, 1); /* what the process needs for the first one is not counted */
     long before = __atomic_load_n(&in_use, __ATOMIC_RELAXED);
@@ -201,39 +178,19 @@ static void be_process(const char *root, long limit)
     CHECK(end > 0 && end <= limit);
     for (int i = 0; i < num_vcqs; i++)
         CHECK(utofu_free_vcq(vcqs[i]) == UTOFU_SUCCESS);
-    exit(0);
 }
 
 int main(int argc, char **argv)
 {
     const char *provider = getenv("UTOFU_PROVIDER");
     int which = argc == 3 && provider && strcmp(provider, "verbs") == 0 ? 2 : 1;
-    long limit = argc == 2 || argc == 3 ? strtol(argv[which], NULL, 10) : 0;
-    int failed = 0, status;
-    pid_t pids[2];
-    char root[64];
 
+    limit = argc == 2 || argc == 3 ? strtol(argv[which], NULL, 10) : 0;
     if (limit <= 0) {
         fprintf(stderr, "usage: footprint LIMIT [LIMIT_OVER_VERBS]\n");
         return 2;
     }
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(world != MAP_FAILED);
-    snprintf(root, sizeof(root), "unix:@footprint-%ld", (long)getpid());
-    fflush(NULL);
-    for (rank = 0; rank < 2; rank++) {
-        pids[rank] = fork();
-        CHECK(pids[rank] >= 0);
-        if (pids[rank] == 0)
-            be_process(root, limit);
-    }
-    for (int left = 2; left > 0; left--) {
-        pid_t ended = wait(&status);
-        if (ended >= 0 && status == 0)
-            continue;
-        failed = 1;
-        if (left == 2) /* the other one would wait for it */
-            kill(pids[ended == pids[0]], SIGKILL);
-    }
-    return failed;
+    return run_two("footprint", body);
 }

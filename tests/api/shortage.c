@@ -8,22 +8,17 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "link/announced.h"
+#include "two_processes.h"
 #include "utofu.h"
 
-enum { STAG = 7, DEADLINE_S = 120, PUTS = 5, SIZE = 8192, WORDS = SIZE / 8, ROUNDS = 3 };
+enum { STAG = 7, PUTS = 5, SIZE = 8192, WORDS = SIZE / 8, ROUNDS = 3 };
 
 static struct world {
     uint32_t here[8];
@@ -31,16 +26,8 @@ static struct world {
     bool ended;
 } * world;
 
-static int rank, barriers, calloc_failures, open_failures, lookup_failures;
+static int barriers, calloc_failures, open_failures, lookup_failures;
 static int growth_failures; /* of tables of announced STADDs beyond the first one */
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: rank %d: failed: %s\n", __FILE__, __LINE__, rank, #cond);      \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
 
 void *__real_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each);
@@ -316,45 +303,10 @@ static void unreadable_boot_id_is_an_error(void)
     CHECK(open_failures == 0);
 }
 
-static void be_process(void (*body)(void), const char *root)
-{
-    char text[16];
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(DEADLINE_S);
-    snprintf(text, sizeof(text), "%d", rank);
-    setenv("UTOFU_RANK", text, 1);
-    setenv("UTOFU_LOCAL_RANK", text, 1);
-    setenv("UTOFU_SIZE", "2", 1);
-    setenv("UTOFU_LOCAL_SIZE", "2", 1);
-    setenv("UTOFU_ROOT", root, 1);
-    body();
-    exit(0);
-}
-
 static int run(const char *name, void (*body)(void))
 {
-    int failed = 0, status;
-    pid_t pids[2];
-    char root[64];
-
     memset(world, 0, sizeof(*world));
-    snprintf(root, sizeof(root), "unix:@shortage-%ld-%s", (long)getpid(), name);
-    fflush(NULL);
-    for (rank = 0; rank < 2; rank++) {
-        pids[rank] = fork();
-        CHECK(pids[rank] >= 0);
-        if (pids[rank] == 0)
-            be_process(body, root);
-    }
-    for (int left = 2; left > 0; left--) {
-        pid_t ended = wait(&status);
-        if (ended >= 0 && status == 0)
-            continue;
-        failed = 1;
-        if (left == 2) /* the other one would wait for it */
-            kill(pids[ended == pids[0]], SIGKILL);
-    }
+    int failed = run_two(name, body);
     printf("%s %s\n", failed ? "FAIL" : "ok  ", name);
     return failed;
 }

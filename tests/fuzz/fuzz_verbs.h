@@ -83,6 +83,19 @@ static void open_endpoint(void)
         abort();
 }
 
+static void close_conn(struct prov_conn **conn)
+{
+    if (*conn)
+        vp_conn_close(*conn);
+    *conn = NULL;
+}
+
+static void break_conn(struct prov_conn *conn)
+{
+    if (conn)
+        vp_conn_break(vp_conn(conn), VP_REASON_ASK);
+}
+
 static void close_endpoint(void)
 {
     vp_ep_close(ep);

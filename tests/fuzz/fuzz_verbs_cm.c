@@ -187,13 +187,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             vp_ep_poll(ep);
             break;
         case CLOSE:
-            if (*conn)
-                vp_conn_close(*conn);
-            *conn = NULL;
+            close_conn(conn);
             break;
         case BREAK:
-            if (*conn)
-                vp_conn_break(vp_conn(*conn), VP_REASON_ASK);
+            break_conn(*conn);
             break;
         case WAIT:
             fake_now.tv_sec += how >> 3;

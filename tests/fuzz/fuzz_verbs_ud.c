@@ -16,6 +16,7 @@
 #undef IDLE
 #undef GONE
 
+#include "../provider/fake_ud.h"
 #include "fuzz_verbs.h"
 
 enum { PEERS = 3, KEPT = 8, OWN_QPN = 100, VENDOR = 0x15b3 };
@@ -26,44 +27,7 @@ static struct message kept[KEPT]; /* sent last */
 static unsigned int num_sent;
 static uint8_t arrived[VP_UD_MOST];
 static size_t arrived_size; /* 0: nothing */
-static int reach_rc;
 static bool sends;
-
-int vp_ud_try(struct vp_port *port, int gid_index)
-{
-    (void)port, (void)gid_index;
-    return -ENODEV;
-}
-
-int vp_ud_open(struct vp_prov *prov, struct vp_port *port)
-{
-    (void)prov, (void)port;
-    return -ENODEV;
-}
-
-void vp_ud_close(struct vp_port *port)
-{
-    (void)port;
-}
-
-int vp_ud_fd(const struct vp_port *port)
-{
-    (void)port;
-    return -1;
-}
-
-void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
-{
-    memset(attr, 0, sizeof(*attr));
-    attr->port_num = port->num;
-    attr->dlid = to->lid;
-}
-
-int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
-{
-    (void)port, (void)to;
-    return reach_rc;
-}
 
 bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size)
 {
@@ -82,12 +46,6 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
     memcpy(data, arrived, VP_UD_MOST);
     arrived_size = 0;
     return size;
-}
-
-bool vp_ud_has_sent(struct vp_port *port)
-{
-    (void)port;
-    return true;
 }
 
 /*** the process ***/
@@ -249,13 +207,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             vp_ep_poll(ep);
             break;
         case CLOSE:
-            if (*conn)
-                vp_conn_close(*conn);
-            *conn = NULL;
+            close_conn(conn);
             break;
         case BREAK:
-            if (*conn)
-                vp_conn_break(vp_conn(*conn), VP_REASON_ASK);
+            break_conn(*conn);
             break;
         case WAIT:
             pass_ms(how >> 3);

@@ -26,9 +26,9 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../src/util/clock.c"
 #undef clock_gettime
 
-#include "../../provider/verbs/ud.h"
 #include "../../provider/verbs/udcm.h"
 #include "../harness/check.h"
+#include "fake_ud.h"
 #include "process/process.h"
 
 enum {
@@ -56,7 +56,6 @@ static uint8_t held[VP_UD_MOST];
 static size_t held_size;
 static int held_to;
 static bool drops; /* what finds no room */
-static int reach_rc;
 
 static int side_of(const struct vp_port *port)
 {
@@ -72,12 +71,6 @@ static void arrive(int to, const void *data, size_t size)
     CHECK(w->head - w->tail < QUEUE);
     memcpy(w->data[w->head % QUEUE], data, size);
     w->size[w->head++ % QUEUE] = size;
-}
-
-int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
-{
-    (void)port, (void)to;
-    return reach_rc;
 }
 
 bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size)
@@ -106,42 +99,6 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
         return 0;
     memcpy(data, w->data[w->tail % QUEUE], VP_UD_MOST);
     return w->size[w->tail++ % QUEUE];
-}
-
-void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
-{
-    memset(attr, 0, sizeof(*attr));
-    attr->port_num = port->num;
-    attr->dlid = to->lid;
-}
-
-bool vp_ud_has_sent(struct vp_port *port)
-{
-    (void)port;
-    return true;
-}
-
-int vp_ud_try(struct vp_port *port, int gid_index)
-{
-    (void)port, (void)gid_index;
-    return -ENODEV;
-}
-
-int vp_ud_open(struct vp_prov *prov, struct vp_port *port)
-{
-    (void)prov, (void)port;
-    return -ENODEV;
-}
-
-void vp_ud_close(struct vp_port *port)
-{
-    (void)port;
-}
-
-int vp_ud_fd(const struct vp_port *port)
-{
-    (void)port;
-    return -1;
 }
 
 /*** the processes ***/
