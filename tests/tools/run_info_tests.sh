@@ -92,6 +92,8 @@ group_explain() {
     local table=${0%/*}/../../src/util/code_table.h
     local codes
     codes=$(grep -c '^X(' "$table")
+    local findings=${0%/*}/../../src/check/findings.h
+    findings=$(grep -c '^X(' "$findings")
     check number 0 '^UTOFU_ERR_MRQ_PEER \(-193\)$' 1 "$INFO" --explain -193
     check meaning 0 'The remote process cannot be reached' 1 "$INFO" --explain -193
     check remedy 0 '^ +-> Look whether the process' 1 "$INFO" --explain -193
@@ -101,7 +103,8 @@ group_explain() {
     check all 0 '^UTOFU_[A-Z_]+ \(-?[0-9]+\)$' "$codes" "$INFO" --explain all
     check width 0 '^.{81}' 0 "$INFO" --explain all
     check findings 0 '^source-written$' 1 "$INFO" --check-list
-    check findings_instead 0 '^ +instead: .*\(manual [0-9., ]+\)$' 14 "$INFO" --check-list
+    check findings_instead 0 '^ +instead: .*\(manual [0-9., ]+\)$' "$findings" \
+        "$INFO" --check-list
     check findings_alone 2 '^utofu-info: --check-list goes together' 1 "$INFO" --check-list --json
     check no_number 2 "^utofu-info: there is no return code '-77'.*--explain all" 1 \
         "$INFO" --explain -193 -77
