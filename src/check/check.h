@@ -15,8 +15,9 @@
  *
  * Uses link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and runtime call
  * it with the VCQ's lock held, unless it says otherwise. what.c: what is looked for. hold.c: what
- * is held, and for how long. report.c: lines on standard error. place.c: addresses to lines of
- * source files. notes.c: what differs there, told at the end.
+ * is held, and for how long. origins.c and table.c: what other processes hold. report.c: lines on
+ * standard error. place.c: addresses to lines of source files. notes.c: what differs there, told at
+ * the end.
  */
 #ifndef UT_CHECK_CHECK_H
 #define UT_CHECK_CHECK_H
@@ -37,6 +38,12 @@ extern bool ut_check_on;
 /* Reads UTOFU_CHECK. Once, by set-up. */
 void ut_check_open(const struct ut_job_info *job);
 
+/* Where the table that the processes of the node share is, for the address record: 0 and 0, or, in
+ * the process of local rank 0, which has made it, its process id and a descriptor. */
+void ut_check_table(uint32_t *pid, uint32_t *fd);
+/* For the background thread, each millisecond: opens that table, if it can be had by now. */
+void ut_check_serve(void);
+
 /* A new VCQ of the program is checked from here on, if the mode is on; false: no memory. */
 bool ut_check_attach(struct ut_vcq *vcq);
 void ut_check_detach(struct ut_vcq *vcq);
@@ -53,8 +60,9 @@ uint32_t ut_check_polled(struct ut_vcq *vcq);
 
 /* This thread holds communications on other VCQs than this one, too. Without locks. */
 bool ut_check_others_hold(const struct ut_vcq *vcq);
-/* Is it this thread that has submitted what the VCQ holds? */
-bool ut_check_is_mine(const struct ut_vcq *vcq);
+/* It has polled another VCQ in vain: how many are to start now of this one, if it is this thread
+ * that has submitted what the VCQ holds. */
+uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq);
 
 /* Something is held for a millisecond or longer; for the background thread, which calls it every
  * millisecond. */

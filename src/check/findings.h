@@ -21,6 +21,14 @@ X(ARMW_MIXED, "armw-mixed",
   "2.2.5, 2.2.10")
 X(ARMW_SIZE, "armw-size", "ARMWs of 4 and of 8 bytes on the same remote word are under way",
   "always the same size for a word: nothing says that they are atomic to each other", "2.2.5")
+X(ORIGINS, "origins",
+  "communications of two processes use the same remote memory at the same time, in any order",
+  "memory of its own for each; or the local notice of the first one, and word to the other process",
+  "2.2.10")
+X(ORIGINS_ARMW, "origins-armw",
+  "an ARMW and a put or get of another process use the same remote word at the same time",
+  "ARMWs for both; or the local notice of the first one, and word to the other process",
+  "2.2.5, 2.2.10")
 X(PADDING_FLAG, "padding-flag",
   "PADDING is only for a put with piggyback that has CACHE_INJECTION, too",
   "leave the flag out, or put it on a piggyback put with CACHE_INJECTION", "2.2.11, 3.7.9.1")

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check/inner.h"
+#include "check/origins.h"
 #include "stag/stag.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -17,6 +18,7 @@ enum {
     SAMPLE = 32,
     SAMPLE_LONG = 128,
     LONG = 4096,
+    FIRST_LINGER = 8, /* of each place: see origins.h */
     /* While one that was started is not complete, so many empty polls start no other one, for each
      * TCQ entry that was not taken: the program may wait for these. */
     PATIENT_POLLS = 16,
@@ -76,13 +78,25 @@ void ut_check_open(const struct ut_job_info *job)
     if (!ut_check_on)
         return;
     ut_check_place_open();
+    ut_table_create(job);
     ut_vcq_on_contention = look_who_is_in;
+}
+
+void ut_check_table(uint32_t *pid, uint32_t *fd)
+{
+    ut_table_place(pid, fd);
+}
+
+void ut_check_serve(void)
+{
+    ut_origins_open();
 }
 
 bool ut_check_attach(struct ut_vcq *vcq)
 {
     if (!ut_check_on)
         return true;
+    ut_origins_open();
     struct ut_check *check = calloc(1, sizeof(*check));
     struct ut_check_op *ops = calloc(vcq->toq_mask + 1ul, sizeof(*ops));
     if (!check || !ops) {
@@ -142,22 +156,19 @@ static bool may_hold(uint64_t now)
            LATE_FREE_NS + (now - opened_at) / LATE_SHARE;
 }
 
-/* Is the communication that was submitted there held? Places that share an entry are held more
- * often.
- */
-static bool is_sampled(struct ut_check *check, const void *caller, uint32_t length)
+/* Is the communication that was submitted there held? 0: no; else which one of the place it is, up
+ * to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
+static uint32_t sample(struct ut_check *check, const void *caller, uint32_t length)
 {
     uint64_t hash = (uint64_t)(uintptr_t)caller * 0x9e3779b97f4a7c15ull;
     struct ut_check_place_count *p = &check->places[hash >> 58];
 
     if (p->caller != caller)
         *p = (struct ut_check_place_count){.caller = caller};
-    if (p->count < FIRST_HELD) {
-        p->count++;
-        return true;
-    }
+    if (p->count < FIRST_HELD)
+        return ++p->count;
     check->random = check->random * 0x5851f42d4c957f2dull + 0x14057b7ef767814full;
-    return (check->random >> 32) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0;
+    return (check->random >> 32) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0 ? FIRST_HELD + 1 : 0;
 }
 
 static void count_threads(struct ut_check *check)
@@ -175,7 +186,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     set_in_call(vcq, my_thread());
     count_threads(check);
     const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
-    bool sampled = is_sampled(check, caller, n ? ut_desc_length(&first->desc) : 0);
+    uint32_t sampled = sample(check, caller, n ? ut_desc_length(&first->desc) : 0);
     uint64_t now = sampled ? ut_clock_ns() : 0;
     if (sampled)
         caller = ut_check_caller(caller);
@@ -188,6 +199,8 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
         else
             ut_check_pass(vcq, slot);
         ut_check_note_comm(slot);
+        if (sampled && check->holds && may_hold(now))
+            ut_origins_enter(vcq, slot, sampled <= FIRST_LINGER);
     }
     uint32_t held = num_held(vcq);
     if (sampled)
@@ -203,6 +216,7 @@ void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!vcq->check->holds)
         return;
     ut_check_look_again(vcq, slot);
+    ut_origins_leave(ut_check_op_of(vcq, slot));
     if (vcq->toq_exec == vcq->toq_tail)
         count_holding(vcq);
 }
@@ -218,10 +232,13 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);
     bool in_flight = vcq->toq_exec != vcq->toq_head && last->state != UT_SLOT_RETIRED;
-    if (in_flight && vcq->idle_polls < PATIENT_POLLS * (vcq->toq_exec - vcq->tcq_head))
+    if (vcq->idle_polls < check->in_vain)
+        check->in_vain = 0;
+    uint32_t polls = vcq->idle_polls - check->in_vain;
+    if (in_flight && polls < PATIENT_POLLS * (vcq->toq_exec - vcq->tcq_head))
         return 0;
-    uint32_t most = vcq->idle_polls < 6 ? 1u << vcq->idle_polls : MOST_HELD;
-    return held < most ? held : most;
+    uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;
+    return ut_origins_let_go(vcq, held < most ? held : most);
 }
 
 bool ut_check_others_hold(const struct ut_vcq *vcq)
@@ -229,9 +246,14 @@ bool ut_check_others_hold(const struct ut_vcq *vcq)
     return __atomic_load_n(&num_holding, __ATOMIC_RELAXED) > vcq->check->counted;
 }
 
-bool ut_check_is_mine(const struct ut_vcq *vcq)
+static bool is_mine(const struct ut_vcq *vcq)
 {
     return __atomic_load_n(&vcq->check->thread, __ATOMIC_RELAXED) == my_thread();
+}
+
+uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq)
+{
+    return is_mine(vcq) && num_held(vcq) > 0 ? ut_origins_let_go(vcq, 1) : 0;
 }
 
 bool ut_check_is_overdue(struct ut_vcq *vcq)
@@ -244,10 +266,12 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
         check->seen_exec = vcq->toq_exec;
         check->seen_at = holds ? now : 0;
     }
-    bool late = holds && now - check->seen_at >= OVERDUE_NS;
+    const struct ut_check_op *oldest = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec));
+    bool late = holds && now - check->seen_at >= OVERDUE_NS && now >= oldest->lingers;
     if (late) {
-        const struct ut_slot *oldest = ut_vcq_slot(vcq, vcq->toq_exec);
-        __atomic_add_fetch(&late_ns, now - ut_check_op_of(vcq, oldest)->at, __ATOMIC_RELAXED);
+        ut_origins_lingered(oldest);
+        __atomic_add_fetch(&late_ns, now - (oldest->lingers ? oldest->lingers : oldest->at),
+                           __ATOMIC_RELAXED);
     }
     return late;
 }

@@ -7,6 +7,8 @@
 #include "desc/desc.h"
 #include "vcq/vcq.h"
 
+struct ut_table_found;
+
 enum ut_check_id {
 #define X(id, name, what, instead, sections) UT_CHECK_##id,
 #include "check/findings.h"
@@ -25,8 +27,10 @@ struct ut_check_op {
     uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of */
     uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
     bool rmt_known;
-    bool shared; /* earlier gets fill that memory, too */
-    bool gone;   /* it was reported as unmapped, cannot be read, or is not held */
+    uint32_t entry;   /* in the table of the node: see table.h; 0: it has none */
+    uint64_t lingers; /* ns: until then no poll starts it; 0: the next one may */
+    bool shared;      /* earlier gets fill that memory, too */
+    bool gone;        /* it was reported as unmapped, cannot be read, or is not held */
 };
 
 /* How many communications were submitted at a place. */
@@ -48,6 +52,8 @@ struct ut_check {
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
     struct ut_check_place_count places[64]; /* by a hash of 6 bits */
     uint64_t random;
+    uint64_t lingers_since; /* ns: when a poll has left the oldest one held; or 0 */
+    uint32_t in_vain;       /* vcq->idle_polls then: those before it count for nothing */
     bool several_threads;
     uintptr_t first_thread;
 };
@@ -59,7 +65,8 @@ struct ut_check_report {
     const struct ut_slot *slot, *other; /* `other` is the earlier one */
     const struct ut_check_op *op, *other_op;
     const void *caller; /* a call that is wrong itself: dereg_mem, free_vcq; or NULL */
-    int rc;             /* error-unread: the code */
+    const struct ut_table_found *origin; /* the other one, of another process; or NULL */
+    int rc;                              /* error-unread: the code */
 };
 void ut_check_report(const struct ut_check_report *report);
 
@@ -74,6 +81,27 @@ static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
                                                  const struct ut_slot *slot)
 {
     return &vcq->check->ops[slot - vcq->toq];
+}
+
+/* What a put writes, or NULL where it cannot be read. */
+const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot);
+
+/* Half-open. */
+struct ut_range {
+    uint64_t from, to;
+};
+
+static inline bool ut_ranges_meet(struct ut_range a, struct ut_range b)
+{
+    return a.from < a.to && b.from < b.to && a.from < b.to && b.from < a.to;
+}
+
+/* The cache lines that it touches. */
+static inline struct ut_range ut_lines_of(struct ut_range r)
+{
+    uint64_t line = UT_CACHE_LINE;
+
+    return (struct ut_range){r.from / line * line, (r.to + line - 1) / line * line};
 }
 
 /* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "bootstrap/job.h"
-#include "check/inner.h"
+#include "check/origins.h"
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/codes.h"
@@ -57,6 +57,7 @@ static bool is_new(const struct ut_check_report *r)
                                           : NULL,
                       .other = r->caller && r->op ? r->op->caller
                                : r->other_op      ? r->other_op->caller
+                               : r->origin        ? ut_origins_place_of(r->origin)
                                                   : NULL,
                       .id = (uint8_t)r->id};
 
@@ -69,9 +70,9 @@ static bool is_new(const struct ut_check_report *r)
     return true;
 }
 
-static const char *kind_name(const struct ut_slot *slot)
+static const char *kind_name(unsigned int kind)
 {
-    switch (slot->desc.kind) {
+    switch (kind) {
 #define NAME(NAME, name, FAMILY, family, traits, called)                                           \
     case UT_DESC_##NAME:                                                                           \
         return called;
@@ -106,8 +107,9 @@ static int describe(char *text, int used, const struct ut_vcq *vcq, const struct
 
     ut_check_place(op->caller, place, sizeof(place));
     used = append(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
-                  kind_name(slot), ut_desc_length(&slot->desc), (unsigned long long)op->number,
-                  (unsigned long long)vcq->id, (unsigned long long)slot->desc.rmt_vcq_id);
+                  kind_name(slot->desc.kind), ut_desc_length(&slot->desc),
+                  (unsigned long long)op->number, (unsigned long long)vcq->id,
+                  (unsigned long long)slot->desc.rmt_vcq_id);
     if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
         ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
         used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
@@ -139,6 +141,11 @@ static void print(const struct ut_check_report *r)
     if (r->other) {
         used = append(text, used, "    behind ");
         used = append(text, describe(text, used, r->other_vcq, r->other, r->other_op), "\n");
+    }
+    if (r->origin) {
+        char origin[TEXT_SIZE / 2];
+        ut_origins_describe(r->origin, kind_name(r->origin->comm.kind), origin, sizeof(origin));
+        used = append(text, used, "    beside %s\n", origin);
     }
     used = append(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
     ut_check_write(text, (size_t)used);

@@ -235,24 +235,14 @@ static void look_at_flags(struct ut_vcq *vcq, const struct ut_slot *slot)
  * Two communications
  */
 
-/* Half-open. */
-struct range {
-    uint64_t from, to;
-};
-
-static bool meet(struct range a, struct range b)
+static struct ut_range range_at(uint64_t at, const struct ut_slot *slot)
 {
-    return a.from < a.to && b.from < b.to && a.from < b.to && b.from < a.to;
-}
-
-static struct range range_at(uint64_t at, const struct ut_slot *slot)
-{
-    return (struct range){at, at + ut_desc_length(&slot->desc)};
+    return (struct ut_range){at, at + ut_desc_length(&slot->desc)};
 }
 
 /* The remote memory of two communications, where they have the same target: */
 struct target {
-    struct range later, earlier;
+    struct ut_range later, earlier;
     bool has_lines; /* it is known where cache lines begin */
     bool of_peer;   /* by address, in the memory of a peer: to be looked up again */
 };
@@ -303,19 +293,11 @@ static void report_at(enum ut_check_id id, struct held later, struct held earlie
         report_two(id, later, earlier);
 }
 
-/* The cache lines that it touches. */
-static struct range lines_of(struct range r)
-{
-    uint64_t line = UT_CACHE_LINE;
-
-    return (struct range){r.from / line * line, (r.to + line - 1) / line * line};
-}
-
-static struct range local_of(const struct ut_check_op *op)
+static struct ut_range local_of(const struct ut_check_op *op)
 {
     uint64_t at = (uintptr_t)op->mem;
 
-    return (struct range){at, op->mem ? at + op->length : at};
+    return (struct ut_range){at, op->mem ? at + op->length : at};
 }
 
 /* STRONG_ORDER of the later one, and the same local and remote VCQ and path. */
@@ -332,13 +314,12 @@ static bool is_put(const struct ut_slot *slot)
     return slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_PIGGYBACK;
 }
 
-/* What a put writes, or NULL where it cannot be read. */
-static const uint8_t *source_of(struct held h)
+const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    const struct ut_check_op *op = op_of(h);
+    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
 
-    if (h.slot->desc.kind == UT_DESC_PIGGYBACK)
-        return h.slot->desc.data;
+    if (slot->desc.kind == UT_DESC_PIGGYBACK)
+        return slot->desc.data;
     return op->mem && !op->gone && is_readable(op->mem, op->length) ? op->mem : NULL;
 }
 
@@ -347,8 +328,9 @@ static bool write_the_same(struct held a, struct held b, const struct target *t)
 {
     if (!is_put(a.slot) || !is_put(b.slot))
         return false;
-    const uint8_t *from_a = source_of(a), *from_b = source_of(b);
-    struct range ra = t->later, rb = t->earlier;
+    const uint8_t *from_a = ut_check_source(a.vcq, a.slot),
+                  *from_b = ut_check_source(b.vcq, b.slot);
+    struct ut_range ra = t->later, rb = t->earlier;
     uint64_t from = ra.from > rb.from ? ra.from : rb.from, to = ra.to < rb.to ? ra.to : rb.to;
     return from_a && from_b &&
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
@@ -359,7 +341,7 @@ static bool write_the_same(struct held a, struct held b, const struct target *t)
 static bool takes_either(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
-    struct range get = a->kind == UT_DESC_GET ? t->later : t->earlier;
+    struct ut_range get = a->kind == UT_DESC_GET ? t->later : t->earlier;
 
     return (a->kind == UT_DESC_GET || (b->kind == UT_DESC_GET && a->kind == UT_DESC_ARMW)) &&
            get.from % 8 + (get.to - get.from) <= 8;
@@ -383,11 +365,12 @@ static void look_at_remote(struct held later, struct held earlier, const struct 
 static bool pads_over(struct held later, struct held earlier, const struct target *t)
 {
     bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
-                  later.slot->desc.kind != UT_DESC_GET && meet(lines_of(t->earlier), t->later);
+                  later.slot->desc.kind != UT_DESC_GET &&
+                  ut_ranges_meet(ut_lines_of(t->earlier), t->later);
 
     return t->has_lines &&
            (before || (is_padded(later.slot) && earlier.slot->desc.kind != UT_DESC_GET &&
-                       meet(lines_of(t->later), t->earlier)));
+                       ut_ranges_meet(ut_lines_of(t->later), t->earlier)));
 }
 
 /* Two gets that fill the memory where they meet with the same remote bytes, as the blocks of one
@@ -410,13 +393,13 @@ static void look_at_both(struct held later, struct held earlier)
     if (b->kind == UT_DESC_NOP)
         return;
     bool same_target = find_target(later, earlier, &t);
-    if (same_target && meet(t.later, t.earlier))
+    if (same_target && ut_ranges_meet(t.later, t.earlier))
         look_at_remote(later, earlier, &t);
     else if (same_target && pads_over(later, earlier, &t))
         report_at(UT_CHECK_PADDING_LINE, later, earlier, &t);
     if ((gets || got) && !(gets && got && is_bound(later, earlier)) &&
         !(same_target && fill_the_same(later, earlier, &t)) &&
-        meet(local_of(op_of(later)), local_of(op_of(earlier))))
+        ut_ranges_meet(local_of(op_of(later)), local_of(op_of(earlier))))
         report_two(UT_CHECK_LOCAL, later, earlier);
 }
 
@@ -437,14 +420,14 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
  * is no change by the program. */
 static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    struct range mine = local_of(ut_check_op_of(vcq, slot));
+    struct ut_range mine = local_of(ut_check_op_of(vcq, slot));
 
     for (uint32_t i = vcq->toq_head; i != vcq->toq_tail; i++) {
         const struct ut_slot *earlier = &vcq->toq[i & vcq->toq_mask];
         if (earlier == slot)
             return false;
         if (earlier->desc.kind == UT_DESC_GET && earlier->state != UT_SLOT_RETIRED &&
-            meet(mine, local_of(ut_check_op_of(vcq, earlier))))
+            ut_ranges_meet(mine, local_of(ut_check_op_of(vcq, earlier))))
             return true;
     }
     return false;

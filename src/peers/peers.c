@@ -520,6 +520,24 @@ int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank
     return find(coords, local_rank, match_local_rank, local_rank, peer);
 }
 
+int ut_peers_check_table(uint32_t *pid, uint32_t *fd)
+{
+    struct ut_peer first;
+    struct known k;
+    int rc = ut_peers_find_local_rank(&proc->coords, 0, &first);
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&known_lock);
+    rc = look_up(first.rank, true, &k);
+    pthread_mutex_unlock(&known_lock);
+    if (rc != 0)
+        return rc;
+    *pid = k.record.check_pid;
+    *fd = k.record.check_fd;
+    return *pid ? 0 : -ENOENT;
+}
+
 static bool is_owner(int64_t rank, uint32_t node, uint16_t cq)
 {
     struct known k;

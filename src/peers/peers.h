@@ -66,6 +66,10 @@ size_t ut_peers_bytes(void);
  * it has none; or another errno. Does not wait. */
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact);
 
+/* Where the process of local rank 0 on this node has the table of the check mode: 0; -ENOENT: it
+ * has none; or as ut_peers_find_owner(). Does not wait. */
+int ut_peers_check_table(uint32_t *pid, uint32_t *fd);
+
 /* The node of a rank below the job's size: waits for it up to UTOFU_JOB_TIMEOUT where the
  * launcher's layout does not say. 0 or a negative errno. */
 int ut_peers_node_of(uint32_t rank, uint32_t *node);

@@ -203,6 +203,7 @@ static int publish(void)
         memcpy(bytes + size, proc->cq_ids, proc->num_cqs * sizeof(uint16_t));
         size += proc->num_cqs * sizeof(uint16_t);
     }
+    ut_check_table(&record.check_pid, &record.check_fd);
     add_addresses(bytes, &size, &record);
     int rc = add_contact(bytes, &size, &record);
     if (rc != 0)

@@ -97,8 +97,8 @@ static void start_other(struct ut_vcq *vcq, void *arg)
 {
     if (vcq == arg || !ut_trylock(&vcq->lock))
         return;
-    if (vcq->num_eps && vcq->check && ut_check_is_mine(vcq))
-        ut_engine_start_held(vcq, 1);
+    if (vcq->num_eps && vcq->check)
+        ut_engine_start_held(vcq, ut_check_polled_elsewhere(vcq));
     ut_unlock(&vcq->lock);
 }
 
@@ -193,6 +193,7 @@ int ut_thread_serve(void)
     int timeout = ut_process_progress();
 
     if (ut_check_on) {
+        ut_check_serve();
         ut_vcq_for_each(start_overdue, NULL);
         sooner(&timeout, HOLDING_MS);
     }

@@ -147,7 +147,8 @@ struct ut_address_record {
     uint8_t has_contact;     /* 1: a struct ut_contact comes last */
     uint32_t boot;           /* for error messages: hash of the boot id, */
     uint32_t pid_ns, net_ns; /* and the namespaces of the process */
-    uint8_t zero[8];
+    /* where the check mode's table is, of the process that has made it; or 0 and 0 */
+    uint32_t check_pid, check_fd;
 };
 _Static_assert(sizeof(struct ut_address_record) == 48, "no padding");
 

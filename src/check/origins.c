@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is entered into the table of the node, what of others it meets, and how long it lingers. */
+#include "check/origins.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "bootstrap/job.h"
+#include "link/link.h"
+#include "peers/peers.h"
+#include "util/clock.h"
+#include "util/hash.h"
+
+enum {
+    /* Of memory, a communication has references in the buckets of the least pages that are no
+     * shorter than itself, of which it touches two at most; it looks for others in those of all
+     * sizes, MOST_PAGES of each: the first and the last ones of a long one. */
+    LEAST_PAGE = 12,
+    PAGE_STEP = 4,
+    PAGE_SIZES = 4, /* 4 KiB to 16 MiB: nothing is longer */
+    MOST_PAGES = 32,
+    COMPARED = 1 << 20, /* bytes of two puts, whether they are the same; */
+    AT_ONCE = 4096,     /* so many at a time */
+    LINGER_NS = 2000000,
+    /* Nothing lingers while those that did have held up polls for longer than LINGER_FREE_NS and
+     * one of LINGER_SHARE parts of the time. */
+    LINGER_FREE_NS = 30000000,
+    LINGER_SHARE = 32,
+    FIRST_PAUSE_MS = 1,
+    LAST_PAUSE_MS = 256,
+    RECENT_PLACES = 8,
+};
+#define MIX_PRIME 0x9e3779b97f4a7c15ull
+
+static uint64_t lingered_ns; /* atomic */
+static uint64_t opened_at;   /* atomic; 0: nothing lingered so far */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * MIX_PRIME;
+    return h ^ h >> 32;
+}
+
+/*
+ * The table
+ */
+
+static bool is_settled(int rc)
+{
+    return rc != -EAGAIN && rc != -EINPROGRESS && rc != -EBUSY && !ut_peers_is_shortage(rc);
+}
+
+void ut_origins_open(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool settled;
+    static uint64_t next_ms, pause_ms = FIRST_PAUSE_MS;
+    const struct ut_job_info *job = ut_check_job;
+    uint32_t pid, fd;
+
+    if (job->local_rank == 0 || job->local_size < 2 || pthread_mutex_trylock(&lock) != 0)
+        return;
+    uint64_t now = ut_now_ms();
+    if (!settled && now >= next_ms) {
+        int rc = ut_peers_check_table(&pid, &fd);
+        if (rc == 0)
+            rc = ut_table_open(job, pid, fd);
+        settled = is_settled(rc);
+        next_ms = now + pause_ms;
+        pause_ms = pause_ms < LAST_PAUSE_MS ? 2 * pause_ms : LAST_PAUSE_MS;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Places of the program, which another process cannot look up by an address of this one: a number
+ * of the file, the same in all processes that have loaded it, and an offset.
+ */
+
+struct origins_place {
+    const void *caller;
+    uint64_t module, offset;
+    char name[UT_TABLE_NAME];
+};
+
+static uint64_t number_of_file(const char *path)
+{
+    struct stat st;
+
+    /* the program itself may have been found by a name that is no path */
+    if (stat(path, &st) != 0 && stat("/proc/self/exe", &st) != 0)
+        return ut_hash(UT_HASH_FIRST, path, strlen(path));
+    return mix(mix(MIX_PRIME, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
+}
+
+static void find_place(const void *caller, struct origins_place *p)
+{
+    Dl_info info;
+    int error = errno; /* the program's */
+
+    *p = (struct origins_place){.caller = caller};
+    if (caller && dladdr(caller, &info) && info.dli_fname) {
+        const char *slash = strrchr(info.dli_fname, '/');
+        p->module = number_of_file(info.dli_fname);
+        p->offset = (uintptr_t)caller - (uintptr_t)info.dli_fbase;
+        snprintf(p->name, sizeof(p->name), "%s", slash ? slash + 1 : info.dli_fname);
+    }
+    errno = error;
+}
+
+static const struct origins_place *place_of(const void *caller)
+{
+    static __thread struct origins_place recent[RECENT_PLACES];
+    uint64_t hash = mix(0, (uint64_t)(uintptr_t)caller);
+    struct origins_place *p = &recent[hash % RECENT_PLACES];
+
+    if (p->caller != caller)
+        find_place(caller, p);
+    return p;
+}
+
+/* Looked for among the modules of this process: one by its number. */
+struct wanted_module {
+    uint64_t number;
+    uintptr_t base; /* 0: it is not loaded */
+};
+
+static int note_module(struct dl_phdr_info *loaded, size_t size, void *arg)
+{
+    struct wanted_module *w = arg;
+    Dl_info info;
+
+    (void)size;
+    for (int i = 0; i < loaded->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &loaded->dlpi_phdr[i];
+        if (ph->p_type != PT_LOAD)
+            continue;
+        if (dladdr((const void *)(loaded->dlpi_addr + ph->p_vaddr), &info) && info.dli_fname &&
+            number_of_file(info.dli_fname) == w->number)
+            w->base = (uintptr_t)info.dli_fbase;
+        break;
+    }
+    return w->base != 0;
+}
+
+static void print_place(const struct ut_table_comm *c, char *text, size_t size)
+{
+    struct wanted_module w = {.number = c->module};
+
+    if (c->module)
+        dl_iterate_phdr(note_module, &w);
+    if (w.base)
+        ut_check_place((const void *)(w.base + c->offset), text, size);
+    else
+        snprintf(text, size, "%s+%#llx", c->name, (unsigned long long)c->offset);
+}
+
+void ut_origins_describe(const struct ut_table_found *found, const char *kind, char *text,
+                         size_t size)
+{
+    const struct ut_table_comm *c = &found->comm;
+    char place[320];
+
+    print_place(c, place, sizeof(place));
+    snprintf(text, size,
+             "%s of %u bytes, number %llu of VCQ %016llx of rank %u, to VCQ %016llx, %.3f ms ago "
+             "in %s",
+             kind, c->length, (unsigned long long)c->number, (unsigned long long)c->vcq_id, c->rank,
+             (unsigned long long)c->rmt_vcq_id, (double)(ut_clock_ns() - c->at) * 1e-6, place);
+}
+
+const void *ut_origins_place_of(const struct ut_table_found *found)
+{
+    return (const void *)(uintptr_t)mix(found->comm.module, found->comm.offset);
+}
+
+/*
+ * Memory
+ */
+
+static struct ut_range at_stadd(const struct ut_table_comm *c)
+{
+    return (struct ut_range){c->rmt_stadd, c->rmt_stadd + c->length};
+}
+
+static struct ut_range at_address(const struct ut_table_comm *c)
+{
+    return (struct ut_range){c->rmt_at, c->rmt_at + c->length};
+}
+
+/* Where the communication is looked for: by the VCQ and the STADD that it names, and, where that is
+ * known, by the process and the address of the memory. */
+struct spot {
+    uint64_t space;
+    struct ut_range range;
+};
+
+static unsigned int find_spots(const struct ut_table_comm *c, struct spot spots[2])
+{
+    spots[0] = (struct spot){mix(1, ut_vcq_id_key(c->rmt_vcq_id)), at_stadd(c)};
+    spots[1] = (struct spot){mix(2, c->rmt_rank), at_address(c)};
+    return c->rmt_rank == UT_NO_RANK ? 1 : 2;
+}
+
+/* The bucket of a page: 2 to the power of `bits` bytes. */
+static uint32_t bucket_of(const struct spot *s, unsigned int bits, uint64_t page)
+{
+    return ut_table_bucket(mix(mix(s->space, page), bits));
+}
+
+static unsigned int add_references(const struct spot *s, uint32_t buckets[], unsigned int num)
+{
+    unsigned int bits = LEAST_PAGE;
+
+    while (s->range.to - s->range.from > 1ull << bits)
+        bits += PAGE_STEP;
+    uint64_t first = s->range.from >> bits, last = (s->range.to - 1) >> bits;
+    buckets[num++] = bucket_of(s, bits, first);
+    if (last != first)
+        buckets[num++] = bucket_of(s, bits, last);
+    return num;
+}
+
+/* Calls look() for what is in the pages of the spot, until it returns true. */
+static void look_in_pages(const struct spot *s,
+                          bool (*look)(const struct ut_table_found *found, void *arg), void *arg)
+{
+    for (unsigned int i = 0; i < PAGE_SIZES; i++) {
+        unsigned int bits = LEAST_PAGE + i * PAGE_STEP;
+        uint64_t first = s->range.from >> bits, last = (s->range.to - 1) >> bits;
+        for (uint64_t page = first; page <= last; page++) {
+            if (page == first + MOST_PAGES / 2 && last - page >= MOST_PAGES / 2)
+                page = last - MOST_PAGES / 2 + 1;
+            if (ut_table_look(bucket_of(s, bits, page), look, arg))
+                return;
+        }
+    }
+}
+
+/*
+ * Two communications
+ */
+
+/* The own one of the two. */
+struct mine {
+    struct ut_vcq *vcq;
+    const struct ut_slot *slot;
+    struct ut_table_comm comm;
+};
+
+/* The remote memory of both, where they have the same target. */
+struct both {
+    struct ut_range mine, other;
+    bool has_lines; /* it is known where cache lines begin */
+};
+
+static bool is_same_stag(utofu_stadd_t a, utofu_stadd_t b)
+{
+    return ut_stadd_stag(a) == ut_stadd_stag(b) && ut_stadd_generation(a) == ut_stadd_generation(b);
+}
+
+static bool find_common(const struct ut_table_comm *a, const struct ut_table_comm *b,
+                        struct both *t)
+{
+    if (ut_vcq_id_key(a->rmt_vcq_id) == ut_vcq_id_key(b->rmt_vcq_id) &&
+        is_same_stag(a->rmt_stadd, b->rmt_stadd)) {
+        *t = (struct both){at_stadd(a), at_stadd(b),
+                           ut_stadd_stag(a->rmt_stadd) >= UT_STAG_DYNAMIC_BASE};
+        return true;
+    }
+    *t = (struct both){at_address(a), at_address(b), true};
+    return a->rmt_rank != UT_NO_RANK && a->rmt_rank == b->rmt_rank;
+}
+
+static bool is_put(const struct ut_table_comm *c)
+{
+    return c->kind == UT_DESC_PUT || c->kind == UT_DESC_PIGGYBACK;
+}
+
+static bool is_padded(const struct ut_table_comm *c)
+{
+    return c->kind == UT_DESC_PIGGYBACK && (c->flags & UTOFU_ONESIDED_FLAG_PADDING);
+}
+
+/* Reads what a put of another process writes: `size` bytes from `from` on. */
+static bool read_other(const struct ut_table_found *found, uint64_t from, uint8_t *to, size_t size)
+{
+    const struct ut_table_comm *c = &found->comm;
+    int error = errno; /* the program's */
+
+    if (c->length <= UT_TABLE_INLINE) {
+        memcpy(to, c->data + from, size);
+        return true;
+    }
+    struct iovec here = {to, size}, there = {(void *)(uintptr_t)(c->source + from), size};
+    ssize_t got = process_vm_readv(ut_table_pid(found), &here, 1, &there, 1, 0);
+    errno = error;
+    return got == (ssize_t)size;
+}
+
+/* Puts of different bytes where they meet. If that cannot be known, they are taken for the same, as
+ * what follows is of long ones that are the same so far. */
+static bool write_others(const struct mine *m, const struct ut_table_found *found,
+                         const struct both *t)
+{
+    const uint8_t *source = ut_check_source(m->vcq, m->slot);
+    uint64_t from = t->mine.from > t->other.from ? t->mine.from : t->other.from;
+    uint64_t to = t->mine.to < t->other.to ? t->mine.to : t->other.to;
+    uint8_t other[AT_ONCE];
+
+    if (to - from > COMPARED)
+        to = from + COMPARED;
+    for (uint64_t at = from; source && at < to; at += AT_ONCE) {
+        size_t size = to - at < AT_ONCE ? to - at : AT_ONCE;
+        if (!read_other(found, at - t->other.from, other, size))
+            return false;
+        if (memcmp(source + (at - t->mine.from), other, size) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* A get of a word, or of a part of one, reads the value before or the one after. */
+static bool takes_either(const struct ut_table_comm *c, struct ut_range r)
+{
+    return c->kind == UT_DESC_GET && r.from % 8 + (r.to - r.from) <= 8;
+}
+
+/* What is wrong with two that use the same bytes; UT_CHECK_FINDINGS: nothing. */
+static enum ut_check_id judge_meeting(const struct mine *m, const struct ut_table_found *found,
+                                      const struct both *t)
+{
+    const struct ut_table_comm *a = &m->comm, *b = &found->comm;
+
+    if (a->kind == UT_DESC_ARMW && b->kind == UT_DESC_ARMW)
+        return a->length != b->length ? UT_CHECK_ARMW_SIZE : UT_CHECK_FINDINGS;
+    if ((a->kind == UT_DESC_GET && b->kind == UT_DESC_GET) || takes_either(a, t->mine) ||
+        takes_either(b, t->other))
+        return UT_CHECK_FINDINGS;
+    if (a->kind == UT_DESC_ARMW || b->kind == UT_DESC_ARMW)
+        return UT_CHECK_ORIGINS_ARMW;
+    if (is_put(a) && is_put(b) && !write_others(m, found, t))
+        return UT_CHECK_FINDINGS;
+    return UT_CHECK_ORIGINS;
+}
+
+static enum ut_check_id judge(const struct mine *m, const struct ut_table_found *found)
+{
+    const struct ut_table_comm *a = &m->comm, *b = &found->comm;
+    struct both t;
+
+    if (!find_common(a, b, &t))
+        return UT_CHECK_FINDINGS;
+    if (ut_ranges_meet(t.mine, t.other))
+        return judge_meeting(m, found, &t);
+    if (t.has_lines &&
+        ((is_padded(a) && b->kind != UT_DESC_GET && ut_ranges_meet(ut_lines_of(t.mine), t.other)) ||
+         (is_padded(b) && a->kind != UT_DESC_GET && ut_ranges_meet(ut_lines_of(t.other), t.mine))))
+        return UT_CHECK_PADDING_LINE;
+    return UT_CHECK_FINDINGS;
+}
+
+/* The other one has not begun if it stands in the table when all has been looked at; the own one is
+ * not begun before that. */
+static bool look_at_other(const struct ut_table_found *found, void *arg)
+{
+    const struct mine *m = arg;
+    enum ut_check_id id = judge(m, found);
+
+    if (id == UT_CHECK_FINDINGS || !ut_table_is_held(found))
+        return false;
+    const struct ut_check_report r = {.id = id,
+                                      .vcq = m->vcq,
+                                      .slot = m->slot,
+                                      .op = ut_check_op_of(m->vcq, m->slot),
+                                      .origin = found};
+    ut_check_report(&r);
+    return true;
+}
+
+/*
+ * Entering and leaving
+ */
+
+/* What the program writes to at the same time, is its own fault. */
+__attribute__((no_sanitize("thread"))) static void copy_bytes(uint8_t *to, const uint8_t *from,
+                                                              uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        to[i] = ((const volatile uint8_t *)from)[i];
+}
+
+/* Another process takes the address for where the memory lies as long as the communication is held:
+ * so it is read once more in the peer's table, for the first few. */
+static bool is_address_certain(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
+{
+    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
+
+    if (!op->rmt_known || op->rmt_rank == UT_NO_RANK)
+        return false;
+    return op->rmt_rank == ut_check_job->rank ||
+           (first && ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd));
+}
+
+static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool first,
+                          struct ut_table_comm *c)
+{
+    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
+    const struct origins_place *place = place_of(op->caller);
+    const uint8_t *source = slot->desc.kind == UT_DESC_PIGGYBACK ? slot->desc.data : op->mem;
+
+    *c = (struct ut_table_comm){
+        .at = op->at,
+        .number = op->number,
+        .vcq_id = vcq->id,
+        .rmt_vcq_id = slot->desc.rmt_vcq_id,
+        .rmt_stadd = slot->desc.rmt_stadd,
+        .rmt_at = op->rmt_at,
+        .rmt_rank = is_address_certain(vcq, slot, first) ? op->rmt_rank : UT_NO_RANK,
+        .length = ut_desc_length(&slot->desc),
+        .source = (uintptr_t)source,
+        .module = place->module,
+        .offset = place->offset,
+        .rank = ut_check_job->rank,
+        .flags = slot->desc.flags,
+        .kind = slot->desc.kind,
+    };
+    memcpy(c->name, place->name, sizeof(c->name));
+    if (is_put(c) && c->length <= UT_TABLE_INLINE)
+        copy_bytes(c->data, source, c->length);
+}
+
+/* It will fail, or can have no part in anything. */
+static bool is_harmless(const struct ut_slot *slot, const struct ut_check_op *op)
+{
+    bool has_memory = slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_GET;
+
+    return slot->desc.kind == UT_DESC_NOP || ut_desc_length(&slot->desc) == 0 ||
+           (has_memory && (!op->mem || op->gone));
+}
+
+static bool may_linger(uint64_t now)
+{
+    uint64_t since = __atomic_load_n(&opened_at, __ATOMIC_RELAXED);
+
+    if (since == 0) {
+        __atomic_store_n(&opened_at, now, __ATOMIC_RELAXED);
+        since = now;
+    }
+    return __atomic_load_n(&lingered_ns, __ATOMIC_RELAXED) <
+           LINGER_FREE_NS + (now - since) / LINGER_SHARE;
+}
+
+void ut_origins_enter(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
+{
+    struct mine m = {.vcq = vcq, .slot = slot};
+    struct ut_check_op *op = ut_check_op_of(vcq, slot);
+    uint32_t buckets[UT_TABLE_MOST_REFS];
+    struct spot spots[2];
+    unsigned int num = 0;
+
+    if (!ut_table_is_shared() || is_harmless(slot, op))
+        return;
+    describe_comm(vcq, slot, first, &m.comm);
+    unsigned int num_spots = find_spots(&m.comm, spots);
+    for (unsigned int i = 0; i < num_spots; i++)
+        num = add_references(&spots[i], buckets, num);
+    op->entry = ut_table_enter(&m.comm, buckets, num);
+    if (!op->entry)
+        return;
+    if (first && may_linger(op->at))
+        op->lingers = op->at + LINGER_NS;
+    for (unsigned int i = 0; i < num_spots; i++)
+        look_in_pages(&spots[i], look_at_other, &m);
+}
+
+void ut_origins_leave(struct ut_check_op *op)
+{
+    if (op->entry)
+        ut_table_leave(op->entry);
+    op->entry = 0;
+}
+
+void ut_origins_lingered(const struct ut_check_op *op)
+{
+    if (op->lingers)
+        __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
+}
+
+/* The poll leaves the oldest one held, or does so no more. */
+static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
+{
+    struct ut_check *check = vcq->check;
+
+    if (lingers) {
+        check->in_vain = vcq->idle_polls + 1;
+        if (check->lingers_since == 0)
+            check->lingers_since = now;
+    } else if (check->lingers_since) {
+        uint64_t ns = now - check->lingers_since;
+        __atomic_add_fetch(&lingered_ns, ns < LINGER_NS ? ns : LINGER_NS, __ATOMIC_RELAXED);
+        check->lingers_since = 0;
+    }
+}
+
+uint32_t ut_origins_let_go(struct ut_vcq *vcq, uint32_t most)
+{
+    uint64_t now = 0;
+    uint32_t n = 0;
+
+    for (; n < most; n++) {
+        struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + n));
+        if (op->lingers == 0)
+            continue;
+        now = now ? now : ut_clock_ns();
+        if (now < op->lingers)
+            break;
+        op->lingers = 0;
+    }
+    if (n == 0 || vcq->check->lingers_since)
+        note_lingering(vcq, n == 0, now ? now : ut_clock_ns());
+    return n;
+}
