@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table that the processes of a node share in the check mode: who sees whose entries, and what
+ * is left of processes that are killed. The test is the process of local rank 0. */
+#include "check/table.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bootstrap/job.h"
+#include "desc/desc.h"
+
+enum { SIZE = 3, BUCKET = 5 };
+
+static struct ut_job_info job_of(uint32_t local_rank)
+{
+    return (struct ut_job_info){.id = "test",
+                                .rank = local_rank,
+                                .size = SIZE,
+                                .local_rank = local_rank,
+                                .local_size = SIZE};
+}
+
+static uint32_t pid, fd;
+
+static void make(void)
+{
+    const struct ut_job_info job = job_of(0);
+
+    ut_table_create(&job);
+    ut_table_place(&pid, &fd);
+    cr_assert_eq(pid, (uint32_t)getpid());
+}
+
+TestSuite(table, .init = make);
+
+static uint32_t enter(uint64_t number)
+{
+    const struct ut_table_comm comm = {.number = number, .kind = UT_DESC_PUT, .length = 8};
+    const uint32_t bucket = BUCKET;
+
+    return ut_table_enter(&comm, &bucket, 1);
+}
+
+struct sum {
+    unsigned int seen, held;
+    uint64_t numbers;
+};
+
+static bool count(const struct ut_table_found *found, void *arg)
+{
+    struct sum *sum = arg;
+
+    sum->seen++;
+    sum->held += ut_table_is_held(found);
+    sum->numbers += found->comm.number;
+    return false;
+}
+
+static struct sum look(void)
+{
+    struct sum sum = {0};
+
+    ut_table_look(BUCKET, count, &sum);
+    return sum;
+}
+
+/* A process of this local rank that enters n communications, and waits to be killed. */
+static pid_t begin(uint32_t local_rank, unsigned int n)
+{
+    const struct ut_job_info job = job_of(local_rank);
+    int ready[2];
+    char byte = 0;
+
+    cr_assert_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (ut_table_open(&job, pid, fd) != 0)
+            _exit(1);
+        for (unsigned int i = 1; i <= n; i++)
+            if (enter(i) == 0)
+                _exit(2);
+        if (write(ready[1], &byte, 1) != 1)
+            _exit(3);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    cr_assert_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+}
+
+/* What a process of local rank 2 finds, after it has looked: the exit status of it. */
+static struct sum look_from_another(void)
+{
+    const struct ut_job_info job = job_of(2);
+    struct sum sum = {0};
+    int result[2];
+
+    cr_assert_eq(pipe(result), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (ut_table_open(&job, pid, fd) == 0)
+            sum = look();
+        _exit(write(result[1], &sum, sizeof(sum)) != sizeof(sum));
+    }
+    cr_assert_eq(read(result[0], &sum, sizeof(sum)), (ssize_t)sizeof(sum));
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    close(result[0]);
+    close(result[1]);
+    return sum;
+}
+
+Test(table, entries_of_others_are_seen)
+{
+    cr_expect_not(ut_table_is_shared());
+    pid_t child = begin(1, 2);
+    struct sum sum = look();
+
+    cr_expect(ut_table_is_shared());
+    cr_expect(sum.seen == 2 && sum.held == 2 && sum.numbers == 3);
+    cr_expect_neq(enter(10), 0);
+    cr_expect_eq(look().seen, 2, "the own one is not");
+    cr_expect_eq(look_from_another().numbers, 13);
+    end(child);
+}
+
+Test(table, those_of_the_dead_do_not_count)
+{
+    pid_t child = begin(1, 2);
+
+    cr_expect_eq(look().held, 2);
+    end(child);
+    cr_expect_eq(look().held, 0);
+    cr_expect_eq(look().seen, 2);
+}
+
+Test(table, what_has_left_is_not_seen)
+{
+    uint32_t first = enter(1), second = enter(2);
+
+    cr_expect(first && second && first != second);
+    cr_expect_eq(look_from_another().numbers, 3);
+    ut_table_leave(first);
+    cr_expect_eq(look_from_another().numbers, 2);
+    cr_expect_eq(enter(4), first, "its entry is used again");
+    cr_expect_eq(look_from_another().numbers, 6);
+}
+
+Test(table, a_full_bucket_has_room_where_the_dead_were)
+{
+    pid_t child = begin(1, UT_TABLE_REFS);
+    uint32_t without = enter(100);
+
+    cr_expect_neq(without, 0);
+    cr_expect_eq(look_from_another().seen, UT_TABLE_REFS);
+    ut_table_leave(without);
+    end(child);
+    uint32_t with = enter(100);
+    cr_expect_eq(look_from_another().held, 1);
+    ut_table_leave(with);
+    cr_expect_eq(look_from_another().held, 0);
+}
+
+Test(table, one_of_the_same_rank_begins_with_nothing)
+{
+    end(begin(1, UT_TABLE_REFS));
+    pid_t again = begin(1, 1);
+    struct sum sum = look();
+
+    cr_expect(sum.seen == 1 && sum.held == 1 && sum.numbers == 1);
+    cr_expect_neq(enter(100), 0);
+    cr_expect_eq(look_from_another().held, 2, "there is room");
+    end(again);
+}
+
+Test(table, a_process_has_so_many_entries)
+{
+    uint32_t entry = 0;
+
+    for (unsigned int i = 0; i < UT_TABLE_ENTRIES; i++)
+        cr_assert_neq(entry = enter(i), 0);
+    cr_expect_eq(enter(0), 0);
+    ut_table_leave(entry);
+    cr_expect_eq(enter(0), entry);
+}
+
+/* In a process of its own, which has another table then. */
+static int open_as(const struct ut_job_info *job, uint32_t its_pid, uint32_t its_fd)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(-ut_table_open(job, its_pid, its_fd));
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+Test(table, only_a_table_of_this_job_is_opened)
+{
+    struct ut_job_info other = job_of(1);
+    int files[] = {open("/proc/self/exe", O_RDONLY | O_CLOEXEC), dup((int)fd)};
+
+    cr_expect_eq(open_as(&other, pid, fd), 0);
+    cr_expect_neq(open_as(&other, pid, (uint32_t)files[0]), 0);
+    cr_expect_eq(open_as(&other, pid, (uint32_t)files[1]), ENOENT, "another descriptor");
+    cr_expect_eq(open_as(&other, pid, 1000), ENOENT);
+    other.id[0]++;
+    cr_expect_eq(open_as(&other, pid, fd), ENOENT, "another job");
+    other = job_of(1);
+    other.size++;
+    cr_expect_eq(open_as(&other, pid, fd), ENOENT, "another size");
+}
+
+Test(table, one_process_has_a_rank)
+{
+    const struct ut_job_info job = job_of(1);
+    pid_t child = begin(1, 1);
+    int rc = open_as(&job, pid, fd);
+
+    cr_expect(rc == EAGAIN || rc == EACCES);
+    end(child);
+    cr_expect_eq(open_as(&job, pid, fd), 0);
+}
