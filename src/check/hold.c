@@ -264,15 +264,17 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
 
     if (!holds || check->seen_exec != vcq->toq_exec || check->seen_at == 0) {
         check->seen_exec = vcq->toq_exec;
+        check->seen_polls = check->polls;
         check->seen_at = holds ? now : 0;
     }
     const struct ut_check_op *oldest = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec));
-    bool late = holds && now - check->seen_at >= OVERDUE_NS && now >= oldest->lingers;
-    if (late) {
-        ut_origins_lingered(oldest);
-        __atomic_add_fetch(&late_ns, now - (oldest->lingers ? oldest->lingers : oldest->at),
+    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* else nobody polls */
+    bool late = holds && now - check->seen_at >= OVERDUE_NS && !(lingers && now < oldest->lingers);
+    if (late && lingers)
+        ut_origins_lingered();
+    if (late)
+        __atomic_add_fetch(&late_ns, now - (lingers ? oldest->lingers : oldest->at),
                            __ATOMIC_RELAXED);
-    }
     return late;
 }
 

@@ -47,7 +47,8 @@ struct ut_check {
     bool counted;            /* it is one of those that hold something */
     uintptr_t thread;        /* atomic: who has submitted last what is held; 0: nothing is held */
     uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
-    uint32_t seen_exec;      /* toq_exec then */
+    uint32_t seen_exec;      /* toq_exec then, */
+    uint64_t seen_polls;     /* and polls */
     uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
     struct ut_check_place_count places[64]; /* by a hash of 6 bits */

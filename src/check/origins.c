@@ -487,10 +487,9 @@ void ut_origins_leave(struct ut_check_op *op)
     op->entry = 0;
 }
 
-void ut_origins_lingered(const struct ut_check_op *op)
+void ut_origins_lingered(void)
 {
-    if (op->lingers)
-        __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
 }
 
 /* The poll leaves the oldest one held, or does so no more. */

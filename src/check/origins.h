@@ -26,8 +26,8 @@ void ut_origins_leave(struct ut_check_op *op);
 /* Of so many of the oldest that are held, how many may be started by a poll: none behind one that
  * lingers. */
 uint32_t ut_origins_let_go(struct ut_vcq *vcq, uint32_t most);
-/* The oldest one, which lingered, is started without a poll. */
-void ut_origins_lingered(const struct ut_check_op *op);
+/* One that has held up polls is started by the background thread. */
+void ut_origins_lingered(void);
 
 /* For a report, without the lock: "put of 8 bytes, number 3 of VCQ ..., of rank 2, 0.12 ms ago in
  * main() at a.c:7". Which process and place it is, of those of equal ones. */
