@@ -423,7 +423,7 @@ static const struct program programs[] = {
     {"after_exit", "origins", SIDE(PUT, 0, 64, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
      .right_one = SIDE(PUT, 0, 64, BY_STADD), .right_two = SIDE(PUT, 64, 64, BY_STADD),
      .first = EXITS},
-    {"stopped_or_killed", "origins", SIDE(PUT, 0, 64, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
+    {"stopped_or_killed", "origins", SIDE(PUT, 0, 8, BY_STADD), SIDE(PUT, 0, 8, BY_STADD),
      .first = IS_STOPPED},
 };
 
