@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the check mode writes. WRONG is the program wrong.c, UTOFURUN the launcher.
+# What the check mode writes. WRONG is the program wrong.c, RACE race.c, UTOFURUN the launcher.
 
-: "${WRONG:?names the program}" "${UTOFURUN:?names utofurun}"
+: "${WRONG:?names the program}" "${RACE:?names race}" "${UTOFURUN:?names utofurun}"
 folder=$(mktemp -d)
 failures=0
 trap 'rm -rf "$folder"' EXIT
@@ -89,6 +89,19 @@ for launcher in mpirun.openmpi mpiexec.hydra; do
     command -v $launcher >/dev/null || continue
     UTOFU_CHECK=1 run 0 $launcher -n 2 "$WRONG"
     lines 'utofu: check: \[rank [01]\] source-written: ' 2 $launcher
+done
+
+# two processes, which know of each other by whatever launcher there is
+for launcher in "$UTOFURUN" mpirun.openmpi mpiexec.hydra; do
+    command -v "$launcher" >/dev/null || continue
+    UTOFU_CHECK=1 run 0 "$launcher" -n 2 "$RACE"
+    grep -qE '^utofu: check: \[rank [01]\] origins: ' "$folder/err" || fail "$launcher: nothing is found"
+    grep -qE '^    beside put of 8 bytes, number [0-9]+ of VCQ [0-9a-f]{16} of rank [01], to VCQ [0-9a-f]{16}, [0-9.]+ ms ago in ' \
+        "$folder/err" || fail "$launcher: the other one is not told"
+    [ ! -e "${LIBDW:-}" ] || grep -qE "^    beside .* in main\(\) at race\.c:$(place)\$" "$folder/err" ||
+        fail "$launcher: file and line of the other one"
+    UTOFU_CHECK=1 run 0 "$launcher" -n 2 "$RACE" right
+    lines 'utofu: check: \[rank' 0 "$launcher: right"
 done
 
 [ $failures -eq 0 ] && echo ok
