@@ -74,6 +74,22 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
+/**
+ * UTOFU_WARN_UNUSED - the compiler warns of calls whose return code is ignored
+ *
+ * Defined by the program before this header is included, as with cc -DUTOFU_WARN_UNUSED, it makes
+ * GCC and clang warn (-Wunused-result) of every call of a function of this header whose return code
+ * is not used. Nothing else changes, and other compilers ignore it. The manual names no function
+ * whose code may be ignored: those that free something fail, too, with a stale handle. With GCC a
+ * cast to void is no use of a code.
+ * @manual none (extension, not in the manual)
+ */
+#if defined(UTOFU_WARN_UNUSED) && defined(__GNUC__)
+#    define UTOFU_MUST_USE __attribute__((__warn_unused_result__))
+#else
+#    define UTOFU_MUST_USE
+#endif
+
 /*
  * Common definitions
  */
@@ -255,7 +271,7 @@ struct utofu_barrier_caps {
  * @threads any
  * @manual 3.2.1.1
  */
-int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
+int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis) UTOFU_MUST_USE;
 
 /**
  * utofu_get_barrier_tnis - list the TNIs usable for barrier communication
@@ -275,7 +291,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
  * @threads any
  * @manual 3.2.1.2
  */
-int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
+int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis) UTOFU_MUST_USE;
 
 /**
  * utofu_query_onesided_caps - get what a TNI can do in one-sided communication, and its limits
@@ -291,7 +307,8 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
  * @threads any
  * @manual 3.2.1.3
  */
-int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps);
+int utofu_query_onesided_caps(utofu_tni_id_t tni_id,
+                              struct utofu_onesided_caps **tni_caps) UTOFU_MUST_USE;
 
 /**
  * utofu_query_barrier_caps - get what a TNI can do in barrier communication, and its limits
@@ -307,7 +324,8 @@ int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps 
  * @threads any
  * @manual 3.2.1.4
  */
-int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **tni_caps);
+int utofu_query_barrier_caps(utofu_tni_id_t tni_id,
+                             struct utofu_barrier_caps **tni_caps) UTOFU_MUST_USE;
 
 /*
  * VCQs
@@ -359,7 +377,8 @@ int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **
  * @threads any
  * @manual 3.3.1.1
  */
-int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl);
+int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags,
+                     utofu_vcq_hdl_t *vcq_hdl) UTOFU_MUST_USE;
 
 /**
  * utofu_create_vcq_with_cmp_id - create a VCQ with a chosen component id
@@ -392,7 +411,7 @@ int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_h
  * @manual 3.3.1.2
  */
 int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
-                                 unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl);
+                                 unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl) UTOFU_MUST_USE;
 
 /**
  * utofu_free_vcq - free a VCQ
@@ -409,7 +428,7 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
  * @threads any
  * @manual 3.3.1.3
  */
-int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl);
+int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
 
 /**
  * utofu_query_vcq_id - get the id of a VCQ of this process
@@ -425,7 +444,7 @@ int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl);
  * @threads any
  * @manual 3.3.2.1
  */
-int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id);
+int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id) UTOFU_MUST_USE;
 
 /**
  * utofu_construct_vcq_id - work out a VCQ id from where the VCQ lives
@@ -449,7 +468,7 @@ int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id);
  * @manual 3.3.2.2
  */
 int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_t cq_id,
-                           utofu_cmp_id_t cmp_id, utofu_vcq_id_t *vcq_id);
+                           utofu_cmp_id_t cmp_id, utofu_vcq_id_t *vcq_id) UTOFU_MUST_USE;
 
 /**
  * utofu_set_vcq_id_path - change the default path in a VCQ id
@@ -469,7 +488,7 @@ int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_
  * @threads any
  * @manual 3.3.2.3
  */
-int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[]);
+int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[]) UTOFU_MUST_USE;
 
 /**
  * utofu_query_vcq_info - get where the VCQ of an id lives
@@ -490,7 +509,7 @@ int utofu_set_vcq_id_path(utofu_vcq_id_t *vcq_id, uint8_t path_coords[]);
  * @manual 3.3.3.1
  */
 int utofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t *tni_id,
-                         utofu_cq_id_t *cq_id, uint16_t *extra_val);
+                         utofu_cq_id_t *cq_id, uint16_t *extra_val) UTOFU_MUST_USE;
 
 /*
  * VBGs
@@ -555,7 +574,7 @@ struct utofu_vbg_setting {
  * @manual 3.4.1.1
  */
 int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
-                    utofu_vbg_id_t vbg_ids[]);
+                    utofu_vbg_id_t vbg_ids[]) UTOFU_MUST_USE;
 
 /**
  * utofu_free_vbg - free barrier gates
@@ -575,7 +594,7 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
  * @threads any
  * @manual 3.4.1.2
  */
-int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs);
+int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs) UTOFU_MUST_USE;
 
 /**
  * utofu_set_vbg - wire barrier gates into a barrier circuit
@@ -655,7 +674,7 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs);
  * @threads any
  * @manual 3.4.2.1
  */
-int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings);
+int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settings) UTOFU_MUST_USE;
 
 /**
  * utofu_query_vbg_info - get where a VBG lives
@@ -675,7 +694,7 @@ int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settin
  * @manual 3.4.3.1
  */
 int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t *tni_id,
-                         utofu_bg_id_t *bg_id, uint16_t *extra_val);
+                         utofu_bg_id_t *bg_id, uint16_t *extra_val) UTOFU_MUST_USE;
 
 /*
  * Paths
@@ -704,7 +723,8 @@ int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t
  * @threads any
  * @manual 3.5.1.1
  */
-int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_id_t *path_id);
+int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[],
+                      utofu_path_id_t *path_id) UTOFU_MUST_USE;
 
 /**
  * utofu_get_path_coords - get the path coordinates of a path id
@@ -721,7 +741,8 @@ int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_i
  * @threads any
  * @manual 3.5.1.2
  */
-int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_t path_coords[]);
+int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id,
+                          uint8_t path_coords[]) UTOFU_MUST_USE;
 
 /*
  * STADDs
@@ -775,7 +796,7 @@ int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_
  * @manual 3.6.1.1
  */
 int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned long int flags,
-                  utofu_stadd_t *stadd);
+                  utofu_stadd_t *stadd) UTOFU_MUST_USE;
 
 /**
  * utofu_reg_mem_with_stag - register memory on a VCQ under a chosen STag
@@ -818,7 +839,7 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned lon
  * @manual 3.6.1.2
  */
 int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned int stag,
-                            unsigned long int flags, utofu_stadd_t *stadd);
+                            unsigned long int flags, utofu_stadd_t *stadd) UTOFU_MUST_USE;
 
 /**
  * utofu_query_stadd - work out the STADD of memory registered under a chosen STag
@@ -837,7 +858,8 @@ int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, un
  * @threads any
  * @manual 3.6.1.3
  */
-int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *stadd);
+int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag,
+                      utofu_stadd_t *stadd) UTOFU_MUST_USE;
 
 /**
  * utofu_dereg_mem - end one registration of memory on a VCQ
@@ -863,7 +885,8 @@ int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *s
  * @threads vcq_hdl
  * @manual 3.6.1.4
  */
-int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long int flags);
+int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd,
+                    unsigned long int flags) UTOFU_MUST_USE;
 
 /*
  * One-sided communication
@@ -1040,7 +1063,7 @@ struct utofu_mrq_notice {
  */
 int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
-              void *cbdata);
+              void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_put_gap - put memory of this process into memory of another, at a chosen pace
@@ -1080,7 +1103,7 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  */
 int utofu_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                   utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
-                  size_t mtu, size_t gap, void *cbdata);
+                  size_t mtu, size_t gap, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_put_stride - put blocks that lie at equal distances
@@ -1122,7 +1145,7 @@ int utofu_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
  */
 int utofu_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                      utofu_stadd_t rmt_stadd, size_t length, size_t stride, size_t num_blocks,
-                     uint64_t edata, unsigned long int flags, void *cbdata);
+                     uint64_t edata, unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_put_stride_gap - put blocks that lie at equal distances, at a chosen pace
@@ -1172,7 +1195,7 @@ int utofu_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
 int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                          utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                          size_t stride, size_t num_blocks, uint64_t edata, unsigned long int flags,
-                         size_t mtu, size_t gap, void *cbdata);
+                         size_t mtu, size_t gap, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_put_piggyback - put a few bytes that travel inside the descriptor
@@ -1208,7 +1231,7 @@ int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  */
 int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void *lcl_data,
                         utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                        unsigned long int flags, void *cbdata);
+                        unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_put_piggyback8 - put a value of up to 8 bytes that travels inside the descriptor
@@ -1242,7 +1265,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void
  */
 int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t lcl_data,
                          utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                         unsigned long int flags, void *cbdata);
+                         unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_get - get memory of another process into memory of this one
@@ -1280,7 +1303,7 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  */
 int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
               utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
-              void *cbdata);
+              void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_get_gap - get memory of another process into memory of this one, at a chosen pace
@@ -1320,7 +1343,7 @@ int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  */
 int utofu_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                   utofu_stadd_t rmt_stadd, size_t length, uint64_t edata, unsigned long int flags,
-                  size_t mtu, size_t gap, void *cbdata);
+                  size_t mtu, size_t gap, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_get_stride - get blocks that lie at equal distances
@@ -1362,7 +1385,7 @@ int utofu_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
  */
 int utofu_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                      utofu_stadd_t rmt_stadd, size_t length, size_t stride, size_t num_blocks,
-                     uint64_t edata, unsigned long int flags, void *cbdata);
+                     uint64_t edata, unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_get_stride_gap - get blocks that lie at equal distances, at a chosen pace
@@ -1412,7 +1435,7 @@ int utofu_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
 int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                          utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                          size_t stride, size_t num_blocks, uint64_t edata, unsigned long int flags,
-                         size_t mtu, size_t gap, void *cbdata);
+                         size_t mtu, size_t gap, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_armw4 - change a 4-byte word of remote memory atomically
@@ -1450,7 +1473,7 @@ int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  */
 int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_armw_op armw_op,
                 uint32_t op_value, utofu_stadd_t rmt_stadd, uint64_t edata, unsigned long int flags,
-                void *cbdata);
+                void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_armw8 - change an 8-byte word of remote memory atomically
@@ -1488,7 +1511,7 @@ int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  */
 int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_armw_op armw_op,
                 uint64_t op_value, utofu_stadd_t rmt_stadd, uint64_t edata, unsigned long int flags,
-                void *cbdata);
+                void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_cswap4 - compare and swap a 4-byte word of remote memory
@@ -1525,7 +1548,7 @@ int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  */
 int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t old_value,
                  uint32_t new_value, utofu_stadd_t rmt_stadd, uint64_t edata,
-                 unsigned long int flags, void *cbdata);
+                 unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_cswap8 - compare and swap an 8-byte word of remote memory
@@ -1562,7 +1585,7 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t ol
  */
 int utofu_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t old_value,
                  uint64_t new_value, utofu_stadd_t rmt_stadd, uint64_t edata,
-                 unsigned long int flags, void *cbdata);
+                 unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_nop - submit a descriptor that does nothing
@@ -1584,7 +1607,7 @@ int utofu_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t ol
  * @threads vcq_hdl
  * @manual 3.7.1.15
  */
-int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata);
+int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata) UTOFU_MUST_USE;
 
 /*
  * Prepare functions: the same descriptors, written to memory of the caller.
@@ -1624,7 +1647,7 @@ int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata);
  */
 int utofu_prepare_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                       utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                      unsigned long int flags, void *desc, size_t *desc_size);
+                      unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_put_gap - write a descriptor for a put at a chosen pace
@@ -1666,7 +1689,7 @@ int utofu_prepare_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
 int utofu_prepare_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                           utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                           uint64_t edata, unsigned long int flags, size_t mtu, size_t gap,
-                          void *desc, size_t *desc_size);
+                          void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_put_stride - write descriptors for puts of blocks at equal distances
@@ -1708,7 +1731,7 @@ int utofu_prepare_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 int utofu_prepare_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                              utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                              size_t stride, size_t num_blocks, uint64_t edata,
-                             unsigned long int flags, void *desc, size_t *desc_size);
+                             unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_put_stride_gap - write descriptors for puts of blocks at equal distances and at a
@@ -1757,7 +1780,7 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
                                  utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                                  size_t stride, size_t num_blocks, uint64_t edata,
                                  unsigned long int flags, size_t mtu, size_t gap, void *desc,
-                                 size_t *desc_size);
+                                 size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_put_piggyback - write a descriptor for a put of a few bytes
@@ -1797,7 +1820,8 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  */
 int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void *lcl_data,
                                 utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                                unsigned long int flags, void *desc, size_t *desc_size);
+                                unsigned long int flags, void *desc,
+                                size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_put_piggyback8 - write a descriptor for a put of a value of up to 8 bytes
@@ -1836,7 +1860,7 @@ int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_
 int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                                  uint64_t lcl_data, utofu_stadd_t rmt_stadd, size_t length,
                                  uint64_t edata, unsigned long int flags, void *desc,
-                                 size_t *desc_size);
+                                 size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_get - write a descriptor for a get
@@ -1872,7 +1896,7 @@ int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  */
 int utofu_prepare_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl_stadd,
                       utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                      unsigned long int flags, void *desc, size_t *desc_size);
+                      unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_get_gap - write a descriptor for a get at a chosen pace
@@ -1914,7 +1938,7 @@ int utofu_prepare_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
 int utofu_prepare_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                           utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                           uint64_t edata, unsigned long int flags, size_t mtu, size_t gap,
-                          void *desc, size_t *desc_size);
+                          void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_get_stride - write descriptors for gets of blocks at equal distances
@@ -1956,7 +1980,7 @@ int utofu_prepare_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 int utofu_prepare_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                              utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                              size_t stride, size_t num_blocks, uint64_t edata,
-                             unsigned long int flags, void *desc, size_t *desc_size);
+                             unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_get_stride_gap - write descriptors for gets of blocks at equal distances and at a
@@ -2005,7 +2029,7 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
                                  utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd, size_t length,
                                  size_t stride, size_t num_blocks, uint64_t edata,
                                  unsigned long int flags, size_t mtu, size_t gap, void *desc,
-                                 size_t *desc_size);
+                                 size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_armw4 - write a descriptor for an atomic change of a 4-byte word
@@ -2043,7 +2067,8 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  */
 int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                         enum utofu_armw_op armw_op, uint32_t op_value, utofu_stadd_t rmt_stadd,
-                        uint64_t edata, unsigned long int flags, void *desc, size_t *desc_size);
+                        uint64_t edata, unsigned long int flags, void *desc,
+                        size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_armw8 - write a descriptor for an atomic change of an 8-byte word
@@ -2081,7 +2106,8 @@ int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  */
 int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                         enum utofu_armw_op armw_op, uint64_t op_value, utofu_stadd_t rmt_stadd,
-                        uint64_t edata, unsigned long int flags, void *desc, size_t *desc_size);
+                        uint64_t edata, unsigned long int flags, void *desc,
+                        size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_cswap4 - write a descriptor for a compare-and-swap of a 4-byte word
@@ -2117,7 +2143,7 @@ int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  */
 int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t old_value,
                          uint32_t new_value, utofu_stadd_t rmt_stadd, uint64_t edata,
-                         unsigned long int flags, void *desc, size_t *desc_size);
+                         unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_cswap8 - write a descriptor for a compare-and-swap of an 8-byte word
@@ -2153,7 +2179,7 @@ int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  */
 int utofu_prepare_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t old_value,
                          uint64_t new_value, utofu_stadd_t rmt_stadd, uint64_t edata,
-                         unsigned long int flags, void *desc, size_t *desc_size);
+                         unsigned long int flags, void *desc, size_t *desc_size) UTOFU_MUST_USE;
 
 /**
  * utofu_prepare_nop - write a descriptor for doing nothing
@@ -2178,7 +2204,7 @@ int utofu_prepare_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  * @manual 3.7.2.15
  */
 int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *desc,
-                      size_t *desc_size);
+                      size_t *desc_size) UTOFU_MUST_USE;
 
 /*
  * Submitting what was prepared, and completion.
@@ -2209,7 +2235,8 @@ int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *de
  * @threads vcq_hdl
  * @manual 3.7.3.1
  */
-int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *cbdata);
+int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size,
+                   void *cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_poll_tcq - take the next entry from the TCQ
@@ -2243,7 +2270,7 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
  * @threads vcq_hdl
  * @manual 3.7.4.1
  */
-int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata);
+int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata) UTOFU_MUST_USE;
 
 /**
  * utofu_poll_mrq - take the next notice from the MRQ
@@ -2285,7 +2312,7 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbda
  * @manual 3.7.4.2
  */
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
-                   struct utofu_mrq_notice *notice);
+                   struct utofu_mrq_notice *notice) UTOFU_MUST_USE;
 
 /**
  * utofu_query_num_unread_tcq - count the descriptors that have no TCQ entry read yet
@@ -2303,7 +2330,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
  * @threads vcq_hdl
  * @manual 3.7.5.1
  */
-int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count);
+int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count) UTOFU_MUST_USE;
 
 /**
  * utofu_query_num_unread_mrq - count the unread MRQ notices
@@ -2319,7 +2346,7 @@ int utofu_query_num_unread_tcq(utofu_vcq_hdl_t vcq_hdl, size_t *count);
  * @threads vcq_hdl
  * @manual none (the MRQ twin of 3.7.5.1; in the published header, not in the manual)
  */
-int utofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count);
+int utofu_query_num_unread_mrq(utofu_vcq_hdl_t vcq_hdl, size_t *count) UTOFU_MUST_USE;
 
 /*
  * Barrier communication
@@ -2362,7 +2389,7 @@ enum utofu_reduce_op {
  * @threads vbg_id
  * @manual 3.8.1.1
  */
-int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
+int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags) UTOFU_MUST_USE;
 
 /**
  * utofu_reduce_uint64 - start a reduction of uint64_t values on a circuit
@@ -2400,7 +2427,7 @@ int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
  * @manual 3.8.1.2
  */
 int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t data[],
-                        size_t num_data, unsigned long int flags);
+                        size_t num_data, unsigned long int flags) UTOFU_MUST_USE;
 
 /**
  * utofu_reduce_double - start a reduction of double values on a circuit
@@ -2437,7 +2464,7 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
  * @manual 3.8.1.3
  */
 int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double data[],
-                        size_t num_data, unsigned long int flags);
+                        size_t num_data, unsigned long int flags) UTOFU_MUST_USE;
 
 /**
  * utofu_poll_barrier - ask whether a barrier is complete
@@ -2463,7 +2490,7 @@ int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double d
  * @threads vbg_id
  * @manual 3.8.2.1
  */
-int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
+int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags) UTOFU_MUST_USE;
 
 /**
  * utofu_poll_reduce_uint64 - ask whether a reduction of uint64_t values is complete, and take its
@@ -2494,7 +2521,8 @@ int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
  * @threads vbg_id
  * @manual 3.8.2.2
  */
-int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uint64_t data[]);
+int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags,
+                             uint64_t data[]) UTOFU_MUST_USE;
 
 /**
  * utofu_poll_reduce_double - ask whether a reduction of double values is complete, and take its
@@ -2525,7 +2553,8 @@ int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uin
  * @threads vbg_id
  * @manual 3.8.2.3
  */
-int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, double data[]);
+int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags,
+                             double data[]) UTOFU_MUST_USE;
 
 /*
  * Versions, this node, errors
@@ -2571,7 +2600,7 @@ void utofu_query_utofu_version(int *major_ver, int *minor_ver);
  * @threads any
  * @manual 3.9.2.1
  */
-int utofu_query_my_coords(uint8_t coords[]);
+int utofu_query_my_coords(uint8_t coords[]) UTOFU_MUST_USE;
 
 /**
  * utofu_get_last_error - give a text on the last error in this thread

@@ -11,7 +11,9 @@
  *     #define utofu_profile_stop(name) ((void)0)
  *     #endif
  *
- * The comments have the form that utofu.h describes.
+ * The comments have the form that utofu.h describes. With UTOFU_WARN_UNUSED (utofu.h) compilers
+ * warn of ignored codes here, too, but not of those of regions, which change nothing of what the
+ * program does, nor of utofu_wait_vcqs(): who polls behind it sees what has come.
  */
 #ifndef UTOFU_EXT_H
 #define UTOFU_EXT_H
@@ -126,7 +128,7 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t t
  * @threads any
  * @manual none (utofu_ext.h)
  */
-int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl);
+int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
 
 /*
  * The places of the job's processes.
@@ -149,7 +151,7 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl);
  * @threads any
  * @manual none (utofu_ext.h)
  */
-int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]);
+int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]) UTOFU_MUST_USE;
 
 #pragma GCC visibility pop
 

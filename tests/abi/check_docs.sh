@@ -101,7 +101,7 @@ function check(    i, n, p, want, wants, text, title, current) {
 
     p = decl
     sub(/^[^(]*\(/, "", p)
-    sub(/\);.*/, "", p)
+    sub(/\)( +UTOFU_MUST_USE)?;.*/, "", p)
     n = split(p, want, ",")
     for (i = 1; i <= n; i++) {
         p = want[i]

@@ -98,7 +98,7 @@ def comments(header):
     found = {}
     for comment, decl, name in re.findall(
             r"/\*\*\n((?: \*.*\n)+?) \*/\n((?:int|void) +(utofu_\w+)\([^;]*;)", text):
-        found[name] = (comment, decl)
+        found[name] = (comment, re.sub(r"\s+UTOFU_MUST_USE;$", ";", decl))
     return found
 
 
