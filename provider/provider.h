@@ -213,6 +213,7 @@ struct prov_caps {
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
     bool atomics_coherent; /* with the target CPU's own atomic instructions */
     bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
+    bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
     char device[64];       /* device and port of this TNI, to be printed */
 };
 

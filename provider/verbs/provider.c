@@ -254,6 +254,7 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->blind_to_deaths = !port->way->tells_of_deaths;
+    caps->rests = true;
     caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;
     snprintf(caps->device, sizeof(caps->device), "%.*s", (int)sizeof(caps->device) - 1, port->name);
 }

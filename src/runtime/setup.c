@@ -26,8 +26,7 @@ static char setup_error[UT_LAST_ERROR_TEXT]; /* why it failed, for later calls *
 
 static int shuffle(int index)
 {
-    bool one_host = prov_registry[index].reach == PROV_REACH_HOST;
-    struct prov *wrapped = ut_shuffle_wrap(proc->prov[index], one_host, ut_thread_wake);
+    struct prov *wrapped = ut_shuffle_wrap(proc->prov[index], ut_thread_wake);
 
     if (!wrapped) {
         ut_error("process", "no memory or no file descriptor for UTOFU_SHUFFLE");

@@ -36,14 +36,15 @@ struct sh_piece {
 
 struct sh_op {
     struct sh_op *next;
-    uint8_t kind; /* enum sh_kind */
-    uint8_t path; /* with vcq_id: the way through the network */
-    bool strong;  /* behind everything before on its path; its last piece behind its others */
-    bool fenced;  /* behind all reads and atomics before */
-    bool own;     /* send: behind the operation before with the same cookie, whose notice it is */
-    bool tells;   /* a message, or a write with PROV_NOTIFY: these keep their order */
-    bool copied;  /* its source is in `copy` */
-    bool breaks;  /* it has failed, and the connection ends with it */
+    uint8_t kind;   /* enum sh_kind */
+    uint8_t path;   /* with vcq_id: the way through the network */
+    bool strong;    /* behind everything before on its path; its last piece behind its others */
+    bool fenced;    /* behind all reads and atomics before */
+    bool own;       /* send: behind the operation before with the same cookie, whose notice it is */
+    bool tells;     /* a message, or a write with PROV_NOTIFY: these keep their order */
+    bool copied;    /* its source is in `copy` */
+    bool breaks;    /* it has failed, and the connection ends with it */
+    bool overtaken; /* a write: one that tells went before all of it was handed over */
     uint8_t num_pieces, num_issued, num_out;
     enum prov_status status;
     uint64_t vcq_id;       /* that the program has named; 0: not known */
@@ -114,7 +115,7 @@ struct sh_prov {
     struct prov_ops ops;
     struct prov *inside;
     void (*wake)(void *owner);
-    bool one_host;
+    bool rests; /* the connections inside may rest, or grow */
     int epoll_fd, event_fd;
     int watching; /* atomic: progress() will look at the endpoints again by itself */
     pthread_mutex_t lock;

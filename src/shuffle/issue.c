@@ -7,9 +7,10 @@
  *   notices         in order, each behind the data of its own communication
  *   PROV_FENCE      behind the reads and atomics before
  *
- * Where connections may end at any time without an error (`one_host` is not set), notices also
- * wait until earlier writes are handed over: the library takes what is before the last notice that
- * has arrived for delivered.
+ * The library takes what is before the last notice that has arrived for delivered, when a
+ * connection has ended and is made anew. So where connections may end without any error (`rests`),
+ * notices also wait until earlier writes are handed over; and where one breaks, writes that were
+ * overtaken fail.
  */
 #include <errno.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; before != op; before = before->next)
-        if ((before->tells || (!conn->ep->prov->one_host && before->kind == SH_WRITE)) &&
+        if ((before->tells || (conn->ep->prov->rests && before->kind == SH_WRITE)) &&
             !is_issued(before))
             return false;
     return true;
@@ -171,6 +172,14 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
     return !last || !op->tells || is_its_turn(conn, op);
 }
 
+/* The peer is told now: of writes before it that are not handed over it must not conclude anything.
+ */
+static void overtake(const struct sh_conn *conn, const struct sh_op *op)
+{
+    for (struct sh_op *before = conn->first; before != op; before = before->next)
+        before->overtaken |= before->kind == SH_WRITE && !is_issued(before);
+}
+
 /* 0, or what stops it for now or for good. */
 static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 {
@@ -184,6 +193,8 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
         int rc = hand_over(conn, op, &op->piece[k], last);
         if (rc < 0)
             return rc;
+        if (last && op->tells)
+            overtake(conn, op);
         op->piece[k].issued = true;
         op->num_issued++;
         if (!(rc & PROV_COMPLETE))

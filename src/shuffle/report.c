@@ -145,17 +145,26 @@ static bool tell_event(struct sh_conn *conn, uint64_t now_us)
     return true;
 }
 
-/* What is not complete was perhaps not executed. */
+/* What is not complete was perhaps not executed: the library repeats it, unless a notice behind it
+ * has arrived. Where the notice has overtaken it, nobody knows, so it fails. */
+static enum prov_status status_at_end(const struct sh_conn *conn, const struct sh_op *op)
+{
+    if (op->status != PROV_OK || sh_op_is_complete(op))
+        return op->status;
+    if (!op->overtaken || conn->reason != PROV_REASON_BROKEN)
+        return PROV_FLUSHED;
+    ut_error("process",
+             "UTOFU_SHUFFLE: a connection broke while a put was held back behind a later "
+             "notice: the put fails");
+    return PROV_FAILED;
+}
+
 static bool tell_down(struct sh_conn *conn)
 {
     while (!conn->closed && conn->first_event)
         tell_event(conn, UINT64_MAX);
-    while (!conn->closed && conn->first) {
-        const struct sh_op *op = conn->first;
-        tell_done(conn, op->status != PROV_OK   ? op->status
-                        : sh_op_is_complete(op) ? PROV_OK
-                                                : PROV_FLUSHED);
-    }
+    while (!conn->closed && conn->first)
+        tell_done(conn, status_at_end(conn, conn->first));
     if (!conn->closed)
         conn->ep->callbacks->down(conn->ctx, conn->reason);
     return true;

@@ -29,9 +29,8 @@ extern bool ut_shuffle_on;
 void ut_shuffle_open(bool warns);
 
 /* A provider around `inner`, which owns it; NULL: no memory or no descriptor, and `inner` is as it
- * was. `one_host`: its connections end only where a process ends or closes them, never for another
- * reason. `wake` is that of struct prov_config. */
-struct prov *ut_shuffle_wrap(struct prov *inner, bool one_host, void (*wake)(void *owner));
+ * was. `wake` is that of struct prov_config. */
+struct prov *ut_shuffle_wrap(struct prov *inner, void (*wake)(void *owner));
 
 /* How many entries the TOQ of a new VCQ admits to have, of those that it has: see
  * ut_shuffle_toq_room(). */

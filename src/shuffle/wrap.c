@@ -394,9 +394,10 @@ static int add_descriptor(int epoll_fd, int fd)
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-struct prov *ut_shuffle_wrap(struct prov *inside, bool one_host, void (*wake)(void *owner))
+struct prov *ut_shuffle_wrap(struct prov *inside, void (*wake)(void *owner))
 {
     struct sh_prov *p = calloc(1, sizeof(*p));
+    struct prov_caps caps;
 
     if (!p)
         return NULL;
@@ -414,7 +415,8 @@ struct prov *ut_shuffle_wrap(struct prov *inside, bool one_host, void (*wake)(vo
     p->ops = make_ops(inside->ops);
     p->prov.ops = &p->ops;
     p->inside = inside;
-    p->one_host = one_host;
+    inside->ops->caps(inside, 0, &caps);
+    p->rests = caps.rests;
     p->wake = wake;
     pthread_mutex_init(&p->lock, NULL);
     return &p->prov;

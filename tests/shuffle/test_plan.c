@@ -21,7 +21,7 @@ TestSuite(plan);
 enum { OPS = 2000, NOW = 1000000, MOST_US = 200 };
 
 static struct ut_vcq vcq;
-static struct sh_prov prov = {.one_host = true};
+static struct sh_prov prov = {.rests = false};
 static struct sh_ep ep = {.prov = &prov, .owner = &vcq, .id = 17};
 static struct sh_conn conn = {.ep = &ep, .peer_id = 23};
 
@@ -183,4 +183,80 @@ Test(plan, nothing_is_shuffled_unless_it_is_asked_for)
     cr_assert(!ut_shuffle_on);
     cr_assert_eq(ut_shuffle_toq_limit(&vcq), 16);
     cr_assert(!ut_shuffle_starts(&vcq));
+}
+
+/*
+ * A notice before the data of an earlier put, and a connection that breaks then
+ */
+
+static unsigned int num_written;
+static uint64_t num_done;
+static enum prov_status done_with[3];
+static bool is_down;
+
+static int write_inside(struct prov_conn *inside, const struct prov_xfer *x)
+{
+    (void)inside, (void)x;
+    num_written++;
+    return 0;
+}
+static int poll_inside(struct prov_ep *inside)
+{
+    (void)inside;
+    return 0;
+}
+static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+{
+    (void)ctx, (void)cookie;
+    done_with[num_done++] = status;
+}
+static void on_down(void *ctx, enum prov_reason reason)
+{
+    (void)ctx;
+    is_down = reason == PROV_REASON_BROKEN;
+}
+
+static const struct prov_ops inside_ops = {.write = write_inside, .ep_poll = poll_inside};
+static struct prov inside = {.ops = &inside_ops};
+static const struct prov_callbacks owner = {.done = on_done, .down = on_down};
+
+/* Three puts, of which the second one is held back, and the last one has a notice. */
+static void post_three(bool rests)
+{
+    struct sh_op **place = &conn.first;
+
+    load("7", "3");
+    prov = (struct sh_prov){.inside = &inside, .rests = rests, .event_fd = -1};
+    ep.callbacks = &owner;
+    ep.conns = &conn;
+    conn.last_event = &conn.first_event;
+    for (uint64_t i = 0; i < 3; i++) {
+        struct sh_op *op = calloc(1, sizeof(*op)); /* reporting frees it */
+        *op = (struct sh_op){.kind = SH_WRITE, .num_pieces = 1, .number = i, .tells = i == 2};
+        op->xfer = (struct prov_xfer){.length = 8, .flags = i == 2 ? PROV_NOTIFY : 0};
+        op->piece[0] = (struct sh_piece){.length = 8, .due_us = i == 1 ? UINT64_MAX : 0};
+        *place = op;
+        place = &op->next;
+    }
+    conn.last = place;
+    cr_assert_eq(sh_issue(&conn, NULL, NOW), 0);
+}
+
+Test(plan, put_that_a_notice_has_overtaken_fails_when_the_connection_breaks)
+{
+    post_three(false);
+    cr_assert_eq(num_written, 2, "the first one and the notice");
+    sh_callbacks.down(&conn, PROV_REASON_BROKEN);
+    sh_ep_poll((struct prov_ep *)&ep);
+    cr_assert(is_down);
+    cr_assert_eq(num_done, 3);
+    cr_assert_eq(done_with[0], PROV_FLUSHED, "the library decides");
+    cr_assert_eq(done_with[1], PROV_FAILED);
+    cr_assert_eq(done_with[2], PROV_FLUSHED);
+}
+
+Test(plan, notice_overtakes_nothing_where_connections_rest)
+{
+    post_three(true);
+    cr_assert_eq(num_written, 1, "the first one");
 }
