@@ -6,6 +6,7 @@
 #include "utofu_ext.h"
 
 #include "api/api.h"
+#include "check/check.h"
 #include "peers/peers.h"
 #include "runtime/setup.h"
 #include "runtime/wait.h"
@@ -84,6 +85,7 @@ int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
         return UT_REFUSE(UTOFU_ERR_NOT_AVAILABLE, "rank %u: its node %u lies outside UTOFU_SHAPE",
                          rank, *node);
     memcpy(coords, at.at, sizeof(at.at));
+    ut_check_extension();
     return UT_RESULT(UTOFU_SUCCESS, "none");
 }
 
@@ -96,6 +98,7 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t t
     if (num_vcqs == 0 || num_vcqs > UT_MAX_VCQS)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu VCQs; 1 to %d may be waited for", num_vcqs,
                          (int)UT_MAX_VCQS);
+    ut_check_extension();
     int rc = ut_wait_for_any(vcq_hdls, num_vcqs, timeout_us, &bad);
     switch (rc) {
     case UTOFU_ERR_INVALID_VCQ_HDL:
@@ -113,5 +116,6 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl)
 {
     int rc = ut_wait_end(vcq_hdl);
 
+    ut_check_extension();
     return rc == UTOFU_SUCCESS ? rc : ut_refuse_handle(vcq_hdl);
 }

@@ -21,7 +21,7 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
     ut_last_error_begin();
     int rc = ut_gate_alloc(tni_id, num_vbgs, vbg_ids);
     if (rc == 0 && ut_check_on)
-        ut_check_gates(tni_id, (int)num_vbgs);
+        ut_check_gates(tni_id, 1, (int)num_vbgs - 1);
     return UT_RESULT(rc, "no VBG can be had on TNI %u", tni_id);
 }
 
@@ -35,9 +35,8 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs)
     ut_last_error_begin();
     struct ut_vbg_ident ident;
     int rc = ut_gate_free(vbg_ids, num_vbgs);
-    for (size_t i = 0; rc == 0 && ut_check_on && i < num_vbgs; i++)
-        if (ut_vbg_id_unpack(vbg_ids[i], &ident))
-            ut_check_gates(ident.tni, -1);
+    if (rc == 0 && ut_check_on && ut_vbg_id_unpack(vbg_ids[0], &ident))
+        ut_check_gates(ident.tni, -1, 1 - (int)num_vbgs);
     return UT_RESULT(rc, "the VBGs cannot be freed");
 }
 
@@ -49,7 +48,10 @@ int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settin
     if (num_vbg_settings == 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "num_vbg_settings is 0");
     ut_last_error_begin();
-    return UT_RESULT(ut_gate_set(vbg_settings, num_vbg_settings), "the VBGs cannot be set");
+    int rc = ut_gate_set(vbg_settings, num_vbg_settings);
+    if (rc == 0 && ut_check_on)
+        ut_check_set_gates(vbg_settings, num_vbg_settings);
+    return UT_RESULT(rc, "the VBGs cannot be set");
 }
 
 UT_PUBLIC(utofu_query_vbg_info);

@@ -77,8 +77,13 @@ void ut_check_end(struct ut_vcq *vcq, const void *caller);
  * the first error code in each of the queues, or 0. */
 void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error);
 
-/* Gates of this TNI were allocated (n > 0) or freed (n < 0). Without a lock. */
-void ut_check_gates(unsigned int tni, int n);
+/* Gates of this TNI were allocated (1 and more) or freed (-1 and less): start/end gates and relay
+ * gates. Without a lock. */
+void ut_check_gates(unsigned int tni, int starts, int relays);
+/* These gates were set. Without a lock. */
+void ut_check_set_gates(const struct utofu_vbg_setting *settings, size_t count);
+/* A function was called that the real machine does not have. Without a lock. */
+void ut_check_extension(void);
 
 /* At the end of the process, without a lock: the sums, and the notes. */
 void ut_check_close(void);

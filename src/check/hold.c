@@ -171,6 +171,14 @@ static uint32_t sample(struct ut_check *check, const void *caller, uint32_t leng
     return (check->random >> 32) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0 ? FIRST_HELD + 1 : 0;
 }
 
+static void count_toq(struct ut_vcq *vcq)
+{
+    uint32_t n = vcq->toq_tail - vcq->tcq_head;
+
+    if (n > vcq->check->most_toq)
+        vcq->check->most_toq = n;
+}
+
 static void count_threads(struct ut_check *check)
 {
     if (check->first_thread == 0)
@@ -185,6 +193,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     UT_ASSERT(ut_is_locked(&vcq->lock));
     set_in_call(vcq, my_thread());
     count_threads(check);
+    count_toq(vcq);
     const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
     uint32_t sampled = sample(check, caller, n ? ut_desc_length(&first->desc) : 0);
     uint64_t now = sampled ? ut_clock_ns() : 0;

@@ -50,6 +50,7 @@ struct ut_check {
     uint32_t seen_exec;      /* toq_exec then, */
     uint64_t seen_polls;     /* and polls */
     uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
+    uint32_t most_toq;       /* descriptors at one time whose TCQ entry nobody had polled */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
     struct ut_check_place_count places[64]; /* by a hash of 6 bits */
     uint64_t random;

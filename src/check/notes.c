@@ -1,22 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is no error, but different on the real machine: told by rank 0 when the process ends. The
- * numbers are those of the manual's chapter 6.
+ * What is no error, but different on the real machine, or nearer to its limits than here: told by
+ * rank 0 when the process ends. The numbers are those of the manual's chapter 6.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bootstrap/job.h"
 #include "check/inner.h"
 #include "process/process.h"
 
-enum { REAL_CQS = 9, REAL_PROCESSES = 48, REAL_GATES = 48, MRQ_SHARE = 2, MANY = 1000 };
+enum {
+    REAL_CQS = 9,
+    REAL_PROCESSES = 48,
+    REAL_START_GATES = 16,
+    REAL_RELAY_GATES = 32,
+    MRQ_SHARE = 2,
+    MANY = 1000,
+    MANY_IN_TOQ = 1024, /* half of the shortest TOQ of this library */
+};
 
 /* All atomic. */
-static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection;
-static uint64_t unread_tcq, unread_mrq, unpolled, unstarted, crowded, shared;
-static int gates[UT_NUM_TNIS], most_gates; /* at one time, on one TNI */
-static uint32_t cqs[UT_NUM_TNIS];          /* bits: CQs of this process that have had a VCQ */
+static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
+static uint64_t paths_of_gates, extensions;
+static uint64_t unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
+static uint64_t fullest_mrq, its_entries, longest_toq; /* of those that are crowded or long */
+static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that have had a VCQ */
+static uint32_t session_cqs[UT_NUM_TNIS]; /* of these, in session mode */
+
+/* Gates of a kind: now, of each TNI, and the most that were on one TNI at one time. */
+struct gates {
+    int now[UT_NUM_TNIS], most;
+};
+static struct gates starts, relays;
 
 static void add(uint64_t *count, uint64_t n)
 {
@@ -28,14 +46,28 @@ static uint64_t got(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
+/* Not that which ids have unless the program chooses one: the target's own coordinates. */
+static bool has_path(const struct ut_desc *d)
+{
+    struct ut_vcq_ident ident;
+
+    return ut_desc_path(d) != 0 ||
+           (ut_vcq_id_unpack(d->rmt_vcq_id, &ident) &&
+            memcmp(ident.path, ident.coords.at + 3, sizeof(ident.path)) != 0);
+}
+
 void ut_check_note_comm(const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     bool paced = d->kind == UT_DESC_PUT || d->kind == UT_DESC_GET;
     bool padded = d->kind == UT_DESC_PIGGYBACK && (d->flags & UTOFU_ONESIDED_FLAG_PADDING);
 
-    if (ut_desc_path(d) != 0)
+    if (d->kind == UT_DESC_NOP)
+        return;
+    if (has_path(d))
         add(&with_path, 1);
+    if (d->flags & UTOFU_ONESIDED_FLAG_PACKET_RESPONSE)
+        add(&with_response, 1);
     if (paced && (d->gap != 0 || d->mtu != UT_MAX_MTU))
         add(&with_gap, 1);
     if (padded)
@@ -47,14 +79,55 @@ void ut_check_note_comm(const struct ut_slot *slot)
         add(&weak_injection, 1);
 }
 
-void ut_check_gates(unsigned int tni, int n)
+static void raise_to(int *most, int now)
 {
-    int now = __atomic_add_fetch(&gates[tni], n, __ATOMIC_RELAXED);
-    int most = __atomic_load_n(&most_gates, __ATOMIC_RELAXED);
+    int before = __atomic_load_n(most, __ATOMIC_RELAXED);
 
-    while (now > most && !__atomic_compare_exchange_n(&most_gates, &most, now, false,
-                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (now > before && !__atomic_compare_exchange_n(most, &before, now, false, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED))
         ;
+}
+
+static void count_gates(struct gates *kind, unsigned int tni, int n)
+{
+    raise_to(&kind->most, __atomic_add_fetch(&kind->now[tni], n, __ATOMIC_RELAXED));
+}
+
+void ut_check_gates(unsigned int tni, int num_starts, int num_relays)
+{
+    count_gates(&starts, tni, num_starts);
+    count_gates(&relays, tni, num_relays);
+}
+
+void ut_check_set_gates(const struct utofu_vbg_setting *settings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        add(&paths_of_gates, settings[i].dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
+                                 settings[i].dst_path_coords[0] != UTOFU_PATH_COORD_NULL);
+}
+
+void ut_check_extension(void)
+{
+    if (ut_check_on)
+        add(&extensions, 1);
+}
+
+static void note_queues(const struct ut_vcq *vcq)
+{
+    uint64_t entries = vcq->mrq_entries, mrq = *vcq->mrq_most, toq = vcq->check->most_toq;
+
+    if (mrq > entries / MRQ_SHARE) {
+        add(&crowded, 1);
+        if (mrq * got(&its_entries) >= got(&fullest_mrq) * entries) {
+            __atomic_store_n(&fullest_mrq, mrq, __ATOMIC_RELAXED);
+            __atomic_store_n(&its_entries, entries, __ATOMIC_RELAXED);
+        }
+    }
+    if (toq > MANY_IN_TOQ) {
+        add(&long_toqs, 1);
+        if (toq > got(&longest_toq))
+            __atomic_store_n(&longest_toq, toq, __ATOMIC_RELAXED);
+    }
 }
 
 void ut_check_note_end(struct ut_vcq *vcq)
@@ -63,8 +136,10 @@ void ut_check_note_end(struct ut_vcq *vcq)
     uint32_t in_mrq = vcq->mrq_tail - vcq->mrq_head;
 
     __atomic_or_fetch(&cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
+    if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+        __atomic_or_fetch(&session_cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
     add(&unread_mrq, in_mrq);
-    add(&crowded, *vcq->mrq_most > vcq->mrq_entries / MRQ_SHARE);
+    note_queues(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, i);
         add(&unread_tcq, (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0);
@@ -74,54 +149,69 @@ void ut_check_note_end(struct ut_vcq *vcq)
     add(&shared, check->several_threads && !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
 }
 
-static void note(uint64_t count, const char *text)
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
 {
     char line[512];
-    int n = count
-                ? snprintf(line, sizeof(line), "utofu: check: note: %" PRIu64 " %s\n", count, text)
-                : 0;
+    va_list ap;
 
-    if (n > 0)
-        ut_check_write(line, (size_t)n);
+    int n = snprintf(line, sizeof(line), "utofu: check: note: ");
+    va_start(ap, format);
+    n += vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+    va_end(ap);
+    line[n++] = '\n';
+    ut_check_write(line, (size_t)n);
 }
 
-static void note_cqs(void)
+static void note(uint64_t count, const char *text)
+{
+    if (count > 0)
+        say("%" PRIu64 " %s", count, text);
+}
+
+static uint64_t most_of(const uint32_t bits[UT_NUM_TNIS])
 {
     uint64_t most = 0;
 
     for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
-        uint64_t n = (uint64_t)__builtin_popcount(__atomic_load_n(&cqs[t], __ATOMIC_RELAXED));
+        uint64_t n = (uint64_t)__builtin_popcount(__atomic_load_n(&bits[t], __ATOMIC_RELAXED));
         most = n > most ? n : most;
     }
-    if (most * ut_check_job->local_size > REAL_CQS)
-        note(most * ut_check_job->local_size,
-             "CQs of a TNI are used on a node, if its processes use as many as this one: the real "
-             "machine has 9 for all of them (manual 6.1.2)");
+    return most;
 }
 
-static void note_gates(void)
+static void note_cqs(void)
+{
+    const struct ut_process *process = ut_process_peek();
+    uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
+
+    note(all > REAL_CQS ? all : 0,
+         "CQs of a TNI are used on a node, if its processes use as many as this one: the real "
+         "machine has 9 for all of them (manual 6.1.2)");
+    note(
+        process && session >= process->num_session ? session : 0,
+        "session-mode CQs of a TNI are used, all that UTOFU_NUM_SESSION_MODE_CQS sets aside: there "
+        "MPI takes its own of them (4.3.2.2)");
+}
+
+static void note_gates(const struct gates *kind, int limit, const char *name)
 {
     uint64_t all =
-        (uint64_t)__atomic_load_n(&most_gates, __ATOMIC_RELAXED) * ut_check_job->local_size;
+        (uint64_t)__atomic_load_n(&kind->most, __ATOMIC_RELAXED) * ut_check_job->local_size;
 
-    note(all > REAL_GATES ? all : 0,
-         "barrier gates of a TNI are used on a node, if its processes use as many as this one: the "
-         "real machine has 48 for all of them, 16 of these to start with (manual 6.1.2)");
+    if (all > (uint64_t)limit)
+        say("%" PRIu64
+            " %s gates of a TNI are used on a node, if its processes use as many as this "
+            "one: the real machine has %d for all of them (manual 6.1.2)",
+            all, name, limit);
 }
 
-void ut_check_print_notes(void)
+static void note_flags(void)
 {
-    if (ut_check_job->rank != 0)
-        return;
-    note_cqs();
-    note_gates();
-    note(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
-         "processes are on a node, which has 48 cores there");
-    note(got(&shared),
-         "VCQs were used by several threads, and made without THREAD_SAFE: right only "
-         "if no two of them are ever in a call at once (manual 3.3.4.1)");
     note(got(&with_gap), "puts and gets had a gap or an MTU, which have no effect here (2.2.9)");
-    note(got(&with_path), "communications had a path id, which does not change the way here (3.5)");
+    note(got(&with_path), "communications had a path, which does not change the way here (3.5)");
+    note(got(&paths_of_gates), "gates were set with a path, which does not change the way here "
+                               "(3.4.4.1)");
     note(got(&with_injection),
          "communications had CACHE_INJECTION, which has no effect here (2.2.11)");
     note(got(&weak_injection), "of them were piggyback puts without PADDING: they do not reach the "
@@ -129,13 +219,45 @@ void ut_check_print_notes(void)
     note(got(&with_padding),
          "puts had PADDING: there the rest of the cache line at the target gets "
          "bytes of which nothing is said, here it is left alone (2.2.11)");
+    note(got(&with_response),
+         "communications had PACKET_RESPONSE, of which the manual says nothing, "
+         "and which has no effect here");
+    note(got(&extensions), "calls were of functions of utofu_ext.h, which are not there");
+}
+
+static void note_all_queues(void)
+{
     note(got(&unread_tcq), "TCQ entries were asked for and never polled (3.7)");
     note(got(&unread_mrq),
          "MRQ notices came and were never polled: a full MRQ ends the program (3.7)");
-    note(got(&crowded), "VCQs had an MRQ that was more than half full: when it is full, the "
-                        "program ends (4.3.2.3)");
+    if (got(&crowded))
+        say("%" PRIu64 " VCQs had an MRQ that was more than half full, at most %" PRIu64
+            " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
+            got(&crowded), got(&fullest_mrq), got(&its_entries));
+    if (got(&long_toqs))
+        say("%" PRIu64 " VCQs had more than %d descriptors at one time whose TCQ entries were not "
+            "polled, at most %" PRIu64
+            ": how many a TOQ takes there is not said, and a full one is "
+            "UTOFU_ERR_BUSY (3.7)",
+            got(&long_toqs), MANY_IN_TOQ, got(&longest_toq));
     note(got(&unpolled),
          "VCQs had more than 1000 communications and no poll that found nothing: there "
          "is room in a queue only after polls (3.7)");
     note(got(&unstarted), "descriptors of session-mode VCQs were never started (2.2.8.1)");
+}
+
+void ut_check_print_notes(void)
+{
+    if (ut_check_job->rank != 0)
+        return;
+    note_cqs();
+    note_gates(&starts, REAL_START_GATES, "start/end");
+    note_gates(&relays, REAL_RELAY_GATES, "relay");
+    note(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
+         "processes are on a node, which has 48 cores there");
+    note(got(&shared),
+         "VCQs were used by several threads, and made without THREAD_SAFE: right only "
+         "if no two of them are ever in a call at once (manual 3.3.4.1)");
+    note_flags();
+    note_all_queues();
 }

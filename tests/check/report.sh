@@ -50,10 +50,10 @@ lines '^utofu: check: note: 1 MRQ notices' 1 'right, notices'
 export UTOFU_NUM_MRQ_ENTRIES=2048
 UTOFU_CHECK=1 run 0 "$WRONG" right 1000
 lines '^utofu: check: note: [0-9]+ VCQs had an MRQ' 0 'less than half full'
-lines '^utofu: check: note: [0-9]+ barrier gates' 0 '20 gates'
+lines '^utofu: check: note: [0-9]+ (start/end|relay) gates' 0 '20 gates'
 UTOFU_CHECK=1 run 0 "$UTOFURUN" -n 3 "$WRONG" right 1030
 lines '^utofu: check: note: 1 VCQs had an MRQ' 1 'more than half full'
-lines '^utofu: check: note: 60 barrier gates' 1 '60 gates'
+lines '^utofu: check: note: 57 relay gates' 1 '60 gates'
 unset UTOFU_NUM_MRQ_ENTRIES
 
 # once for each place, in at most four lines, with the line of the call, and the sums
