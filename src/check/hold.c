@@ -22,6 +22,8 @@ enum {
     /* While one that was started is not complete, so many empty polls start no other one, for each
      * TCQ entry that was not taken: the program may wait for these. */
     PATIENT_POLLS = 16,
+    /* and with the shuffle mode, where it takes up to some hundred microseconds */
+    PATIENT_SHUFFLED = 1024,
     /* Nothing is held while those that the background thread had to start have been held for longer
      * than LATE_FREE_NS and one of LATE_SHARE parts of the time: a program that waits by looking at
      * memory is slow, but not for long. */
@@ -244,7 +246,8 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     if (vcq->idle_polls < check->in_vain)
         check->in_vain = 0;
     uint32_t polls = vcq->idle_polls - check->in_vain;
-    if (in_flight && polls < PATIENT_POLLS * (vcq->toq_exec - vcq->tcq_head))
+    uint32_t patience = vcq->shuffled ? PATIENT_SHUFFLED : PATIENT_POLLS;
+    if (in_flight && polls < patience * (vcq->toq_exec - vcq->tcq_head))
         return 0;
     uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;
     return ut_origins_let_go(vcq, held < most ? held : most);

@@ -42,6 +42,7 @@ struct sh_op {
     bool fenced;    /* behind all reads and atomics before */
     bool own;       /* send: behind the operation before with the same cookie, whose notice it is */
     bool tells;     /* a message, or a write with PROV_NOTIFY: these keep their order */
+    bool hidden;    /* a read of the library itself, of an STag table: not delayed */
     bool copied;    /* its source is in `copy` */
     bool breaks;    /* it has failed, and the connection ends with it */
     bool overtaken; /* a write: one that tells went before all of it was handed over */

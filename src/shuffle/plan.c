@@ -38,6 +38,7 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op)
     op->fenced = op->xfer.flags & PROV_FENCE;
     op->tells = op->kind == SH_SEND || (op->kind == SH_WRITE && op->xfer.flags & PROV_NOTIFY);
     op->own = op->kind == SH_SEND && is_of_slot(op->xfer.cookie);
+    op->hidden = op->kind == SH_READ && !is_of_slot(op->xfer.cookie);
     if (slot && !op->own)
         bind_to_slot(op, slot);
 }
@@ -91,9 +92,7 @@ void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
     op->num_pieces = op->kind != SH_EMPTY;
     if (op->kind == SH_WRITE || op->kind == SH_READ)
         cut(conn, op);
-    /* reads of the library itself, of STag tables */
-    bool hidden = op->kind == SH_READ && !is_of_slot(op->xfer.cookie);
-    for (unsigned int k = 0; k < op->num_pieces && !hidden; k++)
+    for (unsigned int k = 0; k < op->num_pieces && !op->hidden; k++)
         op->piece[k].due_us =
             now_us + late +
             (op->num_pieces > 1 ? sh_delay_us(sh_draw(id, peer, op->number, SH_DRAW_PIECE + k))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking operations in. All are reported by done(), also those that are executed at once. */
+/* Taking operations in. All are reported by done(), also those that are executed at once; but for
+ * reads of STag tables, whose result the library may need in the same call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +34,13 @@ static int take_in(struct sh_conn *conn, struct sh_op *op, int rc)
     *place = op;
     conn->last = &op->next;
     int error = conn->broken ? 0 : sh_issue(conn, op, now);
-    if (error < 0) {
+    bool ends = op->hidden && sh_op_is_complete(op) && op->status == PROV_OK;
+    if (error < 0 || ends) {
         *place = NULL;
         conn->last = place;
         free(op);
-        return error;
+        conn->num_posted += ends;
+        return ends ? PROV_COMPLETE : error;
     }
     conn->num_posted++;
     sh_ep_reckon(conn->ep, now);

@@ -8,7 +8,9 @@
  * UT_CHECK_ROUNDS: runs of each right program. UT_CHECK_SLOW: over a network communications take
  * longer, and more of them start while a program waits: those whose error comes after a wait need
  * not be found, nor those with two STADDs of the same memory of a peer. UT_CHECK_ONLY: a program by
- * its name. UT_CHECK_ENV: a further setting of the environment, NAME=value.
+ * its name. UT_CHECK_ENV: a further setting of the environment, NAME=value. UT_CHECK_FIRST: the
+ * first seed of those tests that shuffle, too, and UT_CHECK_SEEDS: how many of them right programs
+ * run with.
  */
 #include "ends.h"
 #include "utofu_ext.h"
@@ -57,7 +59,8 @@ static struct ut_end end;
 static struct ut_peer peers[PROCS];
 static utofu_stadd_t aliases[PROCS]; /* other STADDs, of ALIAS bytes from ALIAS on */
 static uint64_t value;               /* a new one in each round */
-static size_t taken;                 /* TCQ entries that a full TOQ has made it take */
+static bool shuffled;
+static size_t taken; /* TCQ entries that a full TOQ has made it take */
 
 /*
  * Helpers of rank 0
@@ -133,6 +136,22 @@ static void armw(size_t size, size_t to, unsigned long int flags)
     CHECK_OK(rc);
 }
 
+static uint64_t word_of(size_t at)
+{
+    return __atomic_load_n((uint64_t *)(end.mem + at / 8 * 8), __ATOMIC_RELAXED);
+}
+
+/* What has a put of more than 32 bytes whose TCQ entry is there brought? With the shuffle mode,
+ * which shows an error that comes too late for the check mode. */
+static void expect_at(size_t to, uint64_t expected)
+{
+    if (!shuffled)
+        return;
+    start(UT_GET, SRC + LONG, to, 8, UT_LCL);
+    mrq(1);
+    CHECK_EQ(word_of(SRC + LONG), expected);
+}
+
 /*
  * The programs. Rank 1 only has memory.
  */
@@ -151,21 +170,27 @@ static void source(const struct program *p, bool right)
 /* The entry of the first one of two puts says nothing of the second one. */
 static void second_source(const struct program *p, bool right)
 {
+    uint64_t before = word_of(SRC + LONG / 2);
+
     start(UT_PUT, SRC, 0, p->length, UT_TCQ);
     start(UT_PUT, SRC + LONG / 2, LONG / 2, p->length, UT_TCQ);
     tcq(1);
     write_word(right ? SRC : SRC + LONG / 2);
     tcq(1);
+    expect_at(LONG / 2, before);
 }
 
 /* Of many puts the last one. */
 static void last_source(const struct program *p, bool right)
 {
+    uint64_t before = word_of(SRC + (p->at - 1) * STRIDE);
+
     for (size_t i = 0; i < p->at; i++)
         start(UT_PUT, SRC + i * STRIDE, i * STRIDE, p->length, UT_TCQ);
     tcq(right ? p->at : p->at - 1);
     write_word(SRC + (p->at - 1) * STRIDE);
     tcq(right ? 0 : 1);
+    expect_at((p->at - 1) * STRIDE, before);
 }
 
 /* The local notice comes after the data were read, the remote one of something else does not. */
@@ -1112,6 +1137,7 @@ struct how {
     void (*body)(void);
     const char *env;
     bool right;
+    uint64_t seed; /* of UTOFU_SHUFFLE; 0: unless UT_CHECK_ENV says so, it is off */
 };
 
 static void open_all(void)
@@ -1129,6 +1155,7 @@ static void run_body(void *arg)
 {
     const struct how *how = arg;
 
+    shuffled = how->seed != 0;
     open_all();
     if (how->body) {
         how->body();
@@ -1148,13 +1175,21 @@ static void run_body(void *arg)
 static bool run(const struct how *how, struct ut_outcome out[PROCS], char *report, size_t size)
 {
     bool dies = how->program && how->program->dies && !how->right;
-    const char *more = getenv("UT_CHECK_ENV");
     struct ut_run_opts opts = {.n = PROCS,
                                .timeout_s = 60,
-                               .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error",
-                                       more ? more : how->env, more ? how->env : NULL},
+                               .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error"},
                                .may_die = dies ? 1 : 0};
+    const char *more[] = {getenv("UT_CHECK_ENV"), how->env, NULL};
+    char shuffle[64];
+    size_t n = 2;
 
+    if (how->seed) {
+        snprintf(shuffle, sizeof(shuffle), "UTOFU_SHUFFLE=%llu", (unsigned long long)how->seed);
+        more[2] = shuffle;
+    }
+    for (size_t i = 0; i < NUM(more); i++)
+        if (more[i])
+            opts.env[n++] = more[i];
     return ut_run_collect(&opts, run_body, (void *)how, out, report, size);
 }
 
@@ -1180,6 +1215,21 @@ static bool is_chosen(const char *name)
     const char *only = getenv("UT_CHECK_ONLY");
 
     return !only || strcmp(only, name) == 0;
+}
+
+/* Number i of the right twins, and behind them of the other right programs: its name, and how it
+ * runs. */
+static const char *describe(size_t i, struct how *how)
+{
+    size_t k = i - NUM(programs);
+
+    if (i < NUM(programs)) {
+        how->program = &programs[i];
+        return programs[i].name;
+    }
+    how->body = right_programs[k].body;
+    how->env = right_programs[k].env;
+    return right_programs[k].name;
 }
 
 Test(check, wrong_programs_are_reported, .timeout = 0)
@@ -1217,13 +1267,8 @@ Test(check, right_programs_are_not, .timeout = 0)
     char report[4096];
 
     for (size_t i = 0; i < NUM(programs) + NUM(right_programs); i++) {
-        size_t k = i - NUM(programs);
         struct how how = {.right = true};
-        if (i < NUM(programs))
-            how.program = &programs[i];
-        else
-            how.body = right_programs[k].body, how.env = right_programs[k].env;
-        const char *name = i < NUM(programs) ? programs[i].name : right_programs[k].name;
+        const char *name = describe(i, &how);
         bool ok = true;
         if (!is_chosen(name))
             continue;
@@ -1237,4 +1282,63 @@ Test(check, right_programs_are_not, .timeout = 0)
     }
     fprintf(stderr, "precision: %zu of %zu right programs have no finding\n", silent, all);
     cr_expect(getenv("UT_CHECK_ONLY") || all >= 60);
+}
+
+/*
+ * Both modes at once
+ */
+
+/* Over ROUNDS rounds a right program polls for what the shuffle mode delays, so it ends; a wrong
+ * one may fail in its own checks, before or instead of being reported. */
+Test(check, both_modes_find_wrong_programs, .timeout = 0)
+{
+    uint64_t first = ut_env_number("UT_CHECK_FIRST", 1);
+    struct ut_outcome out[PROCS];
+    size_t failed = 0, reported = 0, all = 0;
+    char report[4096];
+
+    for (size_t i = 0; i < NUM(programs); i++) {
+        struct how how = {.program = &programs[i], .seed = first};
+        bool fails = false;
+        int hits = 0;
+        if (!is_chosen(programs[i].name))
+            continue;
+        for (; hits == 0 && !fails && how.seed < first + MOST_RUNS; how.seed++) {
+            fails = !run(&how, out, report, sizeof(report));
+            hits = count_findings(out, programs[i].id);
+            cr_expect(count_findings(out, NULL) == hits, "%s has other findings than %s: %s",
+                      programs[i].name, programs[i].id, out[0].output);
+        }
+        cr_expect(fails || hits > 0 || (programs[i].waits && getenv("UT_CHECK_SLOW")),
+                  "%s passes with all seeds", programs[i].name);
+        all++;
+        reported += hits > 0;
+        failed += fails && hits == 0;
+        fprintf(stderr, "%-26s %-16s seed %llu: %s\n", programs[i].name, programs[i].id,
+                (unsigned long long)how.seed - 1,
+                hits > 0 ? "reported"
+                : fails  ? "fails"
+                         : "passes");
+    }
+    fprintf(stderr, "both modes: of %zu wrong programs %zu are reported, and %zu fail\n", all,
+            reported, failed);
+    cr_expect(getenv("UT_CHECK_ONLY") || all >= 60);
+}
+
+Test(check, both_modes_leave_right_programs_alone, .timeout = 0)
+{
+    uint64_t first = ut_env_number("UT_CHECK_FIRST", 1);
+    uint64_t seeds = ut_env_number("UT_CHECK_SEEDS", 1);
+    struct ut_outcome out[PROCS];
+    char report[4096];
+
+    for (size_t i = 0; i < NUM(programs) + NUM(right_programs); i++) {
+        struct how how = {.right = true};
+        const char *name = describe(i, &how);
+        for (how.seed = first; is_chosen(name) && how.seed < first + seeds; how.seed++) {
+            cr_assert(run(&how, out, report, sizeof(report)), "%s, seed %llu: %s", name,
+                      (unsigned long long)how.seed, report);
+            cr_expect(count_findings(out, NULL) == 0, "%s is right, but: %s", name, out[0].output);
+        }
+    }
 }

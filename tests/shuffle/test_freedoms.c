@@ -7,6 +7,7 @@
  *
  * UT_SHUFFLE_ROUNDS: rounds of a program without shuffle. UT_SHUFFLE_SEEDS: seeds that the right
  * programs run with. UT_SHUFFLE_FIRST: the first one. UT_SHUFFLE_ONLY: the name of one program.
+ * UT_SHUFFLE_CHECK=1: with the check mode, too, which may report a wrong program, and no right one.
  */
 #include "circuit.h"
 #include "ends.h"
@@ -568,7 +569,13 @@ static const struct program {
     {"packet", packet, 2},
 };
 
-/* One program in processes of its own; seed 0: without shuffle. */
+static bool checks(void)
+{
+    return ut_env_number("UT_SHUFFLE_CHECK", 0) != 0;
+}
+
+/* One program in processes of its own; seed 0: without shuffle. True if it passes, and has no
+ * finding. */
 static bool runs(const struct program *p, bool right, uint64_t seed, uint64_t rounds, char *report,
                  size_t size)
 {
@@ -576,10 +583,19 @@ static bool runs(const struct program *p, bool right, uint64_t seed, uint64_t ro
     struct ut_outcome out[3];
     char env[64];
     struct ut_run_opts opts = {
-        .n = p->procs, .timeout_s = 120, .env = {env, "UTOFU_LOG_LEVEL=error"}};
+        .n = p->procs,
+        .timeout_s = 120,
+        .env = {env, "UTOFU_LOG_LEVEL=error", checks() ? "UTOFU_CHECK=1" : NULL}};
 
     snprintf(env, sizeof(env), "UTOFU_SHUFFLE=%llu", (unsigned long long)seed);
-    return ut_run_collect(&opts, p->body, &how, out, report, size);
+    bool ok = ut_run_collect(&opts, p->body, &how, out, report, size);
+    for (int r = 0; ok && r < p->procs; r++) {
+        const char *finding = strstr(out[r].output, "utofu: check: [rank ");
+        ok = !finding;
+        if (finding)
+            snprintf(report, size, "%s", finding);
+    }
+    return ok;
 }
 
 static bool is_chosen(const struct program *p)
