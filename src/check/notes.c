@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bootstrap/job.h"
 #include "check/inner.h"
@@ -46,16 +45,6 @@ static uint64_t got(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-/* Not that which ids have unless the program chooses one: the target's own coordinates. */
-static bool has_path(const struct ut_desc *d)
-{
-    struct ut_vcq_ident ident;
-
-    return ut_desc_path(d) != 0 ||
-           (ut_vcq_id_unpack(d->rmt_vcq_id, &ident) &&
-            memcmp(ident.path, ident.coords.at + 3, sizeof(ident.path)) != 0);
-}
-
 void ut_check_note_comm(const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -64,7 +53,7 @@ void ut_check_note_comm(const struct ut_slot *slot)
 
     if (d->kind == UT_DESC_NOP)
         return;
-    if (has_path(d))
+    if (ut_desc_path(d) != 0 || ut_vcq_id_has_path(d->rmt_vcq_id))
         add(&with_path, 1);
     if (d->flags & UTOFU_ONESIDED_FLAG_PACKET_RESPONSE)
         add(&with_response, 1);

@@ -79,6 +79,12 @@ static inline bool ut_vcq_id_check(utofu_vcq_id_t id)
 {
     return ut_vcq_id_check_bits(id) == (id & 0x3fff);
 }
+/* Is its default path another one than the owner's own a, b, c? */
+static inline bool ut_vcq_id_has_path(utofu_vcq_id_t id)
+{
+    return ((id >> 14 ^ id >> 36) & 0xf) != 0;
+}
+
 /* An id without its path and check: equal for all paths of one VCQ. */
 static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 {

@@ -139,7 +139,14 @@ static utofu_stadd_t word_stadd(int origin, const struct op *op)
     return peers[op->target].stadd + ((size_t)origin * WORDS + op->word) * 8 + op->half * 4;
 }
 
-static void submit(const struct ut_end *end, int origin, int number)
+/* False: the TOQ is full. */
+static bool accepted(int rc)
+{
+    CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_BUSY, "%s", ut_rc_name(rc));
+    return rc == UTOFU_SUCCESS;
+}
+
+static bool submit(const struct ut_end *end, int origin, int number)
 {
     const struct op *op = &scripts[origin].ops[number];
     size_t slot = (size_t)number * MOST_WORDS * 8;
@@ -155,8 +162,7 @@ static void submit(const struct ut_end *end, int origin, int number)
         armw.edata = op->edata;
         armw.flags = flags;
         armw.cbdata = cbdata;
-        CHECK_OK(word_start(&armw));
-        return;
+        return accepted(word_start(&armw));
     }
     static const enum ut_kind kinds[] = {UT_PUT, UT_PIGGYBACK, UT_GET};
     uint8_t *source = end->mem + SOURCES + slot;
@@ -175,7 +181,7 @@ static void submit(const struct ut_end *end, int origin, int number)
         comm.lcl_stadd += DESTINATIONS - SOURCES;
     else
         memcpy(source, op->values, comm.length);
-    ut_submit(&comm);
+    return accepted(ut_start(&comm));
 }
 
 /* What a process has of a VCQ of its own: which notices are due next. */
@@ -295,9 +301,11 @@ static void run_vcqs(struct own own[], int count)
         all = true;
         for (int i = 0; i < count; i++) {
             int n = scripts[own[i].number].num_ops;
-            for (uint64_t burst = ut_rng_below(&own[i].rng, 12); burst > 0 && own[i].submitted < n;
+            for (uint64_t burst = ut_rng_below(&own[i].rng, 12);
+                 burst > 0 && own[i].submitted < n &&
+                 submit(&own[i].end, own[i].number, own[i].submitted);
                  burst--)
-                submit(&own[i].end, own[i].number, own[i].submitted++);
+                own[i].submitted++;
             if (own[i].submitted == n) /* what DELAY_START has delayed */
                 CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
             while (take_tcq(&own[i]) || take_mrq(&own[i]))
