@@ -308,7 +308,7 @@ static void exit_early(const struct program *p)
         ut_relax();
 }
 
-/* The state of a process, as in /proc/PID/stat; 'X': it is gone. */
+/* The state of a process, as in /proc/PID/stat; 'X': it is gone, and was waited for. */
 static char state_of(pid_t pid)
 {
     char path[64], text[256] = "";
@@ -340,7 +340,8 @@ static void run_stopped(const struct program *p, bool right)
     if (ut_rank != TWO)
         return;
     pid_t pid = ut_pid_of(ONE);
-    while (!strchr(right ? "ZX" : "T", state_of(pid)))
+    /* a zombie may have threads that are not dead yet, and with them what they hold */
+    while (state_of(pid) != (right ? 'X' : 'T'))
         ut_relax();
     do_one(&end, &p->two);
     if (!right)
