@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/posting.h"
+#include "mapped.h"
 #include "stats/stats.h"
 
 /* Where its data were posted, the slot ends when these complete: else their completion would hit
@@ -220,6 +221,15 @@ static inline uint32_t notify_flags(const struct ut_desc *d)
     return PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
 }
 
+/* The background thread may do it when the program knows already, by the memory of the peer, that
+ * the source was read, and writes there again. */
+static inline void keep_source(struct ut_slot *slot, const uint8_t *source)
+{
+    prov_unwatched_begin();
+    ut_keep_source(slot, source);
+    prov_unwatched_end();
+}
+
 /* The data, with the notice as an immediate where that is possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
@@ -248,7 +258,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
     else if (rc & PROV_SRC_FREE)
-        ut_keep_source(slot, x.lcl);
+        keep_source(slot, x.lcl);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     return data_accepted(link, slot, rc, notify && !rides);
