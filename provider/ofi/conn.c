@@ -115,7 +115,7 @@ static bool find_way(struct fp_conn *conn, const struct fp_note *note)
 
     memcpy(name, note->name, note->name_size);
     conn->rmt_name = note->from_conn;
-    if (note->name_size > 0 && fi_av_insert(conn->ep->av, name, 1, &conn->at, 0, NULL) == 1)
+    if (note->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
         return true;
     ut_error(FP_CAT, "the fabric does not take the address of an endpoint");
     return false;

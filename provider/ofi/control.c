@@ -50,7 +50,7 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
         return false;
     peer->blocked = c->round;
     if (peer->at == FI_ADDR_NOTAVAIL &&
-        fi_av_insert(c->av, peer->address.name, 1, &peer->at, 0, NULL) != 1) {
+        fi_av_insert(c->fids.av, peer->address.name, 1, &peer->at, 0, NULL) != 1) {
         peer->at = FI_ADDR_NOTAVAIL;
         return false;
     }
@@ -58,7 +58,8 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
     if (!buf)
         return false;
     memcpy(buf->bytes, &mail->note, sizeof(mail->note));
-    if (fi_send(c->ep, buf->bytes, sizeof(mail->note), buf->desc, peer->at, &buf->context) != 0) {
+    if (fi_send(c->fids.ep, buf->bytes, sizeof(mail->note), buf->desc, peer->at, &buf->context) !=
+        0) {
         fp_pool_put(buf);
         return false;
     }
@@ -202,7 +203,7 @@ static void take_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size)
     struct fp_note note;
 
     memcpy(&note, buf->bytes, sizeof(note));
-    fp_receive(buf, c->ep, &c->unposted);
+    fp_receive(buf, c->fids.ep, &c->unposted);
     if (size == sizeof(note) && note.hello_size <= PROV_HELLO_MAX &&
         note.name_size <= FP_NAME_MAX && fp_address_is_good(prov, &note.process))
         take_note(prov, &note);
@@ -215,7 +216,7 @@ static void take_error(struct fp_prov *prov)
     struct fp_control *c = &prov->control;
     struct fi_cq_err_entry error = {0};
 
-    if (fi_cq_readerr(c->cq, &error, 0) != 1 || !error.op_context)
+    if (fi_cq_readerr(c->fids.cq, &error, 0) != 1 || !error.op_context)
         return;
     struct fp_buf *buf = error.op_context;
     ut_info(FP_CAT, "a %s of the control endpoint failed: %s",
@@ -240,7 +241,7 @@ static void repost(struct fp_control *c)
     c->unposted = NULL;
     for (; all; all = next) {
         next = all->next;
-        fp_receive(all, c->ep, &c->unposted);
+        fp_receive(all, c->fids.ep, &c->unposted);
     }
 }
 
@@ -249,7 +250,7 @@ static long read_some(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
     struct fi_cq_msg_entry entries[ENTRIES];
-    ssize_t n = fi_cq_read(c->cq, entries, ENTRIES);
+    ssize_t n = fi_cq_read(c->fids.cq, entries, ENTRIES);
 
     if (n == -FI_EAVAIL)
         take_error(prov);
@@ -282,7 +283,6 @@ void fp_control_help(struct fp_prov *prov)
 bool fp_control_progress(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
-    struct fid *fid = c->cq ? &c->cq->fid : NULL;
     bool quiet;
 
     pthread_mutex_lock(&c->lock);
@@ -290,8 +290,8 @@ bool fp_control_progress(struct fp_prov *prov)
     for (int i = 0; i < ENTRIES && read_some(prov) != 0; i++)
         ;
     drain(prov);
-    quiet = c->cq_fd < 0 || fi_trywait(prov->fabric, &fid, 1) == 0;
-    if (c->unposted || c->cq_fd < 0)
+    quiet = c->fids.cq_fd < 0 || fp_fids_may_sleep(prov, &c->fids);
+    if (c->unposted || c->fids.cq_fd < 0)
         fp_tick(prov);
     pthread_mutex_unlock(&c->lock);
     return quiet;
@@ -313,7 +313,7 @@ static int fill_address(struct fp_prov *prov)
     a->pid_ns = host.pid_ns;
     a->pid = (uint32_t)getpid();
     a->start = fp_process_start(a->pid);
-    return fp_ep_name(prov->control.ep, a->name, &a->name_size);
+    return fp_ep_name(prov->control.fids.ep, a->name, &a->name_size);
 }
 
 static int post_receives(struct fp_control *c)
@@ -322,7 +322,7 @@ static int post_receives(struct fp_control *c)
         struct fp_buf *buf = fp_pool_get(&c->receives, FP_BUF_RECEIVE, NULL);
         if (!buf)
             return -ENOMEM;
-        fp_receive(buf, c->ep, &c->unposted);
+        fp_receive(buf, c->fids.ep, &c->unposted);
     }
     return 0;
 }
@@ -332,16 +332,16 @@ int fp_control_open(struct fp_prov *prov)
     struct fp_control *c = &prov->control;
 
     c->last = &c->first;
-    int rc = fp_ep_make(prov, &c->ep, &c->cq, &c->av, &c->cq_fd);
+    int rc = fp_fids_open(prov, &c->fids);
     if (rc == 0) {
-        fp_pool_init(&c->sends, prov, c->ep, sizeof(struct fp_note));
-        fp_pool_init(&c->receives, prov, c->ep, sizeof(struct fp_note));
+        fp_pool_init(&c->sends, prov, &c->fids, sizeof(struct fp_note));
+        fp_pool_init(&c->receives, prov, &c->fids, sizeof(struct fp_note));
         rc = post_receives(c);
     }
     if (rc == 0)
         rc = fill_address(prov);
-    if (rc == 0 && c->cq_fd >= 0)
-        rc = fp_watch(prov, c->cq_fd, EPOLLIN, FP_EVENT_CONTROL);
+    if (rc == 0 && c->fids.cq_fd >= 0)
+        rc = fp_watch(prov, c->fids.cq_fd, EPOLLIN, FP_EVENT_CONTROL);
     return rc;
 }
 
@@ -370,9 +370,9 @@ void fp_control_close(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
 
-    if (c->ep)
+    if (c->fids.ep)
         say_last(prov);
-    fp_ep_unmake(&c->ep, &c->cq, &c->av);
+    fp_fids_close(prov, &c->fids);
     fp_pool_free(&c->sends);
     fp_pool_free(&c->receives);
     free_mail(c->first);

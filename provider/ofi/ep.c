@@ -38,7 +38,7 @@ static int post_receives(struct fp_ep *ep)
         struct fp_buf *buf = fp_pool_get(&ep->receives, FP_BUF_RECEIVE, NULL);
         if (!buf)
             return -ENOMEM;
-        fp_receive(buf, ep->ep, &ep->unposted);
+        fp_receive(buf, ep->fids.ep, &ep->unposted);
     }
     return 0;
 }
@@ -75,10 +75,10 @@ static void delist(struct fp_ep *ep)
 
 static void release(struct fp_ep *ep)
 {
-    if (ep->cq_fd >= 0)
-        epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->cq_fd, NULL);
+    if (ep->fids.cq_fd >= 0)
+        epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->fids.cq_fd, NULL);
     fp_unexpose(ep);
-    fp_ep_unmake(&ep->ep, &ep->cq, &ep->av);
+    fp_fids_close(ep->prov, &ep->fids);
     fp_pool_free(&ep->chunks);
     fp_pool_free(&ep->small);
     fp_pool_free(&ep->large);
@@ -102,21 +102,21 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
         return -ENOMEM;
     ep->prov = prov;
     ep->attr = *attr;
-    ep->cq_fd = -1;
+    ep->fids.cq_fd = -1;
     ep->last_mail = &ep->mail;
     ep->news_seen = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
-    int rc = fp_ep_make(prov, &ep->ep, &ep->cq, &ep->av, &ep->cq_fd);
+    int rc = fp_fids_open(prov, &ep->fids);
     if (rc != 0) {
         free(ep);
         return rc;
     }
-    fp_pool_init(&ep->small, prov, ep->ep, FP_SMALL);
-    fp_pool_init(&ep->large, prov, ep->ep, largest);
-    fp_pool_init(&ep->receives, prov, ep->ep, largest);
-    fp_pool_init(&ep->chunks, prov, ep->ep, prov->chunk);
+    fp_pool_init(&ep->small, prov, &ep->fids, FP_SMALL);
+    fp_pool_init(&ep->large, prov, &ep->fids, largest);
+    fp_pool_init(&ep->receives, prov, &ep->fids, largest);
+    fp_pool_init(&ep->chunks, prov, &ep->fids, prov->chunk);
     rc = post_receives(ep);
     if (rc == 0)
-        rc = fp_ep_name(ep->ep, ep->name, &ep->name_size);
+        rc = fp_ep_name(ep->fids.ep, ep->name, &ep->name_size);
     if (rc == 0)
         rc = enlist(ep);
     if (rc != 0) {
@@ -156,7 +156,7 @@ static void take_error(struct fp_ep *ep)
 {
     struct fi_cq_err_entry error = {0};
 
-    if (fi_cq_readerr(ep->cq, &error, 0) != 1 || !error.op_context)
+    if (fi_cq_readerr(ep->fids.cq, &error, 0) != 1 || !error.op_context)
         return;
     struct fp_buf *buf = error.op_context;
     if (buf->kind == FP_BUF_RECEIVE) {
@@ -188,7 +188,7 @@ static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
     if (buf->kind == FP_BUF_PULL)
         return fp_serve_pulled(buf);
     calls = fp_serve(ep, buf->bytes, entry->len);
-    fp_receive(buf, ep->ep, &ep->unposted);
+    fp_receive(buf, ep->fids.ep, &ep->unposted);
     return calls;
 }
 
@@ -198,7 +198,7 @@ static int read_queue(struct fp_ep *ep)
     int calls = 0;
 
     for (int i = 0; i < READS; i++) {
-        ssize_t n = fi_cq_read(ep->cq, entries, ENTRIES);
+        ssize_t n = fi_cq_read(ep->fids.cq, entries, ENTRIES);
         if (n == -FI_EAVAIL)
             take_error(ep);
         for (ssize_t k = 0; k < n; k++)
@@ -274,7 +274,7 @@ static void repost(struct fp_ep *ep)
     ep->unposted = NULL;
     for (; all; all = next) {
         next = all->next;
-        fp_receive(all, ep->ep, &ep->unposted);
+        fp_receive(all, ep->fids.ep, &ep->unposted);
     }
 }
 
@@ -311,7 +311,6 @@ bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
     (void)what; /* everything wakes */
     struct fp_ep *ep = (struct fp_ep *)base;
     struct fp_prov *prov = ep->prov;
-    struct fid *fid = &ep->cq->fid;
 
     fp_owing_are_due(ep);
     fp_send_acks(ep);
@@ -319,15 +318,15 @@ bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
     if (__atomic_load_n(&ep->has_mail, __ATOMIC_SEQ_CST) ||
         __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST) != ep->news_seen)
         return true;
-    if (ep->cq_fd >= 0 && fi_trywait(prov->fabric, &fid, 1) != 0)
+    if (ep->fids.cq_fd >= 0 && !fp_fids_may_sleep(prov, &ep->fids))
         return true;
-    if (ep->busy || ep->unposted || ep->cq_fd < 0) {
+    if (ep->busy || ep->unposted || ep->fids.cq_fd < 0) {
         __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
         fp_tick(prov);
     }
-    if (ep->cq_fd < 0)
+    if (ep->fids.cq_fd < 0)
         return false;
-    int rc = fp_watch(prov, ep->cq_fd, EPOLLIN | EPOLLONESHOT, (uintptr_t)ep->attr.owner);
+    int rc = fp_watch(prov, ep->fids.cq_fd, EPOLLIN | EPOLLONESHOT, (uintptr_t)ep->attr.owner);
     if (rc != 0)
         ut_warn(FP_CAT, "cannot watch a completion queue: %s", strerror(-rc));
     return false;

@@ -32,6 +32,8 @@ static struct fi_info *wishes(const struct fp_lib *lib, bool rma)
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_ENDPOINT;
     hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->fabric_attr->prov_name = copy_of(ut_env_str(UT_ENV_OFI_PROVIDER));
@@ -103,8 +105,6 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
         return "FI_OFI_RXM_BUFFER_SIZE has to be 2048 or more";
     if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
-    if (begins(name, "net"))
-        return "who sleeps is not woken by it (libfabric 1.17's preview of its next tcp)";
     if (begins(name, "shm"))
         return "it reaches this host only";
     if (is_link_local(info))
@@ -207,60 +207,103 @@ bool fp_fabric_look(char text[FP_WHY])
  * Endpoints
  */
 
-static int open_queue(struct fp_prov *prov, struct fid_cq **cq, int *fd)
+/* The queue of `net`, of libfabric 1.17, signals its first completion, and its descriptor stays
+ * readable from then on, as fi_trywait() does not take the signal back. That of a wait set does
+ * not, as fi_wait() takes it back. */
+static bool signals_for_ever(const struct fp_prov *prov)
+{
+    return strcmp(prov->info->fabric_attr->prov_name, "net") == 0;
+}
+
+static int open_wait(struct fp_prov *prov, struct fp_fids *f)
+{
+    struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
+
+    return fi_wait_open(prov->fabric, &attr, &f->wait);
+}
+
+static int open_queue(struct fp_prov *prov, struct fp_fids *f)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
 
-    *fd = -1;
-    int rc = fi_cq_open(prov->domain, &attr, cq, NULL);
-    if (rc == 0 && fi_control(&(*cq)->fid, FI_GETWAIT, fd) != 0)
-        *fd = -1;
+    if (signals_for_ever(prov) && open_wait(prov, f) == 0) {
+        attr.wait_obj = FI_WAIT_SET;
+        attr.wait_set = f->wait;
+    }
+    int rc = fi_cq_open(f->domain, &attr, &f->cq, NULL);
+    if (rc == 0 && fi_control(f->wait ? &f->wait->fid : &f->cq->fid, FI_GETWAIT, &f->cq_fd) != 0)
+        f->cq_fd = -1;
     if (rc == 0)
         return 0;
-    attr.wait_obj = FI_WAIT_NONE;
-    return fi_cq_open(prov->domain, &attr, cq, NULL);
+    attr = (struct fi_cq_attr){.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
+    return fi_cq_open(f->domain, &attr, &f->cq, NULL);
 }
 
-int fp_ep_make(struct fp_prov *prov, struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av,
-               int *cq_fd)
+bool fp_fids_may_sleep(struct fp_prov *prov, struct fp_fids *f)
+{
+    struct fid *fid = &f->cq->fid;
+
+    if (f->wait)
+        fi_wait(f->wait, 0);
+    return fi_trywait(prov->fabric, &fid, 1) == 0;
+}
+
+/* What polls one queue of a domain of FI_PROTO_XNET reads from the sockets of all, and whoever
+ * sleeps on another one is not woken. */
+static int open_domain(struct fp_prov *prov, struct fp_fids *f)
+{
+    if (prov->own_domains)
+        return fi_domain(prov->fabric, prov->info, &f->domain, NULL);
+    f->domain = prov->domain;
+    return 0;
+}
+
+int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
 {
     struct fi_av_attr av_attr = {.type = prov->info->domain_attr->av_type};
-    const char *what = "a completion queue";
+    const char *what = "a domain";
 
-    int rc = open_queue(prov, cq, cq_fd);
+    f->cq_fd = -1;
+    int rc = open_domain(prov, f);
+    if (rc == 0) {
+        what = "a completion queue";
+        rc = open_queue(prov, f);
+    }
     if (rc == 0) {
         what = "an address vector";
-        rc = fi_av_open(prov->domain, &av_attr, av, NULL);
+        rc = fi_av_open(f->domain, &av_attr, &f->av, NULL);
     }
     if (rc == 0) {
         what = "an endpoint";
-        rc = fi_endpoint(prov->domain, prov->info, ep, NULL);
+        rc = fi_endpoint(f->domain, prov->info, &f->ep, NULL);
     }
     if (rc == 0)
-        rc = fi_ep_bind(*ep, &(*cq)->fid, FI_TRANSMIT | FI_RECV);
+        rc = fi_ep_bind(f->ep, &f->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
-        rc = fi_ep_bind(*ep, &(*av)->fid, 0);
+        rc = fi_ep_bind(f->ep, &f->av->fid, 0);
     if (rc == 0)
-        rc = fi_enable(*ep);
+        rc = fi_enable(f->ep);
     if (rc == 0)
         return 0;
     ut_error(FP_CAT, "%s: cannot make %s: %s%s", prov->info->fabric_attr->prov_name, what,
              fp_strerror(rc), ut_descriptor_advice(-rc));
-    fp_ep_unmake(ep, cq, av);
+    fp_fids_close(prov, f);
     return rc == -FI_EMFILE || rc == -FI_ENOMEM ? rc : -EIO;
 }
 
-void fp_ep_unmake(struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av)
+void fp_fids_close(struct fp_prov *prov, struct fp_fids *f)
 {
-    if (*ep)
-        fi_close(&(*ep)->fid);
-    if (*cq)
-        fi_close(&(*cq)->fid);
-    if (*av)
-        fi_close(&(*av)->fid);
-    *ep = NULL;
-    *cq = NULL;
-    *av = NULL;
+    if (f->ep)
+        fi_close(&f->ep->fid);
+    if (f->cq)
+        fi_close(&f->cq->fid);
+    if (f->av)
+        fi_close(&f->av->fid);
+    if (f->wait)
+        fi_close(&f->wait->fid);
+    if (f->domain && f->domain != prov->domain)
+        fi_close(&f->domain->fid);
+    *f = (struct fp_fids){.cq_fd = -1};
 }
 
 int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size)

@@ -19,12 +19,15 @@ size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info);
 /* What two processes must have in common. */
 uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
 
-/* An endpoint with a completion queue and an address vector of its own. cq_fd: -1 where the fabric
- * has no descriptor to sleep on. 0 or -errno after an error line. */
-int fp_ep_make(struct fp_prov *prov, struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av,
-               int *cq_fd);
+/* An endpoint with a completion queue and an address vector of its own, and with a domain of its
+ * own where the fabric serves all sockets of one at once. cq_fd: -1 where the fabric has no
+ * descriptor to sleep on. 0 or -errno after an error line. */
+int fp_fids_open(struct fp_prov *prov, struct fp_fids *fids);
 /* Any of them may be NULL. */
-void fp_ep_unmake(struct fid_ep **ep, struct fid_cq **cq, struct fid_av **av);
+void fp_fids_close(struct fp_prov *prov, struct fp_fids *fids);
+
+/* Does cq_fd tell of everything that comes from now on? False: something is there already. */
+bool fp_fids_may_sleep(struct fp_prov *prov, struct fp_fids *fids);
 
 /* Its name, which peers insert into their address vectors. */
 int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size);

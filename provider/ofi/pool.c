@@ -13,9 +13,10 @@ struct fp_slab {
     uint64_t bytes[];
 };
 
-void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, struct fid_ep *ep, size_t item)
+void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, const struct fp_fids *fids,
+                  size_t item)
 {
-    *pool = (struct fp_pool){.prov = prov, .ep = ep, .item = (item + 15) & ~(size_t)15};
+    *pool = (struct fp_pool){.prov = prov, .fids = fids, .item = (item + 15) & ~(size_t)15};
 }
 
 static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size)
@@ -24,11 +25,11 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
     if (!(prov->mr_mode & FI_MR_LOCAL))
         return 0;
-    int rc = fi_mr_reg(prov->domain, slab->bytes, size,
+    int rc = fi_mr_reg(pool->fids->domain, slab->bytes, size,
                        FI_SEND | FI_RECV | (prov->pull_min > 0 ? FI_READ : 0), 0,
                        (uint64_t)(uintptr_t)slab, 0, &slab->mr, NULL);
     if (rc == 0 && (prov->mr_mode & FI_MR_ENDPOINT)) {
-        rc = fi_mr_bind(slab->mr, &pool->ep->fid, 0);
+        rc = fi_mr_bind(slab->mr, &pool->fids->ep->fid, 0);
         if (rc == 0)
             rc = fi_mr_enable(slab->mr);
         if (rc != 0)

@@ -6,7 +6,8 @@
 #include "types.h"
 
 /* `item`: bytes that a buffer holds. */
-void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, struct fid_ep *ep, size_t item);
+void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, const struct fp_fids *fids,
+                  size_t item);
 /* Every buffer of it is unused: the endpoint is closed. */
 void fp_pool_free(struct fp_pool *pool);
 

@@ -47,6 +47,7 @@ static int open_fabric(struct fp_prov *prov)
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
         rc = fi_domain(prov->fabric, info, &prov->domain, NULL);
+    prov->own_domains = info->ep_attr->protocol == FI_PROTO_XNET;
     if (rc != 0)
         ut_error(FP_CAT, "cannot open %s on %s: %s", info->fabric_attr->prov_name,
                  info->domain_attr->name, fp_strerror(rc));
@@ -97,7 +98,7 @@ static struct fp_prov *prov_new(const struct prov_config *config, const struct f
     prov->config = *config;
     prov->lib = lib;
     prov->info = info;
-    prov->epoll_fd = prov->tick_fd = prov->control.cq_fd = -1;
+    prov->epoll_fd = prov->tick_fd = prov->control.fids.cq_fd = -1;
     prov->control.last = &prov->control.first;
     prov->free_region = UINT32_MAX;
     pthread_mutex_init(&prov->lock, NULL);

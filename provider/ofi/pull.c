@@ -52,8 +52,8 @@ static bool ask(struct fp_conn *conn, struct fp_pull *pull)
 
     if (!buf)
         return false;
-    ssize_t rc = fi_read(ep->ep, buf->bytes, n, buf->desc, conn->at, pull->offer.at + pull->asked,
-                         pull->offer.key, &buf->context);
+    ssize_t rc = fi_read(ep->fids.ep, buf->bytes, n, buf->desc, conn->at,
+                         pull->offer.at + pull->asked, pull->offer.key, &buf->context);
     if (rc != 0) {
         fp_pool_put(buf);
         if (rc != -FI_EAGAIN)

@@ -156,13 +156,13 @@ bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t lengt
 static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid_mr **mr)
 {
     struct fp_prov *prov = ep->prov;
-    int rc = fi_mr_reg(prov->domain, (const void *)(uintptr_t)r->addr, r->size, FI_REMOTE_READ, 0,
-                       ++prov->last_key, 0, mr, NULL);
+    int rc = fi_mr_reg(ep->fids.domain, (const void *)(uintptr_t)r->addr, r->size, FI_REMOTE_READ,
+                       0, ++prov->last_key, 0, mr, NULL);
 
     if (rc != 0)
         return rc;
     if (prov->mr_mode & FI_MR_ENDPOINT) {
-        rc = fi_mr_bind(*mr, &ep->ep->fid, 0);
+        rc = fi_mr_bind(*mr, &ep->fids.ep->fid, 0);
         if (rc == 0)
             rc = fi_mr_enable(*mr);
     }
@@ -176,7 +176,9 @@ static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid
 /* With the lock. */
 static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
 {
-    const struct fp_ep *to = ep->prov->mr_mode & FI_MR_ENDPOINT ? ep : NULL;
+    const struct fp_prov *prov = ep->prov;
+    bool is_own = (prov->mr_mode & FI_MR_ENDPOINT) || prov->own_domains;
+    const struct fp_ep *to = is_own ? ep : NULL;
     struct fp_exposure *e = r->exposures;
 
     while (e && e->ep != to)

@@ -76,7 +76,7 @@ static bool inject(struct fp_conn *conn, const void *head, size_t head_size, con
     if (conn->first || head_size + size > conn->ep->prov->inject)
         return false;
     assemble(bytes, head, head_size, data, size);
-    ssize_t rc = fi_inject(conn->ep->ep, bytes, head_size + size, conn->at);
+    ssize_t rc = fi_inject(conn->ep->fids.ep, bytes, head_size + size, conn->at);
     if (rc != 0 && rc != -FI_EAGAIN)
         fp_break(conn, fp_strerror(rc));
     return rc != -FI_EAGAIN;
@@ -110,7 +110,7 @@ void fp_send_queued(struct fp_conn *conn)
     while (conn->first && !conn->broken) {
         struct fp_buf *buf = conn->first, *next = buf->next;
         ssize_t rc =
-            fi_send(conn->ep->ep, buf->bytes, buf->size, buf->desc, conn->at, &buf->context);
+            fi_send(conn->ep->fids.ep, buf->bytes, buf->size, buf->desc, conn->at, &buf->context);
         if (rc == -FI_EAGAIN)
             break;
         if (rc != 0) {

@@ -136,6 +136,16 @@ struct fp_offer {
  * In this process
  */
 
+/* What libfabric has of an endpoint. */
+struct fp_fids {
+    struct fid_domain *domain; /* of its own, or the process's: see fp_fids_open() */
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_wait *wait; /* where the queue has one */
+    int cq_fd;             /* -1: the fabric has none to sleep on */
+};
+
 enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_PULL };
 
 /* A buffer, and what libfabric needs to name an operation on it. */
@@ -155,7 +165,7 @@ struct fp_slab;
 /* Buffers of one size, of one endpoint. */
 struct fp_pool {
     struct fp_prov *prov;
-    struct fid_ep *ep;
+    const struct fp_fids *fids;
     size_t item; /* bytes that a buffer can hold */
     struct fp_buf *free;
     struct fp_slab *slabs;
@@ -290,10 +300,7 @@ struct fp_ep {
     struct fp_ep *next; /* shared */
     struct fp_prov *prov;
     struct prov_ep_attr attr;
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    int cq_fd; /* -1: the fabric has none to sleep on */
+    struct fp_fids fids;
     uint8_t name[FP_NAME_MAX];
     uint8_t name_size;
     struct fp_conn **conns; /* by the low bits of their names */
@@ -316,10 +323,7 @@ struct fp_ep {
 /* The control endpoint. Shared. */
 struct fp_control {
     pthread_mutex_t lock;
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    int cq_fd;
+    struct fp_fids fids;
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
     bool helped; /* by who polls an endpoint */
@@ -336,6 +340,7 @@ struct fp_prov {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     uint64_t mr_mode;
+    bool own_domains; /* each endpoint has one */
     size_t inject;
     uint32_t piece;    /* bytes of data in a message, at most FP_PIECE */
     uint32_t pull_min; /* bytes of the least transfer that is fetched; 0: none is */
