@@ -104,6 +104,7 @@ static struct fp_prov *prov_new(const struct prov_config *config, const struct f
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_init(&prov->control.lock, NULL);
     pthread_mutex_init(&prov->regions_lock, NULL);
+    fp_regions_open(prov);
     return prov;
 }
 

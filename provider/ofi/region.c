@@ -14,8 +14,6 @@
 
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
 
-enum { LONG = 16384 }; /* bytes: one look at the memory takes less time than the kernel's copy */
-
 /* A registration with the fabric. */
 struct fp_exposure {
     struct fp_exposure *next;
@@ -115,8 +113,17 @@ void fp_dereg(struct prov *base, struct prov_mr *mr)
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
+void fp_regions_open(struct fp_prov *prov)
+{
+    int rc = prov_bounce_open(&prov->bounce);
+
+    if (rc != 0)
+        ut_info(FP_CAT, "no memfd to copy by: %s", strerror(-rc));
+}
+
 void fp_regions_free(struct fp_prov *prov)
 {
+    prov_bounce_close(&prov->bounce);
     for (uint32_t i = 0; i < prov->num_regions; i++) {
         conceal(prov->regions[i], NULL);
         free(prov->regions[i]);
@@ -228,54 +235,69 @@ void fp_unexpose(struct fp_ep *ep)
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
-/* Can the kernel copy within this process? Then memory that is not there is an error, and no
- * signal; seccomp may forbid it. */
-static bool can_attach(int rc)
-{
-    static int forbidden;
+/* How the kernel copies within this process, so that memory that is not there is an error, and no
+ * signal. Where seccomp forbids one way, the next one. */
+enum way { BY_BOUNCE, BY_ATTACHING, BY_LOADS };
 
-    if (rc == -EPERM || rc == -ENOSYS)
-        __atomic_store_n(&forbidden, 1, __ATOMIC_RELAXED);
-    return !__atomic_load_n(&forbidden, __ATOMIC_RELAXED);
+/* False: this way is forbidden, and the next one is tried. */
+static bool is_done(struct fp_prov *prov, enum way way, int rc)
+{
+    if (rc != -EPERM && rc != -ENOSYS && rc != -EBADF)
+        return true;
+    prov->way = (uint8_t)(way + 1);
+    return false;
 }
 
-bool fp_copy_own(const struct fp_prov *prov, void *to, const void *from, size_t size)
+/* With the lock. */
+static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
-    int rc = 0;
+    enum way way;
+    int rc;
 
     if (size == 0)
         return true;
-    if (can_attach(0))
-        rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
-    if (rc != 0 && can_attach(rc))
-        return false;
-    if (can_attach(0))
-        return true;
-    prov_unwatched_begin();
-    memcpy(to, from, size);
-    prov_unwatched_end();
-    return true;
+    do {
+        way = prov->way;
+        if (way == BY_BOUNCE) {
+            rc = prov_bounce_read(&prov->bounce, to, from, size);
+        } else if (way == BY_ATTACHING) {
+            rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
+        } else {
+            prov_unwatched_begin();
+            memcpy(to, from, size);
+            prov_unwatched_end();
+            rc = 0;
+        }
+    } while (!is_done(prov, way, rc));
+    return rc == 0;
 }
 
-static bool put_own(const struct fp_prov *prov, void *to, const void *from, size_t size)
+/* With the lock. */
+static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
-    int rc = 0;
+    enum way way;
+    int rc;
 
     if (size == 0)
         return true;
-    if (size >= LONG) {
+    if (size > PROV_BOUNCE_MAX) { /* one look takes less time than the kernel's copy */
         if (!prov_memory_is_there(to, size, true))
             return false;
         prov_copy_ordered(to, from, size);
         return true;
     }
-    if (can_attach(0))
-        rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size);
-    if (rc != 0 && can_attach(rc))
-        return false;
-    if (!can_attach(0))
-        prov_copy_ordered(to, from, size);
-    return true;
+    do {
+        way = prov->way;
+        if (way == BY_BOUNCE) {
+            rc = prov_bounce_write(&prov->bounce, to, from, size);
+        } else if (way == BY_ATTACHING) {
+            rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size);
+        } else {
+            prov_copy_ordered(to, from, size);
+            rc = 0;
+        }
+    } while (!is_done(prov, way, rc));
+    return rc == 0;
 }
 
 enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
@@ -298,9 +320,17 @@ enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, 
 
     pthread_mutex_lock(&prov->regions_lock);
     if (allows(prov, key, from, whole, PROV_ACCESS_READ))
-        status = fp_copy_own(prov, to, (const uint8_t *)(uintptr_t)from + offset, size)
+        status = get_own(prov, to, (const uint8_t *)(uintptr_t)from + offset, size)
                      ? PROV_OK
                      : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
+}
+
+bool fp_copy_own(struct fp_prov *prov, void *to, const void *from, size_t size)
+{
+    pthread_mutex_lock(&prov->regions_lock);
+    bool good = get_own(prov, to, from, size);
+    pthread_mutex_unlock(&prov->regions_lock);
+    return good;
 }

@@ -9,6 +9,8 @@
 int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **mr);
 void fp_dereg(struct prov *base, struct prov_mr *mr);
+/* Once, before the others. */
+void fp_regions_open(struct fp_prov *prov);
 void fp_regions_free(struct fp_prov *prov);
 
 /* May [addr, addr + length) be used so, by this key? `access` 0: read by this process. */
@@ -31,6 +33,6 @@ bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, u
 void fp_unexpose(struct fp_ep *ep);
 
 /* Copies memory of the program that may not be there. */
-bool fp_copy_own(const struct fp_prov *prov, void *to, const void *from, size_t size);
+bool fp_copy_own(struct fp_prov *prov, void *to, const void *from, size_t size);
 
 #endif

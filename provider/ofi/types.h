@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/bounce.h"
 #include "lib.h"
 #include "provider.h"
 #include "providers.h"
@@ -55,6 +56,8 @@ enum {
     FP_PULLS = 16,         /* transfers of a connection that are to be fetched */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
+
+_Static_assert((int)FP_PIECE <= (int)PROV_BOUNCE_MAX, "copied at once");
 
 /*
  * Between processes
@@ -359,7 +362,9 @@ struct fp_prov {
     pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
     struct fp_region **regions;
     uint32_t num_regions, room_for_regions, free_region;
-    uint64_t last_key; /* that was proposed to the fabric */
+    uint64_t last_key;         /* that was proposed to the fabric */
+    uint8_t way;               /* how the kernel copies: region.c */
+    struct prov_bounce bounce; /* copies to and from memory that may not be there */
 };
 
 static inline struct fp_prov *fp_prov_of(struct prov *base)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bounce.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cuts.h"
+
+int prov_bounce_open(struct prov_bounce *b)
+{
+    *b = (struct prov_bounce){.fd = memfd_create("utofu-bounce", MFD_CLOEXEC)};
+    if (b->fd < 0)
+        return -errno;
+    void *here = MAP_FAILED;
+    if (ftruncate(b->fd, PROV_BOUNCE_MAX) == 0)
+        here = mmap(NULL, PROV_BOUNCE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
+    if (here == MAP_FAILED) {
+        int rc = -errno;
+        close(b->fd);
+        b->fd = -1;
+        return rc;
+    }
+    b->here = here;
+    return 0;
+}
+
+void prov_bounce_close(struct prov_bounce *b)
+{
+    if (b->fd < 0)
+        return;
+    munmap(b->here, PROV_BOUNCE_MAX);
+    close(b->fd);
+    b->fd = -1;
+}
+
+/* The kernel copies each piece of the iovec on its own. */
+static ssize_t read_in_order(int fd, void *to, size_t size)
+{
+    struct prov_cuts cuts = prov_cuts_of((uintptr_t)to, size);
+    struct iovec pieces[PROV_CUTS];
+    unsigned int num;
+
+    prov_cut(pieces, &num, to, &cuts, (uintptr_t)to);
+    return preadv(fd, pieces, (int)num, 0);
+}
+
+int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t size)
+{
+    if (b->fd < 0)
+        return -ENOSYS;
+    bool is_word =
+        size <= sizeof(uint64_t) && (size & (size - 1)) == 0 && ((uintptr_t)to & (size - 1)) == 0;
+    memcpy(b->here, from, size);
+    ssize_t n = is_word ? pread(b->fd, to, size, 0) : read_in_order(b->fd, to, size);
+    if (n == (ssize_t)size)
+        return 0;
+    return n < 0 && errno != EFAULT ? -errno : -EFAULT;
+}
+
+int prov_bounce_read(struct prov_bounce *b, void *to, const void *from, size_t size)
+{
+    if (b->fd < 0)
+        return -ENOSYS;
+    ssize_t n = pwrite(b->fd, from, size, 0);
+    if (n != (ssize_t)size)
+        return n < 0 && errno != EFAULT ? -errno : -EFAULT;
+    memcpy(to, b->here, size);
+    return 0;
+}

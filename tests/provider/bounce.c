@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copying to and from memory that may not be there, and in which pieces the kernel is asked to. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t offset);
+#define preadv watched_preadv
+#include "../../provider/common/bounce.c"
+#undef preadv
+#include "../harness/check.h"
+
+static struct iovec pieces[PROV_CUTS];
+static int num_pieces;
+
+static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t offset)
+{
+    memcpy(pieces, iov, (size_t)num * sizeof(*iov));
+    num_pieces = num;
+    return preadv(fd, iov, num, offset);
+}
+
+/* The piece that a byte is in. */
+static int piece_of(const uint8_t *at)
+{
+    for (int i = 0; i < num_pieces; i++) {
+        const uint8_t *base = pieces[i].iov_base;
+        if (at >= base && at < base + pieces[i].iov_len)
+            return i;
+    }
+    return -1;
+}
+
+/* Of each line the last aligned word is in a piece behind all other bytes of the line. */
+static void check_order(const uint8_t *to, size_t size)
+{
+    const uint8_t *end = to + size;
+
+    for (const uint8_t *at = to; at < end; at++) {
+        uintptr_t next_line = ((uintptr_t)at | (PROV_LINE - 1)) + 1;
+        const uint8_t *last = next_line < (uintptr_t)end ? (const uint8_t *)next_line : end;
+        size_t word = (uintptr_t)last & -(uintptr_t)last;
+        word = word > 8 ? 8 : word;
+        CHECK(piece_of(at) >= 0);
+        CHECK(at + 1 == end || piece_of(at) <= piece_of(at + 1));
+        if (last - to > 8 && at + word < last)
+            CHECK(piece_of(at) < piece_of(last - word));
+    }
+}
+
+static void check_copy(struct prov_bounce *b, uint8_t *to, size_t size)
+{
+    uint8_t from[PROV_BOUNCE_MAX], back[PROV_BOUNCE_MAX];
+
+    for (size_t i = 0; i < size; i++)
+        from[i] = (uint8_t)rand();
+    to[-1] = to[size] = 0x5a;
+    num_pieces = 0;
+    CHECK(prov_bounce_write(b, to, from, size) == 0);
+    CHECK(memcmp(to, from, size) == 0 && to[-1] == 0x5a && to[size] == 0x5a);
+    CHECK(num_pieces > 0 || (size <= 8 && (uintptr_t)to % size == 0)); /* a word is one store */
+    if (num_pieces > 0)
+        check_order(to, size);
+    CHECK(prov_bounce_read(b, back, to, size) == 0 && memcmp(back, from, size) == 0);
+}
+
+static void check_memory_that_is_not_there(struct prov_bounce *b, size_t page)
+{
+    uint8_t *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t word = 1;
+    uint8_t many[64] = {1};
+
+    CHECK(two != MAP_FAILED && mprotect(two + page, page, PROT_READ) == 0);
+    CHECK(prov_bounce_write(b, two + page, &word, sizeof(word)) == -EFAULT);
+    CHECK(prov_bounce_read(b, &word, two + page, sizeof(word)) == 0);
+    CHECK(munmap(two + page, page) == 0);
+    CHECK(prov_bounce_write(b, two + page, &word, sizeof(word)) == -EFAULT);
+    CHECK(prov_bounce_read(b, &word, two + page, sizeof(word)) == -EFAULT);
+    CHECK(prov_bounce_write(b, two + page - 32, many, sizeof(many)) == -EFAULT); /* half of it */
+    CHECK(prov_bounce_read(b, many, two + page - 32, sizeof(many)) == -EFAULT);
+    CHECK(prov_bounce_write(b, two, &word, sizeof(word)) == 0); /* and then others go on */
+    CHECK(munmap(two, page) == 0);
+}
+
+int main(void)
+{
+    static _Alignas(PROV_LINE) uint8_t target[PROV_BOUNCE_MAX + 3 * PROV_LINE];
+    struct prov_bounce b;
+
+    CHECK(prov_bounce_open(&b) == 0);
+    for (size_t size = 1; size <= 600; size++)
+        check_copy(&b, target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+    for (size_t at = 0; at < PROV_LINE; at++) {
+        check_copy(&b, target + PROV_LINE + at, 8);
+        check_copy(&b, target + PROV_LINE + at, PROV_BOUNCE_MAX);
+    }
+    check_memory_that_is_not_there(&b, (size_t)sysconf(_SC_PAGESIZE));
+    prov_bounce_close(&b);
+    CHECK(prov_bounce_write(&b, target, "x", 1) == -ENOSYS);
+    CHECK(prov_bounce_read(&b, target, "x", 1) == -ENOSYS);
+    return 0;
+}
