@@ -279,7 +279,7 @@ static bool has_ended(struct fp_conn *conn, uint32_t n)
 {
     const struct fp_op *op = fp_op_at(conn, n);
 
-    return op->ended || (op->kind != FP_READ && (int32_t)(conn->acked - n) > 0);
+    return op->ended || (op->kind != FP_READ && (int32_t)(conn->acked - n) > 0 && op->writes == 0);
 }
 
 void fp_conn_acked(struct fp_conn *conn, uint32_t executed)

@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "control.h"
 #include "fabric.h"
+#include "place.h"
 #include "pool.h"
 #include "post.h"
 #include "pull.h"
@@ -170,6 +171,10 @@ static void take_error(struct fp_ep *ep)
         fp_pull_failed(buf, error.err);
         return;
     }
+    if (buf->kind == FP_BUF_PLACE) {
+        fp_place_failed(buf, error.err);
+        return;
+    }
     fp_break(buf->owner, fp_strerror(-error.err));
     fp_sent(buf);
 }
@@ -187,6 +192,10 @@ static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
     }
     if (buf->kind == FP_BUF_PULL)
         return fp_serve_pulled(buf);
+    if (buf->kind == FP_BUF_PLACE) {
+        fp_place_done(buf);
+        return 0;
+    }
     calls = fp_serve(ep, buf->bytes, entry->len);
     fp_receive(buf, ep->fids.ep, &ep->unposted);
     return calls;

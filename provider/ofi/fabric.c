@@ -20,13 +20,20 @@ static char *copy_of(const char *text)
     return *text ? strdup(text) : NULL; /* freed by libfabric */
 }
 
-static struct fi_info *wishes(const struct fp_lib *lib, bool rma)
+/* What may be had beyond messages in order, each with what stands before it. */
+enum level { MESSAGES, READS, WRITES, WRITES_IN_ORDER };
+
+static struct fi_info *wishes(const struct fp_lib *lib, enum level level)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
 
     if (!hints)
         return NULL;
-    hints->caps = rma ? FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ : FI_MSG;
+    hints->caps = FI_MSG;
+    if (level >= READS)
+        hints->caps |= FI_RMA | FI_READ | FI_REMOTE_READ;
+    if (level >= WRITES)
+        hints->caps |= FI_WRITE | FI_REMOTE_WRITE;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode =
@@ -35,15 +42,16 @@ static struct fi_info *wishes(const struct fp_lib *lib, bool rma)
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->msg_order = FI_ORDER_SAS | (level == WRITES_IN_ORDER ? FI_ORDER_SAW : 0);
+    hints->rx_attr->msg_order = hints->tx_attr->msg_order;
     hints->fabric_attr->prov_name = copy_of(ut_env_str(UT_ENV_OFI_PROVIDER));
     hints->domain_attr->name = copy_of(ut_env_str(UT_ENV_OFI_DOMAIN));
     return hints;
 }
 
-static struct fi_info *ask(const struct fp_lib *lib, bool rma, char why[FP_WHY])
+static struct fi_info *ask(const struct fp_lib *lib, enum level level, char why[FP_WHY])
 {
-    struct fi_info *hints = wishes(lib, rma), *all = NULL;
+    struct fi_info *hints = wishes(lib, level), *all = NULL;
     int rc = hints ? lib->getinfo(API_VERSION, NULL, NULL, 0, hints, &all) : -FI_ENOMEM;
 
     if (rc != 0) {
@@ -154,9 +162,9 @@ static void reduce(size_t *depth)
         *depth = DEPTH;
 }
 
-static struct fi_info *choose(const struct fp_lib *lib, bool rma, char why[FP_WHY])
+static struct fi_info *choose(const struct fp_lib *lib, enum level level, char why[FP_WHY])
 {
-    struct fi_info *all = ask(lib, rma, why);
+    struct fi_info *all = ask(lib, level, why);
     const struct fi_info *best = best_of(lib, all);
     struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
 
@@ -175,9 +183,12 @@ static struct fi_info *choose(const struct fp_lib *lib, bool rma, char why[FP_WH
 
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
 {
-    struct fi_info *info = ut_env_num(UT_ENV_OFI_RMA) > 0 ? choose(lib, true, why) : NULL;
+    enum level level = ut_env_num(UT_ENV_OFI_RMA) > 0 ? WRITES_IN_ORDER : MESSAGES;
+    struct fi_info *info = choose(lib, level, why);
 
-    return info ? info : choose(lib, false, why);
+    while (!info && level > MESSAGES)
+        info = choose(lib, --level, why);
+    return info;
 }
 
 uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info)

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "conn.h"
+#include "place.h"
 #include "pull.h"
 #include "region.h"
 #include "send.h"
@@ -58,7 +59,7 @@ static int room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct prov_xfer *x)
 {
     struct fp_op *op = fp_op_at(conn, conn->posted++);
-    bool long_write = kind == FP_WRITE && x->length > conn->ep->prov->piece;
+    bool long_write = kind != FP_READ && x->length > conn->ep->prov->piece;
 
     *op = (struct fp_op){.cookie = x->cookie,
                          .rmt = x->rmt,
@@ -69,8 +70,8 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
                          .imm = x->imm,
                          .kind = (uint8_t)kind,
                          .status = PROV_OK,
-                         .may_lack = kind == FP_WRITE && !is_read_directly(x)};
-    if ((x->flags & PROV_NOTIFY) && kind == FP_WRITE)
+                         .may_lack = kind != FP_READ && !is_read_directly(x)};
+    if ((x->flags & PROV_NOTIFY) && kind != FP_READ)
         op->flags |= FP_NOTIFY;
     if (wants_answer(conn, x->flags, long_write))
         op->flags |= FP_SIGNAL;
@@ -102,6 +103,12 @@ static int send_piece(struct fp_conn *conn)
     uint32_t left = op->length - op->moved, piece = conn->ep->prov->piece;
     struct fp_xfer m;
 
+    if (op->kind == FP_PLACED) {
+        int rc = fp_place(conn, op, conn->sent + 1);
+        if (rc != 1)
+            return rc == 0 ? -EAGAIN : rc;
+        left = fp_place_tail(op);
+    }
     piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
     fill(conn, op, &m);
     const void *from = op->lcl + op->moved;
@@ -113,7 +120,7 @@ static int send_piece(struct fp_conn *conn)
     int rc = fp_send(conn, &m, sizeof(m), from, piece);
     if (rc != 0)
         return rc;
-    if (op->kind == FP_WRITE)
+    if (op->kind != FP_READ)
         op->moved += piece;
     if (op->kind == FP_READ || op->moved == op->length)
         conn->sent++;
@@ -152,17 +159,28 @@ static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct f
     return 0;
 }
 
+/* A write that the fabric places. */
+static int place_write(struct fp_conn *conn, const struct prov_xfer *x)
+{
+    post(conn, FP_PLACED, x)->flags |= FP_SIGNAL;
+    fp_push(conn);
+    return 0;
+}
+
 int fp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
     struct fp_prov *prov = conn->ep->prov;
     struct fp_offer offer;
-    bool is_offer = !(x->flags & PROV_COPY) && x->length > prov->piece &&
+    bool is_placed = fp_place_may(conn, x);
+    bool is_offer = !is_placed && !(x->flags & PROV_COPY) && x->length > prov->piece &&
                     fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer);
 
     int rc = room(conn, x->flags, is_offer);
     if (rc != 0)
         return rc;
+    if (is_placed)
+        return place_write(conn, x);
     if (is_offer)
         return offer_write(conn, x, &offer);
     if (!is_read_directly(x) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))

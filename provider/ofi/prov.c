@@ -14,6 +14,7 @@
 #include "fabric.h"
 #include "life.h"
 #include "peer.h"
+#include "place.h"
 #include "post.h"
 #include "region.h"
 #include "types.h"
@@ -43,6 +44,13 @@ static int open_fabric(struct fp_prov *prov)
         prov->chunk = FP_CHUNK;
         if (info->ep_attr->max_msg_size < FP_CHUNK)
             prov->chunk = (uint32_t)info->ep_attr->max_msg_size & ~255u;
+        prov->part = 1u << 30;
+        if (info->ep_attr->max_msg_size < prov->part)
+            prov->part = (uint32_t)info->ep_attr->max_msg_size;
+        uint64_t both = info->tx_attr->msg_order & info->rx_attr->msg_order;
+        prov->keeps_order = both & FI_ORDER_SAW;
+        prov->places =
+            prov->pull_min > 0 && (info->caps & FI_WRITE) && (info->caps & FI_REMOTE_WRITE);
     }
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
@@ -289,6 +297,7 @@ const struct prov_ops ofi_provider = {
     .read = fp_read,
     .send = fp_send_message,
     .direct = fp_direct,
+    .any_order = fp_any_order,
     .fd = fp_fd,
     .progress = fp_progress,
 };

@@ -163,8 +163,12 @@ bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t lengt
 static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid_mr **mr)
 {
     struct fp_prov *prov = ep->prov;
-    int rc = fi_mr_reg(ep->fids.domain, (const void *)(uintptr_t)r->addr, r->size, FI_REMOTE_READ,
-                       0, ++prov->last_key, 0, mr, NULL);
+    uint64_t access = FI_WRITE | FI_REMOTE_READ;
+
+    if (fp_places(prov) && (r->access & PROV_ACCESS_WRITE))
+        access |= FI_REMOTE_WRITE;
+    int rc = fi_mr_reg(ep->fids.domain, (const void *)(uintptr_t)r->addr, r->size, access, 0,
+                       ++prov->last_key, 0, mr, NULL);
 
     if (rc != 0)
         return rc;
@@ -206,6 +210,12 @@ static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
     return e;
 }
 
+/* With the lock. */
+static uint64_t place_of(const struct fp_prov *prov, const struct fp_region *r, uint64_t addr)
+{
+    return prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
+}
+
 bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
                uint64_t *at)
 {
@@ -218,8 +228,43 @@ bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, u
         e = exposure_of(ep, r);
         if (e) {
             *fabric_key = fi_mr_key(e->mr);
-            *at = prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
+            *at = place_of(prov, r, addr);
         }
+    }
+    pthread_mutex_unlock(&prov->regions_lock);
+    return e != NULL;
+}
+
+bool fp_grant(struct fp_ep *ep, uint32_t key, struct fp_key *answer)
+{
+    struct fp_prov *prov = ep->prov;
+    struct fp_exposure *e = NULL;
+
+    pthread_mutex_lock(&prov->regions_lock);
+    if (fp_places(prov) && (find(prov, key)->access & PROV_ACCESS_WRITE)) {
+        struct fp_region *r = prov->regions[index_of(key)];
+        e = exposure_of(ep, r);
+        if (e) {
+            answer->key = fi_mr_key(e->mr);
+            answer->addr = r->addr;
+            answer->size = r->size;
+            answer->at = place_of(prov, r, r->addr);
+        }
+    }
+    pthread_mutex_unlock(&prov->regions_lock);
+    return e != NULL;
+}
+
+bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, void **desc)
+{
+    struct fp_prov *prov = ep->prov;
+    struct fp_exposure *e = NULL;
+
+    pthread_mutex_lock(&prov->regions_lock);
+    if (allows(prov, key, addr, length, 0)) {
+        e = exposure_of(ep, prov->regions[index_of(key)]);
+        if (e)
+            *desc = fi_mr_desc(e->mr);
     }
     pthread_mutex_unlock(&prov->regions_lock);
     return e != NULL;

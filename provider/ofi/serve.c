@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "place.h"
 #include "pull.h"
 #include "region.h"
 #include "send.h"
@@ -77,6 +78,22 @@ static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size
     conn->written = 0;
     conn->taken++;
     return finish_write(conn, m, conn->refusal);
+}
+
+/* What the fabric has placed was checked by it, and only in part: the key may have been good when
+ * the rest was not. */
+static int take_placed(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
+{
+    size_t n = size - sizeof(*m);
+
+    if (conn->written != 0 || n == 0 || n > PROV_LINE || m->offset > m->length ||
+        n != m->length - m->offset) {
+        fp_break(conn, "the end of a write was lost");
+        return 0;
+    }
+    conn->taken++;
+    return finish_write(
+        conn, m, fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n));
 }
 
 static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
@@ -180,6 +197,8 @@ static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
         fp_break(conn, "a message is too short");
         return 0;
     }
+    if (head->kind == FP_PLACED)
+        return take_placed(conn, bytes, size);
     return head->kind == FP_WRITE ? take_write(conn, bytes, size) : take_read(conn, bytes);
 }
 
@@ -263,6 +282,7 @@ static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
     case FP_READ:
     case FP_MESSAGE:
     case FP_PULL:
+    case FP_PLACED:
         return take_operation(conn, bytes, size);
     case FP_DATA:
         take_data(conn, bytes, size);
@@ -275,6 +295,12 @@ static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
         return 0;
     case FP_NUDGE:
         take_nudge(conn, head);
+        return 0;
+    case FP_WANT:
+        fp_place_asked(conn, bytes, size);
+        return 0;
+    case FP_KEY:
+        fp_place_answered(conn, bytes, size);
         return 0;
     case FP_ACK:
         return 0;

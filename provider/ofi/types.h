@@ -39,7 +39,7 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 2,        /* of what the processes exchange */
+    FP_VERSION = 3,        /* of what the processes exchange */
     FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* writes up to this size need no registered source */
@@ -53,6 +53,7 @@ enum {
     FP_BUCKETS = 256,      /* of the table of peers */
     FP_CHUNK = 131072,     /* bytes that are fetched at once */
     FP_CHUNKS = 4,         /* that a connection fetches at a time */
+    FP_GRANTS = 16,        /* regions of the peer whose keys a connection remembers */
     FP_PULLS = 16,         /* transfers of a connection that are to be fetched */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
@@ -107,7 +108,10 @@ enum fp_kind {
     FP_ACK,
     FP_NUDGE,
     FP_PULL,
-    FP_OFFER
+    FP_OFFER,
+    FP_PLACED,
+    FP_WANT,
+    FP_KEY
 };
 enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
@@ -120,7 +124,9 @@ struct fp_head {
     uint32_t ack;    /* how many of the receiver's operations the sender has executed */
 };
 
-/* FP_WRITE: bytes follow, from `offset` on. FP_READ: without. FP_DATA: bytes that were read. */
+/* FP_WRITE: bytes follow, from `offset` on. FP_READ: without. FP_DATA: bytes that were read.
+ * FP_PLACED: the last bytes of a write; the fabric has placed the others. FP_WANT: asks for the
+ * fabric's key of the region `rkey`. */
 struct fp_xfer {
     struct fp_head head;
     uint64_t rmt;
@@ -133,6 +139,13 @@ struct fp_xfer {
 struct fp_offer {
     struct fp_xfer x;
     uint64_t key, at; /* the fabric's: of a region, and the address or offset there */
+};
+
+/* FP_KEY: how the fabric's writes find a region of the sender. */
+struct fp_key {
+    struct fp_head head;
+    uint64_t addr, size, key, at; /* `at` is the fabric's address, or offset, of the first byte */
+    uint32_t rkey, is_granted;
 };
 
 /*
@@ -149,7 +162,7 @@ struct fp_fids {
     int cq_fd;             /* -1: the fabric has none to sleep on */
 };
 
-enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_PULL };
+enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_PULL, FP_BUF_PLACE };
 
 /* A buffer, and what libfabric needs to name an operation on it. */
 struct fp_buf {
@@ -224,6 +237,7 @@ struct fp_op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
     uint32_t lkey, rkey, length, moved, imm;
+    uint32_t writes; /* of the fabric, that are under way */
     uint8_t kind, flags, status;
     bool ended;    /* by data that came, or by FP_FAIL */
     bool may_lack; /* its memory may not be there: it is not the core's */
@@ -242,6 +256,13 @@ struct fp_pull {
     uint32_t asked, moved; /* bytes */
     uint8_t status;        /* enum prov_status */
     bool is_read;          /* an operation of ours */
+};
+
+/* What is known of a region of the peer; rkey 0: nothing. */
+struct fp_grant {
+    uint64_t addr, size, key, at;
+    uint32_t rkey;
+    bool is_granted; /* else it is asked for, or refused */
 };
 
 struct fp_chunk {
@@ -270,6 +291,7 @@ struct fp_conn {
     bool offered;           /* behind which nothing else is posted until they are executed */
     uint32_t seen_reported; /* by the last look, for operations that wait for long */
     struct fp_op ops[FP_OPS];
+    struct fp_grant grants[FP_GRANTS];
 
     /* the peer's operations */
     uint32_t executed, told; /* how many, and how many the peer knows of */
@@ -348,6 +370,9 @@ struct fp_prov {
     uint32_t piece;    /* bytes of data in a message, at most FP_PIECE */
     uint32_t pull_min; /* bytes of the least transfer that is fetched; 0: none is */
     uint32_t chunk;    /* bytes that are fetched at once, at most FP_CHUNK */
+    uint32_t part;     /* and that are placed at once */
+    uint32_t places;   /* atomic: long writes are placed by the fabric */
+    bool keeps_order;  /* messages behind them (FI_ORDER_SAW) */
     struct fp_address address;
     int epoll_fd, tick_fd;
     struct fp_control control;
@@ -366,6 +391,11 @@ struct fp_prov {
     uint8_t way;               /* how the kernel copies: region.c */
     struct prov_bounce bounce; /* copies to and from memory that may not be there */
 };
+
+static inline bool fp_places(const struct fp_prov *prov)
+{
+    return __atomic_load_n(&prov->places, __ATOMIC_RELAXED);
+}
 
 static inline struct fp_prov *fp_prov_of(struct prov *base)
 {
