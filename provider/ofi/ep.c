@@ -250,6 +250,7 @@ static void nudge(struct fp_conn *conn)
         conn->reported == conn->seen_reported && conn->num_queued == 0)
         fp_send(conn, &head, sizeof(head), NULL, 0); /* without memory: with the next look */
     conn->seen_reported = conn->reported;
+    fp_place_ask_again(conn);
 }
 
 static int look(struct fp_ep *ep)

@@ -20,12 +20,6 @@ static struct fp_grant *grant_at(struct fp_conn *conn, uint32_t rkey)
     return &conn->grants[rkey % FP_GRANTS];
 }
 
-static bool covers(const struct fp_grant *g, uint64_t rmt, uint32_t length)
-{
-    return rmt >= g->addr && length <= g->size && rmt - g->addr <= g->size - length;
-}
-
-/* Where a peer of the fabric finds the source of a write. */
 static bool find_source(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
 {
     struct fp_prov *prov = conn->ep->prov;
@@ -37,28 +31,15 @@ static bool find_source(struct fp_conn *conn, const struct prov_xfer *x, void **
                                         : fp_allows(prov, x->lkey, from, x->length, 0));
 }
 
-static void ask(struct fp_conn *conn, struct fp_grant *g, uint32_t rkey)
-{
-    struct fp_xfer m = {.head = {.kind = FP_WANT}, .rkey = rkey};
-
-    if (fp_send(conn, &m, sizeof(m), NULL, 0) == 0)
-        *g = (struct fp_grant){.rkey = rkey};
-}
-
-bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x)
+bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
 {
     struct fp_prov *prov = conn->ep->prov;
-    struct fp_grant *g = grant_at(conn, x->rkey);
-    void *desc;
+    const struct fp_grant *g = grant_at(conn, x->rkey);
 
     if (!fp_places(prov) || (x->flags & (PROV_COPY | PROV_STRONG)) || x->length < prov->pull_min ||
-        x->length <= prov->piece || conn->state != FP_UP || conn->broken ||
-        conn->sent != conn->posted) /* which uses what is remembered */
+        x->length <= prov->piece || (g->rkey == x->rkey && g->state == FP_REFUSED))
         return false;
-    if (g->rkey != x->rkey && fp_send_has_room(conn))
-        ask(conn, g, x->rkey);
-    return g->rkey == x->rkey && g->is_granted && covers(g, x->rmt, x->length) &&
-           find_source(conn, x, &desc);
+    return find_source(conn, x, desc);
 }
 
 uint32_t fp_place_tail(const struct fp_op *op)
@@ -66,9 +47,53 @@ uint32_t fp_place_tail(const struct fp_op *op)
     return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
 }
 
-static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t n, void *desc,
-                          const struct fp_grant *g, struct fp_buf *buf)
+static void ask(struct fp_conn *conn, const struct fp_op *op, struct fp_grant *g)
 {
+    struct fp_xfer m = {.head = {.kind = FP_WANT, .seq = conn->sent + 1},
+                        .rmt = op->rmt,
+                        .rkey = op->rkey,
+                        .length = op->length};
+
+    if (fp_send(conn, &m, sizeof(m), NULL, 0) == 0)
+        *g = (struct fp_grant){.rkey = op->rkey, .seq = conn->sent + 1, .state = FP_WANTED};
+}
+
+void fp_place_ask_again(struct fp_conn *conn)
+{
+    const struct fp_op *op = fp_op_at(conn, conn->sent);
+    struct fp_grant *g = grant_at(conn, op->rkey);
+
+    if (conn->sent != conn->posted && op->kind == FP_PLACED && g->rkey == op->rkey &&
+        g->seq == conn->sent + 1 && g->state == FP_WANTED)
+        ask(conn, op, g);
+}
+
+static bool covers(const struct fp_grant *g, const struct fp_op *op)
+{
+    return op->rmt >= g->addr && op->length <= g->size && op->rmt - g->addr <= g->size - op->length;
+}
+
+/* 0: it may go on. */
+static int await_key(struct fp_conn *conn, const struct fp_op *op)
+{
+    struct fp_grant *g = grant_at(conn, op->rkey);
+    bool is_its = g->rkey == op->rkey && g->seq == conn->sent + 1;
+    bool is_kept = g->rkey == op->rkey && (conn->ep->prov->mr_mode & FI_MR_ALLOCATED);
+
+    if (g->state == FP_GRANTED && (is_its || is_kept) && covers(g, op))
+        return 0;
+    if (is_its && g->state != FP_WANTED)
+        return -ENOKEY;
+    if (!is_its)
+        ask(conn, op, g); /* without memory: with the next poll */
+    return -EAGAIN;
+}
+
+static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t n,
+                          struct fp_buf *buf)
+{
+    const struct fp_grant *g = grant_at(conn, op->rkey);
+    void *desc = op->desc;
     struct iovec from = {.iov_base = op->lcl + op->moved, .iov_len = n};
     struct fi_rma_iov to = {
         .addr = g->at + (op->rmt - g->addr) + op->moved, .len = n, .key = g->key};
@@ -79,13 +104,12 @@ static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t
                            .rma_iov = &to,
                            .rma_iov_count = 1,
                            .context = &buf->context};
-    bool keeps_order = conn->ep->prov->keeps_order;
+    uint64_t delivered = conn->ep->prov->keeps_order ? 0 : FI_DELIVERY_COMPLETE;
 
-    return fi_writemsg(conn->ep->fids.ep, &m,
-                       FI_COMPLETION | (keeps_order ? 0 : FI_DELIVERY_COMPLETE));
+    return fi_writemsg(conn->ep->fids.ep, &m, FI_COMPLETION | delivered);
 }
 
-/* Where it is for FI_DELIVERY_COMPLETE, which the fabric has not, no more are tried. */
+/* A fabric that has no FI_DELIVERY_COMPLETE refuses the first one, and no more are tried. */
 static void refused(struct fp_conn *conn, ssize_t rc)
 {
     struct fp_prov *prov = conn->ep->prov;
@@ -95,41 +119,40 @@ static void refused(struct fp_conn *conn, ssize_t rc)
     fp_break(conn, fp_strerror(rc));
 }
 
-int fp_place(struct fp_conn *conn, struct fp_op *op, uint32_t seq)
+int fp_place(struct fp_conn *conn, struct fp_op *op)
 {
     struct fp_prov *prov = conn->ep->prov;
-    struct fp_grant *g = grant_at(conn, op->rkey);
-    struct prov_xfer x = {.lcl = op->lcl, .length = op->length, .lkey = op->lkey};
     uint32_t bulk = op->length - fp_place_tail(op);
-    void *desc = NULL;
+    int rc = op->moved < bulk ? await_key(conn, op) : 0;
 
-    if (op->moved < bulk &&
-        (g->rkey != op->rkey || !g->is_granted || !find_source(conn, &x, &desc)))
-        return -EFAULT;
+    if (rc != 0)
+        return rc;
+    if (op->desc && !fp_allows(prov, op->lkey, (uintptr_t)op->lcl, op->length, 0))
+        return -EFAULT; /* deregistered meanwhile, and its name with it */
     while (op->moved < bulk) {
         uint32_t n = bulk - op->moved < prov->part ? bulk - op->moved : prov->part;
         struct fp_buf *buf = fp_pool_get(&conn->ep->small, FP_BUF_PLACE, conn);
         if (!buf)
             return -EAGAIN;
-        buf->bytes[0] = seq;
-        ssize_t rc = write_part(conn, op, n, desc, g, buf);
-        if (rc != 0) {
+        buf->bytes[0] = conn->sent;
+        ssize_t written = write_part(conn, op, n, buf);
+        if (written != 0) {
             fp_pool_put(buf);
-            if (rc != -FI_EAGAIN)
-                refused(conn, rc);
+            if (written != -FI_EAGAIN)
+                refused(conn, written);
             return -EAGAIN;
         }
         conn->num_sending++;
         op->writes++;
         op->moved += n;
     }
-    return prov->keeps_order || op->writes == 0;
+    return prov->keeps_order || op->writes == 0 ? 1 : -EAGAIN;
 }
 
 void fp_place_done(struct fp_buf *buf)
 {
     struct fp_conn *conn = buf->owner;
-    uint32_t n = (uint32_t)buf->bytes[0] - 1;
+    uint32_t n = (uint32_t)buf->bytes[0];
 
     conn->num_sending--;
     fp_pool_put(buf);
@@ -150,15 +173,16 @@ void fp_place_failed(struct fp_buf *buf, int error)
 
 void fp_place_asked(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
-    struct fp_key answer = {.head = {.kind = FP_KEY}};
+    struct fp_key answer = {.head = {.kind = FP_KEY, .seq = m->head.seq}};
 
     if (size != sizeof(*m)) {
         fp_break(conn, "a question of the wrong size");
         return;
     }
     answer.rkey = m->rkey;
-    answer.is_granted = fp_grant(conn->ep, m->rkey, &answer);
-    fp_send(conn, &answer, sizeof(answer), NULL, 0); /* without memory: its writes are fetched */
+    answer.is_granted = prov_memory_is_there((void *)(uintptr_t)m->rmt, m->length, true) &&
+                        fp_grant(conn->ep, m->rkey, m->rmt, m->length, &answer);
+    fp_send(conn, &answer, sizeof(answer), NULL, 0); /* without memory: the peer asks again */
 }
 
 void fp_place_answered(struct fp_conn *conn, const struct fp_key *m, size_t size)
@@ -169,11 +193,12 @@ void fp_place_answered(struct fp_conn *conn, const struct fp_key *m, size_t size
         fp_break(conn, "a key of the wrong size");
         return;
     }
-    if (g->rkey != m->rkey || g->is_granted || !m->is_granted)
-        return; /* forgotten meanwhile, or refused */
+    if (g->rkey != m->rkey || g->seq != m->head.seq || g->state != FP_WANTED)
+        return; /* another answer came before */
     g->addr = m->addr;
     g->size = m->size;
     g->key = m->key;
     g->at = m->at;
-    g->is_granted = true;
+    g->state = m->is_granted ? FP_GRANTED : FP_REFUSED;
+    fp_mark_busy(conn);
 }

@@ -6,11 +6,15 @@
  * delivered (FI_DELIVERY_COMPLETE). The target checks and counts the operation when that message
  * comes.
  *
- * The fabric's key of a region is asked for when the first long put to it is posted, and kept with
- * the connection; that put, and those until the answer comes, are fetched (pull.h). The target
- * revokes the key when it deregisters the region. A write that the fabric refuses after that, or
- * because the memory is not there any more, breaks the connection; what it carried is repeated over
- * the next one, where it is fetched at first, and so refused by the target itself.
+ * Before, the origin asks for the fabric's key, with the region and the range, and the target
+ * refuses what it does not allow, and memory that is not there. Then the operation goes in
+ * messages, which the target refuses as others. Where the fabric pins what is registered
+ * (FI_MR_ALLOCATED), the key serves for later puts to the region; elsewhere a fabric in software
+ * would store to memory that the program has unmapped since, and the process would get a signal, so
+ * each put asks.
+ *
+ * The target revokes the key when it deregisters the region. What the fabric refuses then breaks
+ * the connection, and is repeated over the next one, where it asks again.
  */
 #ifndef FP_PLACE_H
 #define FP_PLACE_H
@@ -20,16 +24,19 @@
 /* Puts of the connection may be placed in any order. */
 bool fp_any_order(struct prov_conn *base);
 
-/* May the fabric place this write? Asks the peer for the key where it is not known. */
-bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x);
+/* May the fabric place this write, as far as is known? Finds its name of the source. */
+bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc);
 
-/* Gives the fabric the next parts of an operation of kind FP_PLACED. -EAGAIN: it does not take
- * them now; 1: all is on its way, and the message may follow; 0: when what is under way has been
- * delivered. */
-int fp_place(struct fp_conn *conn, struct fp_op *op, uint32_t seq);
+/* Goes on with an operation of kind FP_PLACED, the next one to be sent. 1: all is on its way, and
+ * the message may follow; -EAGAIN: later; -ENOKEY: the peer gives no key; -EFAULT: its memory is
+ * not there any more. */
+int fp_place(struct fp_conn *conn, struct fp_op *op);
 
 /* How many bytes of it the message carries. */
 uint32_t fp_place_tail(const struct fp_op *op);
+
+/* No key has come for long: the question is repeated. */
+void fp_place_ask_again(struct fp_conn *conn);
 
 /* The fabric has delivered a part, or failed to. */
 void fp_place_done(struct fp_buf *buf);

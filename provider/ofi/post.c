@@ -104,10 +104,12 @@ static int send_piece(struct fp_conn *conn)
     struct fp_xfer m;
 
     if (op->kind == FP_PLACED) {
-        int rc = fp_place(conn, op, conn->sent + 1);
-        if (rc != 1)
-            return rc == 0 ? -EAGAIN : rc;
-        left = fp_place_tail(op);
+        int rc = fp_place(conn, op);
+        if (rc == -ENOKEY)
+            op->kind = FP_WRITE;
+        else if (rc != 1)
+            return rc;
+        left = op->length - op->moved;
     }
     piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
     fill(conn, op, &m);
@@ -160,9 +162,12 @@ static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct f
 }
 
 /* A write that the fabric places. */
-static int place_write(struct fp_conn *conn, const struct prov_xfer *x)
+static int place_write(struct fp_conn *conn, const struct prov_xfer *x, void *desc)
 {
-    post(conn, FP_PLACED, x)->flags |= FP_SIGNAL;
+    struct fp_op *op = post(conn, FP_PLACED, x);
+
+    op->flags |= FP_SIGNAL;
+    op->desc = desc;
     fp_push(conn);
     return 0;
 }
@@ -172,7 +177,8 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     struct fp_conn *conn = (struct fp_conn *)base;
     struct fp_prov *prov = conn->ep->prov;
     struct fp_offer offer;
-    bool is_placed = fp_place_may(conn, x);
+    void *desc;
+    bool is_placed = fp_place_may(conn, x, &desc);
     bool is_offer = !is_placed && !(x->flags & PROV_COPY) && x->length > prov->piece &&
                     fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer);
 
@@ -180,7 +186,7 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     if (rc != 0)
         return rc;
     if (is_placed)
-        return place_write(conn, x);
+        return place_write(conn, x, desc);
     if (is_offer)
         return offer_write(conn, x, &offer);
     if (!is_read_directly(x) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))

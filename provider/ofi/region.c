@@ -235,13 +235,13 @@ bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, u
     return e != NULL;
 }
 
-bool fp_grant(struct fp_ep *ep, uint32_t key, struct fp_key *answer)
+bool fp_grant(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, struct fp_key *answer)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_exposure *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (fp_places(prov) && (find(prov, key)->access & PROV_ACCESS_WRITE)) {
+    if (fp_places(prov) && length > 0 && allows(prov, key, addr, length, PROV_ACCESS_WRITE)) {
         struct fp_region *r = prov->regions[index_of(key)];
         e = exposure_of(ep, r);
         if (e) {

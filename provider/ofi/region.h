@@ -29,8 +29,9 @@ enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, 
  * the first time. False: it cannot be. */
 bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
                uint64_t *at);
-/* The same for writes of the peers, of all of it. */
-bool fp_grant(struct fp_ep *ep, uint32_t key, struct fp_key *answer);
+/* The same for writes of the peers: tells of the whole region. */
+bool fp_grant(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+              struct fp_key *answer);
 /* The same for own operations of the endpoint, which name it by `desc`. */
 bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, void **desc);
 /* The endpoint is being closed. */

@@ -126,7 +126,7 @@ struct fp_head {
 
 /* FP_WRITE: bytes follow, from `offset` on. FP_READ: without. FP_DATA: bytes that were read.
  * FP_PLACED: the last bytes of a write; the fabric has placed the others. FP_WANT: asks for the
- * fabric's key of the region `rkey`. */
+ * fabric's key for such a write. */
 struct fp_xfer {
     struct fp_head head;
     uint64_t rmt;
@@ -236,6 +236,7 @@ enum fp_state {
 struct fp_op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
+    void *desc; /* FP_PLACED: the fabric's name of its memory */
     uint32_t lkey, rkey, length, moved, imm;
     uint32_t writes; /* of the fabric, that are under way */
     uint8_t kind, flags, status;
@@ -258,11 +259,13 @@ struct fp_pull {
     bool is_read;          /* an operation of ours */
 };
 
+enum fp_grant_state { FP_WANTED, FP_GRANTED, FP_REFUSED };
+
 /* What is known of a region of the peer; rkey 0: nothing. */
 struct fp_grant {
     uint64_t addr, size, key, at;
-    uint32_t rkey;
-    bool is_granted; /* else it is asked for, or refused */
+    uint32_t rkey, seq; /* seq: of the operation that asked */
+    uint8_t state;      /* enum fp_grant_state */
 };
 
 struct fp_chunk {
