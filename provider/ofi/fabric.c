@@ -130,6 +130,22 @@ static bool may_be_loopback(void)
            ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_ofi;
 }
 
+/* Over TCP libfabric has connected endpoints below ofi_rxm, and, from 1.17 on, datagrams of their
+ * own: FI_PROTO_XNET, named `net` there and `tcp` later. These take less time and memory. */
+static const struct fi_info *better_than(const struct fp_lib *lib, const struct fi_info *one,
+                                         const struct fi_info *all)
+{
+    if (!begins(one->fabric_attr->prov_name, "tcp;"))
+        return one;
+    for (const struct fi_info *at = all; at; at = at->next) {
+        if (at->ep_attr->protocol == FI_PROTO_XNET && !cannot(lib, at) &&
+            at->addr_format == one->addr_format && is_loopback(at) == is_loopback(one) &&
+            strcmp(at->domain_attr->name, one->domain_attr->name) == 0)
+            return at;
+    }
+    return one;
+}
+
 static const struct fi_info *best_of(const struct fp_lib *lib, const struct fi_info *all)
 {
     const struct fi_info *loopback = NULL;
@@ -138,11 +154,11 @@ static const struct fi_info *best_of(const struct fp_lib *lib, const struct fi_i
         if (cannot(lib, at))
             continue;
         if (!is_loopback(at))
-            return at;
+            return better_than(lib, at, all);
         if (!loopback)
             loopback = at;
     }
-    return may_be_loopback() ? loopback : NULL;
+    return loopback && may_be_loopback() ? better_than(lib, loopback, all) : NULL;
 }
 
 /* Why none of these is used. */

@@ -34,6 +34,10 @@
 #include "provider.h"
 #include "providers.h"
 
+#if FI_MAJOR_VERSION == 1 && FI_MINOR_VERSION < 17
+#    define FI_PROTO_XNET 25
+#endif
+
 #define FP_CAT "ofi"
 
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -18,6 +18,19 @@ for provider in tcp sockets; do
     echo "$out" | grep -q "rank 1: 1000 rounds" || fail "$provider: $out"
 done
 
+# TCP without ofi_rxm below it is taken where libfabric has it, and other ways where they are named
+if fi_info -p net -t FI_EP_RDM 2>/dev/null | grep -q FI_PROTO_XNET; then
+    for named in '' net; do
+        out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=$named UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) ||
+            fail "net: $out"
+        echo "$out" | grep -q "net on lo" || fail "net is not used: $out"
+        echo "$out" | grep -q "rank 1: 1000 rounds" || fail "net: $out"
+    done
+    out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER='tcp;ofi_rxm' UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) ||
+        fail "tcp;ofi_rxm: $out"
+    echo "$out" | grep -q "tcp;ofi_rxm on lo" || fail "tcp;ofi_rxm is not used: $out"
+fi
+
 # buffers of another size, and what is too small to carry a message
 out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_BUFFER_SIZE=2048 "$run" -n 2 \
     "$build/tools/utofu-perf" --verify -s 1500,3000,5000,20000 -n 20 put-lat 2>&1) || fail "2048: $out"

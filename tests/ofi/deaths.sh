@@ -17,7 +17,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-export UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_PEER_TIMEOUT=4 UTOFU_JOB_TIMEOUT=20 UTOFU_SIZE=4 UTOFU_LOCAL_SIZE=2
+export UTOFU_PROVIDER=ofi UTOFU_PEER_TIMEOUT=4 UTOFU_JOB_TIMEOUT=20 UTOFU_SIZE=4 UTOFU_LOCAL_SIZE=2
 unset UTOFU_OFI_DOMAIN
 # rank 0's host gets on with it; the other one ends as HOW says once data flow on all four
 # shellcheck disable=SC2016 # for the shells on the hosts
