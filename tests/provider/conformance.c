@@ -763,6 +763,60 @@ static void bad_keys_ranges_and_rights_are_refused(void)
     barrier();
 }
 
+/* Long writes find their own way to the target, which may have been remembered: the first one is
+ * good, and then its memory is not there any more, or not registered. */
+static void long_writes_are_refused_alone(void)
+{
+    enum { LONG = 256 << 10 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(2 * LONG, RW), ro = memory_new(LONG, PROV_ACCESS_READ);
+    struct memory gone = memory_new(LONG, RW), unmapped = memory_new(LONG, RW);
+    bool is_checked = strcmp(ops->name, "ofi") == 0; /* others pin it, or keep it */
+
+    memory_publish(&m, 0);
+    memory_publish(&ro, 1);
+    memory_publish(&gone, 2);
+    memory_publish(&unmapped, 3);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    struct remote r = memory_of(1, 0), rro = memory_of(1, 1), rgone = memory_of(1, 2);
+    struct remote runmapped = memory_of(1, 3);
+    struct prov_xfer good = {
+        .lcl = m.bytes, .lkey = m.mr->lkey, .rmt = r.addr, .rkey = r.rkey, .length = LONG};
+    struct prov_xfer x[] = {good, good, good, good};
+    x[1].rmt = rgone.addr;
+    x[1].rkey = rgone.rkey;
+    x[2].rmt = runmapped.addr;
+    x[2].rkey = runmapped.rkey;
+    for (int i = 0; i < 3 && rank == 0; i++) {
+        fill(m.bytes, LONG, (uint64_t)i);
+        CHECK(post_xfer(link, true, &x[i]) >= 0);
+        settle(link);
+    }
+    barrier();
+    if (rank == 1) {
+        CHECK(is_filled(m.bytes, LONG, 0) && is_filled(gone.bytes, LONG, 1));
+        memory_withdraw(&gone);
+        CHECK(!is_checked || munmap(unmapped.bytes, unmapped.size) == 0);
+    }
+    barrier();
+    if (rank == 0) {
+        link = expect(link, 1, true, x[1], -EACCES, PROV_RMT_ACCESS);
+        if (is_checked)
+            link = expect(link, 1, true, x[2], -EFAULT, PROV_RMT_FAULT);
+        x[3].rmt = r.addr + LONG + 1;
+        link = expect(link, 1, true, x[3], -EACCES, PROV_RMT_ACCESS);
+        x[3].rmt = rro.addr;
+        x[3].rkey = rro.rkey;
+        link = expect(link, 1, true, x[3], -EACCES, PROV_RMT_ACCESS);
+        fill(m.bytes, LONG, 5);
+        CHECK(post_xfer(link, true, &good) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0);
+    }
+    barrier();
+    CHECK(rank == 0 || is_filled(m.bytes, LONG, 5));
+}
+
 static void memory_that_is_not_there_is_not_registered(void)
 {
     struct prov_mr *mr;
@@ -1251,6 +1305,7 @@ static const struct test tests[] = {
     TEST(few_bytes_arrive_in_order, 2, 0),
     TEST(writes_at_full_speed_do_not_block_each_other, 2, 0),
     TEST(bad_keys_ranges_and_rights_are_refused, 2, 0),
+    TEST(long_writes_are_refused_alone, 2, 0),
     TEST(memory_that_is_not_there_is_not_registered, 1, 0),
     TEST(thousands_of_regions_are_told_apart, 2, 0),
     TEST(killed_peer_takes_its_connections_down, 2, 1 << 1),
