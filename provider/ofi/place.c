@@ -42,7 +42,8 @@ bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
     return find_source(conn, x, desc);
 }
 
-uint32_t fp_place_tail(const struct fp_op *op)
+/* How many bytes the message carries. */
+static uint32_t tail_of(const struct fp_op *op)
 {
     return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
 }
@@ -122,7 +123,7 @@ static void refused(struct fp_conn *conn, ssize_t rc)
 int fp_place(struct fp_conn *conn, struct fp_op *op)
 {
     struct fp_prov *prov = conn->ep->prov;
-    uint32_t bulk = op->length - fp_place_tail(op);
+    uint32_t bulk = op->length - tail_of(op);
     int rc = op->moved < bulk ? await_key(conn, op) : 0;
 
     if (rc != 0)

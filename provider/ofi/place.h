@@ -32,9 +32,6 @@ bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc);
  * not there any more. */
 int fp_place(struct fp_conn *conn, struct fp_op *op);
 
-/* How many bytes of it the message carries. */
-uint32_t fp_place_tail(const struct fp_op *op);
-
 /* No key has come for long: the question is repeated. */
 void fp_place_ask_again(struct fp_conn *conn);
 

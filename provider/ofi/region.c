@@ -353,7 +353,7 @@ enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uin
     pthread_mutex_lock(&prov->regions_lock);
     if (allows(prov, key, to, whole, PROV_ACCESS_WRITE))
         status =
-            put_own(prov, (uint8_t *)(uintptr_t)to + offset, from, size) ? PROV_OK : PROV_RMT_FAULT;
+            put_own(prov, (void *)(uintptr_t)(to + offset), from, size) ? PROV_OK : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
@@ -365,9 +365,8 @@ enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, 
 
     pthread_mutex_lock(&prov->regions_lock);
     if (allows(prov, key, from, whole, PROV_ACCESS_READ))
-        status = get_own(prov, to, (const uint8_t *)(uintptr_t)from + offset, size)
-                     ? PROV_OK
-                     : PROV_RMT_FAULT;
+        status = get_own(prov, to, (const void *)(uintptr_t)(from + offset), size) ? PROV_OK
+                                                                                   : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }

@@ -815,6 +815,9 @@ static void long_writes_are_refused_alone(void)
     }
     barrier();
     CHECK(rank == 0 || is_filled(m.bytes, LONG, 5));
+    if (rank == 1 && is_checked) /* it is freed */
+        CHECK(mmap(unmapped.bytes, unmapped.size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == unmapped.bytes);
 }
 
 static void memory_that_is_not_there_is_not_registered(void)

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fabric of libfabric that does nothing by itself: what comes is what a libFuzzer target puts
+ * into the receives of an endpoint, and what is posted ends when the target says so. One thread.
+ */
+#ifndef FAKE_FABRIC_H
+#define FAKE_FABRIC_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../provider/ofi/types.h"
+
+enum { FAKE_EPS = 4, FAKE_DEPTH = 256, FAKE_BUFFER = 2048 /* bytes of a message */ };
+
+/* What is posted, in order. */
+struct fake_posted {
+    void *context, *bytes;
+    size_t size;
+    bool is_receive;
+};
+
+/* An endpoint, with its queue and address vector. */
+struct fake_ep {
+    struct fid_ep ep;
+    struct fid_cq cq;
+    struct fid_av av;
+    struct fake_posted receives[FAKE_DEPTH], sends[FAKE_DEPTH];
+    unsigned int num_receives, num_sends;
+    struct fi_cq_msg_entry done[FAKE_DEPTH];
+    unsigned int num_done;
+    void *failed;
+};
+
+static struct fake_ep fake_eps[FAKE_EPS];
+static unsigned int fake_num_eps;
+static int fake_busy; /* the next posting is not taken */
+static struct fid_fabric fake_fabric;
+static struct fid_domain fake_domain;
+static uint64_t fake_last_key;
+
+static int fake_close(struct fid *fid)
+{
+    (void)fid;
+    return 0;
+}
+
+static int fake_mr_close(struct fid *fid)
+{
+    free(fid);
+    return 0;
+}
+
+static int fake_bind(struct fid *fid, struct fid *to, uint64_t flags)
+{
+    (void)fid, (void)to, (void)flags;
+    return 0;
+}
+
+static int fake_control(struct fid *fid, int command, void *arg)
+{
+    (void)fid, (void)arg;
+    return command == FI_GETWAIT ? -FI_ENOSYS : 0;
+}
+
+static struct fi_ops fake_fid_ops = {sizeof(struct fi_ops), fake_close, fake_bind, fake_control,
+                                     NULL};
+static struct fi_ops fake_mr_ops = {sizeof(struct fi_ops), fake_mr_close, fake_bind, fake_control,
+                                    NULL};
+
+static ssize_t post(struct fake_posted *list, unsigned int *num, void *bytes, size_t size,
+                    void *context)
+{
+    if (fake_busy > 0) {
+        fake_busy--;
+        return -FI_EAGAIN;
+    }
+    if (*num == FAKE_DEPTH)
+        return -FI_EAGAIN;
+    list[(*num)++] = (struct fake_posted){.context = context, .bytes = bytes, .size = size};
+    return 0;
+}
+
+static struct fake_ep *fake_of(struct fid_ep *ep)
+{
+    return fp_container_of(ep, struct fake_ep, ep);
+}
+
+static ssize_t fake_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+                         void *context)
+{
+    (void)desc, (void)from;
+    return post(fake_of(ep)->receives, &fake_of(ep)->num_receives, buf, len, context);
+}
+
+/* Reads it, so that the sanitizer sees what is sent. */
+static uint8_t fake_sum(const void *bytes, size_t size)
+{
+    uint8_t sum = 0;
+
+    for (size_t i = 0; i < size; i++)
+        sum ^= ((const volatile uint8_t *)bytes)[i];
+    return sum;
+}
+
+static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+                         void *context)
+{
+    (void)desc, (void)to;
+    fake_sum(buf, len);
+    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, context);
+}
+
+static ssize_t fake_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
+{
+    (void)ep, (void)to;
+    fake_sum(buf, len);
+    if (fake_busy > 0) {
+        fake_busy--;
+        return -FI_EAGAIN;
+    }
+    return 0;
+}
+
+static ssize_t fake_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+                         uint64_t addr, uint64_t key, void *context)
+{
+    (void)desc, (void)from, (void)addr, (void)key;
+    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, buf, len, context);
+}
+
+static ssize_t fake_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint64_t flags)
+{
+    (void)flags;
+    fake_sum(m->msg_iov->iov_base, m->msg_iov->iov_len);
+    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, m->context);
+}
+
+static int fake_getname(fid_t fid, void *name, size_t *size)
+{
+    (void)fid;
+    memset(name, 1, 16);
+    *size = 16;
+    return 0;
+}
+
+static struct fi_ops_cm fake_cm = {.size = sizeof(struct fi_ops_cm), .getname = fake_getname};
+static struct fi_ops_msg fake_msg = {
+    .size = sizeof(struct fi_ops_msg), .recv = fake_recv, .send = fake_send, .inject = fake_inject};
+static struct fi_ops_rma fake_rma = {
+    .size = sizeof(struct fi_ops_rma), .read = fake_read, .writemsg = fake_writemsg};
+
+/* One at a time, so that what a callback does stands before the next. */
+static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
+{
+    struct fake_ep *fake = fp_container_of(cq, struct fake_ep, cq);
+
+    if (fake->failed)
+        return -FI_EAVAIL;
+    if (fake->num_done == 0 || count == 0)
+        return -FI_EAGAIN;
+    memcpy(entries, fake->done, sizeof(*fake->done));
+    memmove(fake->done, fake->done + 1, --fake->num_done * sizeof(*fake->done));
+    return 1;
+}
+
+static ssize_t fake_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    struct fake_ep *fake = fp_container_of(cq, struct fake_ep, cq);
+
+    (void)flags;
+    if (!fake->failed)
+        return -FI_EAGAIN;
+    *entry = (struct fi_cq_err_entry){.op_context = fake->failed, .err = FI_EIO};
+    fake->failed = NULL;
+    return 1;
+}
+
+static int fake_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *at,
+                       uint64_t flags, void *context)
+{
+    (void)av, (void)addr, (void)flags, (void)context;
+    *at = 0;
+    return (int)count;
+}
+
+static struct fi_ops_cq fake_cq_ops = {
+    .size = sizeof(struct fi_ops_cq), .read = fake_cq_read, .readerr = fake_cq_readerr};
+static struct fi_ops_av fake_av_ops = {.size = sizeof(struct fi_ops_av), .insert = fake_insert};
+
+static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                        void *context)
+{
+    struct fake_ep *fake = &fake_eps[fake_num_eps % FAKE_EPS];
+
+    (void)domain, (void)context;
+    memset(fake, 0, sizeof(*fake));
+    if (attr->wait_obj != FI_WAIT_NONE)
+        return -FI_ENOSYS;
+    fake->cq = (struct fid_cq){.fid.ops = &fake_fid_ops, .ops = &fake_cq_ops};
+    *cq = &fake->cq;
+    return 0;
+}
+
+static int fake_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                        void *context)
+{
+    struct fake_ep *fake = &fake_eps[fake_num_eps % FAKE_EPS];
+
+    (void)domain, (void)attr, (void)context;
+    fake->av = (struct fid_av){.fid.ops = &fake_fid_ops, .ops = &fake_av_ops};
+    *av = &fake->av;
+    return 0;
+}
+
+static int fake_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                         void *context)
+{
+    struct fake_ep *fake = &fake_eps[fake_num_eps++ % FAKE_EPS];
+
+    (void)domain, (void)info, (void)context;
+    fake->ep = (struct fid_ep){
+        .fid.ops = &fake_fid_ops, .cm = &fake_cm, .msg = &fake_msg, .rma = &fake_rma};
+    *ep = &fake->ep;
+    return 0;
+}
+
+static int fake_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+                    uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    (void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
+    (void)context;
+    if (!(*mr = calloc(1, sizeof(**mr))))
+        return -FI_ENOMEM;
+    (*mr)->fid.ops = &fake_mr_ops;
+    (*mr)->key = ++fake_last_key;
+    return 0;
+}
+
+static int fake_domain_open(struct fid_fabric *fabric, struct fi_info *info,
+                            struct fid_domain **domain, void *context)
+{
+    static struct fi_ops_domain ops = {.size = sizeof(ops),
+                                       .av_open = fake_av_open,
+                                       .cq_open = fake_cq_open,
+                                       .endpoint = fake_endpoint};
+    static struct fi_ops_mr mr = {.size = sizeof(mr), .reg = fake_reg};
+
+    (void)fabric, (void)info, (void)context;
+    fake_domain = (struct fid_domain){.fid.ops = &fake_fid_ops, .ops = &ops, .mr = &mr};
+    *domain = &fake_domain;
+    return 0;
+}
+
+static int fake_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+    static struct fi_ops_fabric ops = {.size = sizeof(ops), .domain = fake_domain_open};
+
+    (void)attr, (void)context;
+    fake_fabric = (struct fid_fabric){.fid.ops = &fake_fid_ops, .ops = &ops};
+    *fabric = &fake_fabric;
+    return 0;
+}
+
+struct fake_info {
+    struct fi_info info;
+    struct fi_tx_attr tx;
+    struct fi_rx_attr rx;
+    struct fi_ep_attr ep;
+    struct fi_domain_attr domain;
+    struct fi_fabric_attr fabric;
+};
+
+static struct fi_info *fake_dupinfo(const struct fi_info *of)
+{
+    static char name[] = "fake";
+    struct fake_info *i = calloc(1, sizeof(*i));
+
+    (void)of;
+    if (!i)
+        return NULL;
+    i->tx = (struct fi_tx_attr){.inject_size = 64, .msg_order = FI_ORDER_SAS | FI_ORDER_SAW};
+    i->rx.msg_order = i->tx.msg_order;
+    i->ep.max_msg_size = FAKE_BUFFER;
+    i->domain.name = name;
+    i->fabric.prov_name = name;
+    i->info = (struct fi_info){.caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ |
+                                       FI_REMOTE_WRITE,
+                               .tx_attr = &i->tx,
+                               .rx_attr = &i->rx,
+                               .ep_attr = &i->ep,
+                               .domain_attr = &i->domain,
+                               .fabric_attr = &i->fabric};
+    return &i->info;
+}
+
+static int fake_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                        const struct fi_info *hints, struct fi_info **info)
+{
+    (void)version, (void)node, (void)service, (void)flags;
+    *info = fake_dupinfo(hints);
+    return *info ? 0 : -FI_ENOMEM;
+}
+
+static void fake_freeinfo(struct fi_info *info)
+{
+    free(info);
+}
+
+static const char *fake_strerror(int error)
+{
+    return strerror(error);
+}
+
+const struct fp_lib *fp_lib(char why[FP_WHY])
+{
+    static const struct fp_lib lib = {.getinfo = fake_getinfo,
+                                      .freeinfo = fake_freeinfo,
+                                      .dupinfo = fake_dupinfo,
+                                      .fabric = fake_fabric_open,
+                                      .strerror = fake_strerror};
+
+    (void)why;
+    return &lib;
+}
+
+const char *fp_strerror(long rc)
+{
+    return strerror((int)-rc);
+}
+
+/* A message comes in. False: no receive is posted. */
+static bool fake_arrive(struct fake_ep *fake, const void *bytes, size_t size)
+{
+    struct fake_posted *r = &fake->receives[0];
+
+    if (fake->num_receives == 0 || fake->num_done == FAKE_DEPTH)
+        return false;
+    size = size < r->size ? size : r->size;
+    memcpy(r->bytes, bytes, size);
+    fake->done[fake->num_done++] = (struct fi_cq_msg_entry){.op_context = r->context, .len = size};
+    memmove(r, r + 1, --fake->num_receives * sizeof(*r));
+    return true;
+}
+
+/* What was posted first ends. */
+static void fake_end(struct fake_ep *fake, bool well)
+{
+    struct fake_posted *s = &fake->sends[0];
+
+    if (fake->num_sends == 0 || fake->failed || fake->num_done == FAKE_DEPTH)
+        return;
+    if (s->bytes)
+        memset(s->bytes, 3, s->size);
+    if (well)
+        fake->done[fake->num_done++] = (struct fi_cq_msg_entry){.op_context = s->context};
+    else
+        fake->failed = s->context;
+    memmove(s, s + 1, --fake->num_sends * sizeof(*s));
+}
+
+#endif
