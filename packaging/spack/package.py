@@ -26,6 +26,8 @@ class UtofuVerbs(MesonPackage):
     variant("man", default=True, description="Make and install the manual pages")
     variant("html", default=False, when="+man", description="The manual pages as HTML too")
 
+    variant("libfabric", default=True, description="The provider ofi: Ethernet, Slingshot, EFA")
+
     depends_on("c", type="build")
     depends_on("meson@1.0:", type="build")
     depends_on("ninja", type="build")
@@ -36,6 +38,7 @@ class UtofuVerbs(MesonPackage):
     depends_on("rdma-core")
     depends_on("pmix@3:")
     depends_on("jansson@2.10:")
+    depends_on("libfabric@1.9:", when="+libfabric")
 
     conflicts("platform=darwin", msg="it needs Linux: verbs, memfd, userfaultfd")
     conflicts("platform=windows", msg="it needs Linux: verbs, memfd, userfaultfd")
@@ -45,6 +48,7 @@ class UtofuVerbs(MesonPackage):
         return [
             "-Dtests=disabled",
             "-Dman={0}".format("true" if spec.satisfies("+man") else "false"),
+            "-Dofi={0}".format("enabled" if spec.satisfies("+libfabric") else "disabled"),
             "-Dhtml={0}".format("enabled" if spec.satisfies("+html") else "disabled"),
         ]
 
