@@ -142,8 +142,10 @@ X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
 X(OFI_DOMAIN, "UTOFU_OFI_DOMAIN", STR, 0, 0, 0, "",
   "domain of libfabric to use, as fi_info lists them (eth0, mlx5_0...); empty: the first one")
 X(OFI_RMA, "UTOFU_OFI_RMA", UINT, 16384, 0, UINT32_MAX, NULL,
-  "puts and gets of at least so many bytes, and of more than a message carries, are fetched by the "
-  "RMA reads of libfabric's fabric, where it has them; 0: none are")
+  "puts of at least so many bytes, and of more than a message carries, are placed by the RMA "
+  "writes "
+  "of libfabric's fabric, where it has them; gets, and puts with STRONG_ORDER, are fetched by its "
+  "RMA reads; 0: none are")
 X(SHUFFLE, "UTOFU_SHUFFLE", UINT, 0, 0, UINT32_MAX, NULL,
   "finds errors of a program: uses, in an order that this number decides, what the uTofu manual "
   "leaves open: puts and gets overtake each other and land in pieces, completions and notices come "
