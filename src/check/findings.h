@@ -29,6 +29,10 @@ X(ORIGINS_ARMW, "origins-armw",
   "an ARMW and a put or get of another process use the same remote word at the same time",
   "ARMWs for both; or the local notice of the first one, and word to the other process",
   "2.2.5, 2.2.10")
+X(REMOTE, "remote-written",
+  "the remote memory of a put was changed by somebody else before the put was sent",
+  "let the process that has the memory write it before it asks for the put, or after its notice",
+  "2.2.3, 2.2.10")
 X(PADDING_FLAG, "padding-flag",
   "PADDING is only for a put with piggyback that has CACHE_INJECTION, too",
   "leave the flag out, or put it on a piggyback put with CACHE_INJECTION", "2.2.11, 3.7.9.1")

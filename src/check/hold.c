@@ -147,6 +147,8 @@ void ut_check_detach(struct ut_vcq *vcq)
         return;
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i <= vcq->toq_mask; i++)
+        ut_target_forget(&check->ops[i]);
     vcq->check = NULL;
     free(check->ops);
     free(check);
@@ -188,6 +190,13 @@ static void count_threads(struct ut_check *check)
     check->several_threads |= check->first_thread != my_thread();
 }
 
+/* One that is held: what others do meanwhile. */
+static void enter(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
+{
+    ut_origins_enter(vcq, slot, first);
+    ut_target_copy(vcq, slot);
+}
+
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
 {
     struct ut_check *check = vcq->check;
@@ -211,7 +220,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
             ut_check_pass(vcq, slot);
         ut_check_note_comm(slot);
         if (sampled && check->holds && may_hold(now))
-            ut_origins_enter(vcq, slot, sampled <= FIRST_LINGER);
+            enter(vcq, slot, sampled <= FIRST_LINGER);
     }
     uint32_t held = num_held(vcq);
     if (sampled)
@@ -227,6 +236,7 @@ void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!vcq->check->holds)
         return;
     ut_check_look_again(vcq, slot);
+    ut_target_compare(vcq, slot);
     ut_origins_leave(ut_check_op_of(vcq, slot));
     if (vcq->toq_exec == vcq->toq_tail)
         count_holding(vcq);

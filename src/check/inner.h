@@ -30,6 +30,7 @@ struct ut_check_op {
     uint32_t entry;   /* in the table of the node: see table.h; 0: it has none */
     uint64_t lingers; /* ns: until then no poll starts it; 0: the next one may */
     bool shared;      /* earlier gets fill that memory, too */
+    uint8_t copy;     /* of its remote memory: see target.c; 0: there is none */
     bool gone;        /* it was reported as unmapped, cannot be read, or is not held */
 };
 
@@ -84,6 +85,15 @@ static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
 {
     return &vcq->check->ops[slot - vcq->toq];
 }
+
+/* May this process read it? Memory that it protects from itself is no error: an adapter does not
+ * mind. */
+bool ut_check_is_readable(const uint8_t *p, uint32_t size);
+/* Of a put that is held: copies its remote memory where that can be read; compares it when the put
+ * starts, and reports what others have written; or forgets the copy. */
+void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_target_forget(struct ut_check_op *op);
 
 /* What a put writes, or NULL where it cannot be read. */
 const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot);

@@ -30,7 +30,8 @@ _Static_assert(sizeof(struct header) == 64, "the processes begin at a cache line
 struct process {
     uint32_t state; /* atomic: 0: it has not come, ALIVE, DEAD */
     uint32_t pid;   /* atomic */
-    uint8_t zero[56];
+    uint32_t rank;  /* atomic */
+    uint8_t zero[52];
 };
 _Static_assert(sizeof(struct process) == 64, "a cache line each");
 
@@ -144,6 +145,7 @@ static int join(const struct ut_job_info *job)
     if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 0)
         remove_leavings();
     __atomic_store_n(&p->pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&p->rank, job->rank, __ATOMIC_RELAXED);
     __atomic_store_n(&p->state, ALIVE, __ATOMIC_RELEASE);
     return 0;
 }
@@ -395,4 +397,12 @@ pid_t ut_table_pid(const struct ut_table_found *found)
     const struct process *p = &table.processes[(found->ref - 1) / UT_TABLE_ENTRIES];
 
     return (pid_t)__atomic_load_n(&p->pid, __ATOMIC_RELAXED);
+}
+
+pid_t ut_table_pid_of(uint32_t rank)
+{
+    for (uint32_t i = 0; ut_table_is_shared() && i < table.local_size; i++)
+        if (__atomic_load_n(&table.processes[i].rank, __ATOMIC_RELAXED) == rank && is_alive(i))
+            return (pid_t)__atomic_load_n(&table.processes[i].pid, __ATOMIC_RELAXED);
+    return 0;
 }

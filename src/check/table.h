@@ -87,6 +87,9 @@ bool ut_table_look(uint32_t bucket, bool (*look)(const struct ut_table_found *fo
 
 /* Is it still held, by a process that lives? */
 bool ut_table_is_held(const struct ut_table_found *found);
+/* The process id of a process of this node that lives and has opened the table, by its rank in the
+ * job; 0: there is none. */
+pid_t ut_table_pid_of(uint32_t rank);
 /* The process id of who holds it. */
 pid_t ut_table_pid(const struct ut_table_found *found);
 

@@ -82,10 +82,8 @@ static bool is_mapped(const uint8_t *p, uint32_t size)
     return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* does only look */
 }
 
-/* May this process read it? Memory that it protects from itself is no error: an adapter does not
- * mind. Reads a byte of each page through the kernel; where that is forbidden, the answer is yes.
- */
-static bool is_readable(const uint8_t *p, uint32_t size)
+/* Reads a byte of each page through the kernel; where that is forbidden, the answer is yes. */
+bool ut_check_is_readable(const uint8_t *p, uint32_t size)
 {
     uintptr_t from = page_of(p), end = (uintptr_t)p + size, page = -page_of((uint8_t *)UINTPTR_MAX);
     int error = errno; /* the program's */
@@ -157,7 +155,7 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     op->gone = !is_mapped(op->mem, op->length);
     if (op->gone)
         report(UT_CHECK_UNMAPPED, vcq, slot);
-    else if (vcq->check->holds && !is_readable(op->mem, op->length))
+    else if (vcq->check->holds && !ut_check_is_readable(op->mem, op->length))
         op->gone = true;
     else if (vcq->check->holds)
         op->sum = sum_of(op->mem, op->length, op->number);
@@ -320,7 +318,7 @@ const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *s
 
     if (slot->desc.kind == UT_DESC_PIGGYBACK)
         return slot->desc.data;
-    return op->mem && !op->gone && is_readable(op->mem, op->length) ? op->mem : NULL;
+    return op->mem && !op->gone && ut_check_is_readable(op->mem, op->length) ? op->mem : NULL;
 }
 
 /* Two puts that write the same bytes where they meet: their order does not matter. */
@@ -472,7 +470,7 @@ void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!is_mapped(op->mem, op->length)) {
         op->gone = true;
         report(UT_CHECK_UNMAPPED, vcq, slot);
-    } else if (!op->shared && is_readable(op->mem, op->length) &&
+    } else if (!op->shared && ut_check_is_readable(op->mem, op->length) &&
                sum_of(op->mem, op->length, op->number) != op->sum) {
         report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
     }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The remote memory of a put that is held: nobody else may write it. A copy is made when the put is
+ * submitted, in memory of this process or of another one on this node, and compared when it starts.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "check/inner.h"
+#include "check/table.h"
+#include "link/link.h"
+#include "peers/peers.h"
+#include "shuffle/shuffle.h"
+
+enum {
+    MOST_COPIES = 16, /* puts at one time; of others the memory is not compared */
+    END_SIZE = 2048,  /* of longer puts than two of these: so many bytes at each end */
+};
+
+static struct {
+    uint8_t bytes[2 * END_SIZE];
+} copies[MOST_COPIES];
+static uint32_t used; /* atomic: a bit for each */
+
+static uint8_t take_copy(void)
+{
+    uint32_t word = __atomic_load_n(&used, __ATOMIC_RELAXED);
+
+    while (word != (1u << MOST_COPIES) - 1) {
+        unsigned int i = (unsigned int)__builtin_ctz(~word);
+        if (__atomic_compare_exchange_n(&used, &word, word | 1u << i, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return (uint8_t)(i + 1);
+    }
+    return 0;
+}
+
+void ut_target_forget(struct ut_check_op *op)
+{
+    if (op->copy)
+        __atomic_and_fetch(&used, ~(1u << (op->copy - 1)), __ATOMIC_RELEASE);
+    op->copy = 0;
+}
+
+/* Other threads may write it at the same time: that is what is looked for. */
+__attribute__((no_sanitize("thread"))) static void copy_own(uint8_t *to, const uint8_t *from,
+                                                            uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        to[i] = ((const volatile uint8_t *)from)[i];
+}
+
+static bool read_piece(const struct ut_check_op *op, uint32_t at, uint8_t *to, uint32_t size)
+{
+    uint8_t *from = (uint8_t *)(uintptr_t)op->rmt_at + at;
+    int error = errno; /* the program's */
+
+    if (op->rmt_rank == ut_check_job->rank) {
+        if (!ut_check_is_readable(from, size))
+            return false;
+        copy_own(to, from, size);
+        return true;
+    }
+    pid_t pid = ut_table_pid_of(op->rmt_rank);
+    if (pid == 0)
+        return false;
+    struct iovec here = {to, size}, there = {from, size};
+    ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    errno = error;
+    return got == (ssize_t)size;
+}
+
+/* What is compared of a put: two pieces, the second one at the end of a long one. */
+struct pieces {
+    uint32_t first, second;
+    uint32_t at; /* of the second one */
+};
+
+static struct pieces pieces_of(uint32_t length)
+{
+    if (length <= 2 * END_SIZE)
+        return (struct pieces){length, 0, length};
+    return (struct pieces){END_SIZE, END_SIZE, length - END_SIZE};
+}
+
+static bool read_memory(const struct ut_check_op *op, uint8_t *to)
+{
+    const struct pieces p = pieces_of(op->length);
+
+    return read_piece(op, 0, to, p.first) &&
+           (p.second == 0 || read_piece(op, p.at, to + p.first, p.second));
+}
+
+static bool writes(const struct ut_slot *slot)
+{
+    return slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_PIGGYBACK ||
+           slot->desc.kind == UT_DESC_ARMW;
+}
+
+/* Two communications that have different memory, as far as that can be known. */
+static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
+                      const struct ut_slot *b, const struct ut_check_op *op_b)
+{
+    const struct ut_desc *da = &a->desc, *db = &b->desc;
+    uint64_t at_a = da->rmt_stadd, at_b = db->rmt_stadd;
+
+    if (op_a->rmt_known && op_b->rmt_known && op_a->rmt_rank == op_b->rmt_rank) {
+        at_a = op_a->rmt_at;
+        at_b = op_b->rmt_at;
+    } else if (op_a->rmt_known && op_b->rmt_known && op_b->rmt_rank != UT_NO_RANK) {
+        return true;
+    } else if (ut_vcq_id_key(da->rmt_vcq_id) != ut_vcq_id_key(db->rmt_vcq_id) ||
+               ut_stadd_stag(at_a) != ut_stadd_stag(at_b)) {
+        return false;
+    }
+    return !ut_ranges_meet((struct ut_range){at_a, at_a + ut_desc_length(da)},
+                           (struct ut_range){at_b, at_b + ut_desc_length(db)});
+}
+
+/* The own communication whose memory is to be copied. */
+struct mine {
+    struct ut_vcq *vcq;
+    const struct ut_slot *slot;
+    bool alone; /* no other one of this process may write there until it has started */
+};
+
+static void look_at_slots(struct ut_vcq *vcq, struct mine *m)
+{
+    for (uint32_t i = vcq->toq_head; m->alone && i != vcq->toq_tail; i++) {
+        const struct ut_slot *slot = &vcq->toq[i & vcq->toq_mask];
+        if (slot == m->slot)
+            break;
+        if (slot->state != UT_SLOT_RETIRED && slot->state != UT_SLOT_FREE && writes(slot) &&
+            !are_apart(m->slot, ut_check_op_of(m->vcq, m->slot), slot, ut_check_op_of(vcq, slot)))
+            m->alone = false;
+    }
+}
+
+static void look_at_other(struct ut_vcq *vcq, void *arg)
+{
+    struct mine *m = arg;
+
+    if (vcq == m->vcq || !m->alone)
+        return;
+    if (!ut_trylock(&vcq->lock)) {
+        m->alone = false;
+        return;
+    }
+    if (vcq->num_eps && vcq->check)
+        look_at_slots(vcq, m);
+    ut_unlock(&vcq->lock);
+}
+
+/* With the shuffle mode the TCQ entry of a put may come before its data: what STRONG_ORDER puts
+ * behind it waits for them, and they are no change by another one. */
+static bool may_be_behind(const struct ut_slot *slot)
+{
+    return ut_shuffle_on && (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
+}
+
+void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct ut_check_op *op = ut_check_op_of(vcq, slot);
+    struct mine m = {vcq, slot, true};
+
+    if (!writes(slot) || slot->desc.kind == UT_DESC_ARMW || op->length == 0 || !op->rmt_known ||
+        op->rmt_rank == UT_NO_RANK || may_be_behind(slot))
+        return;
+    look_at_slots(vcq, &m);
+    if (m.alone)
+        ut_vcq_for_each(look_at_other, &m);
+    if (!m.alone)
+        return;
+    op->copy = take_copy();
+    if (op->copy && !read_memory(op, copies[op->copy - 1].bytes))
+        ut_target_forget(op);
+}
+
+/* A byte that is another one than before, and not the one that the put writes. */
+static bool differs(const uint8_t *before, const uint8_t *now, const uint8_t *source, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        if (now[i] != before[i] && now[i] != source[i])
+            return true;
+    return false;
+}
+
+static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
+    const uint8_t *before = copies[op->copy - 1].bytes, *source = ut_check_source(vcq, slot);
+    const struct pieces p = pieces_of(op->length);
+    uint8_t now[2 * END_SIZE];
+
+    if (!read_memory(op, now) || memcmp(now, before, p.first + p.second) == 0)
+        return false;
+    return source && (differs(before, now, source, p.first) ||
+                      differs(before + p.first, now + p.first, source + p.at, p.second));
+}
+
+/* The memory is that of the put, and not what its process has made of it since it has registered it
+ * anew, or what another process has under the process id of one that has ended. */
+static bool is_still_there(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    return ut_check_op_of(vcq, slot)->rmt_rank == ut_check_job->rank ||
+           (ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd) &&
+            ut_table_pid_of(ut_check_op_of(vcq, slot)->rmt_rank) != 0);
+}
+
+void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct ut_check_op *op = ut_check_op_of(vcq, slot);
+
+    if (!op->copy)
+        return;
+    if (was_changed(vcq, slot) && is_still_there(vcq, slot)) {
+        const struct ut_check_report r = {
+            .id = UT_CHECK_REMOTE, .vcq = vcq, .slot = slot, .op = op};
+        ut_check_report(&r);
+    }
+    ut_target_forget(op);
+}

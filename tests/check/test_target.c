@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs for UTOFU_CHECK in which somebody writes the memory to which a put is under way: a CPU,
+ * or a communication that is not held itself. Each in two versions: the wrong one is to be reported
+ * as remote-written, and as nothing else, its right twin not at all. Rank ORIGIN puts.
+ *
+ * A wrong one may run again, at most MOST_RUNS times: on a busy machine the other process may come
+ * too late. UT_CHECK_SLOW: over a network a finding may be missing, as the peer's table of STADDs
+ * cannot be looked up at once. UT_CHECK_RUNS, UT_CHECK_ROUNDS, UT_CHECK_ONLY, UT_CHECK_ENV: as in
+ * test_origins.c.
+ */
+#include "ends.h"
+#include "reported.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(target);
+
+enum {
+    SIZE = 64 * 1024,
+    SRC = 32 * 1024, /* the sources of puts lie from here on */
+    LINE = 256,
+    LONG = 16384,
+    MANY = 600,
+    ROUNDS = 4,
+    MOST_RUNS = 200,
+    ORIGIN = 0,
+    TARGET,
+    THIRD,
+    PROCS,
+};
+
+struct program {
+    const char *name;
+    void (*body)(const struct program *p, bool right, int round);
+    enum ut_kind kind;
+    size_t length;
+    const char *or_id; /* or this is found, of the other communication */
+};
+
+static struct ut_end end;
+static struct ut_peer peers[PROCS];
+
+static void put_to(int rank, const struct program *p, size_t to, int round)
+{
+    struct ut_comm comm = {.kind = p->kind,
+                           .vcq = end.vcq,
+                           .rmt = peers[rank].id,
+                           .lcl_stadd = end.stadd + SRC,
+                           .rmt_stadd = peers[rank].stadd + to,
+                           .data = end.mem + SRC,
+                           .length = p->length,
+                           .flags = UT_LCL};
+
+    memset(end.mem + SRC, 1 + round, p->length);
+    ut_start_busy(&comm);
+}
+
+static void mrq(void)
+{
+    struct utofu_mrq_notice notice;
+
+    CHECK_OK(ut_await_mrq(end.vcq, &notice));
+}
+
+static void put(const struct program *p, int round)
+{
+    put_to(TARGET, p, 0, round);
+    mrq();
+}
+
+/* By the CPU; another value in each round. */
+static void store(size_t at, size_t length, int round)
+{
+    for (size_t i = 0; i < length; i++)
+        __atomic_store_n(end.mem + at + i, (uint8_t)(0x80 + round), __ATOMIC_RELAXED);
+}
+
+/*
+ * The programs
+ */
+
+/* The target says that its memory may be written, and clears it then. */
+static void cleared_late(const struct program *p, bool right, int round)
+{
+    if (ut_rank == TARGET && right)
+        store(0, p->length, round);
+    ut_barrier();
+    if (ut_rank == ORIGIN)
+        put(p, round);
+    if (ut_rank == TARGET && !right)
+        store(0, p->length, round);
+    ut_barrier();
+}
+
+/* A word of the target's own lies within what is put. */
+static void word_within(const struct program *p, bool right, int round)
+{
+    ut_barrier();
+    if (ut_rank == ORIGIN)
+        put(p, round);
+    if (ut_rank == TARGET)
+        store(right ? p->length : p->length - 8, 8, round);
+    ut_barrier();
+}
+
+/* A target that writes what is put as well: then it does not matter who is first. */
+static void same_bytes(const struct program *p, bool right, int round)
+{
+    ut_barrier();
+    if (ut_rank == ORIGIN)
+        put(p, round);
+    if (ut_rank == TARGET)
+        for (size_t i = 0; i < p->length; i++)
+            __atomic_store_n(end.mem + i, (uint8_t)(1 + round + (right || i != 5 ? 0 : 64)),
+                             __ATOMIC_RELAXED);
+    ut_barrier();
+}
+
+/* The next one comes before the target has told that it has used the last one. */
+static void used_late(const struct program *p, bool right, int round)
+{
+    if (ut_rank == ORIGIN) {
+        if (right)
+            while (atomic_load(ut_cell(0)) < (uint64_t)round)
+                ut_relax();
+        put(p, round);
+        atomic_fetch_add(ut_cell(1), 1);
+    }
+    if (ut_rank != TARGET)
+        return;
+    while (atomic_load(ut_cell(1)) <= (uint64_t)round)
+        ut_relax();
+    store(0, p->length, round); /* used */
+    atomic_fetch_add(ut_cell(0), 1);
+}
+
+/* A process puts to its own memory, and writes it before the notice. */
+static void own_memory(const struct program *p, bool right, int round)
+{
+    if (ut_rank != ORIGIN)
+        return;
+    put_to(ORIGIN, p, 0, round);
+    if (right)
+        mrq();
+    store(0, p->length, round);
+    if (!right)
+        mrq();
+}
+
+/* The target gets into the same memory. */
+static void got_there(const struct program *p, bool right, int round)
+{
+    struct ut_comm get = {.kind = UT_GET,
+                          .vcq = end.vcq,
+                          .rmt = peers[THIRD].id,
+                          .lcl_stadd = end.stadd + (right ? p->length : 0),
+                          .rmt_stadd = peers[THIRD].stadd,
+                          .length = p->length,
+                          .flags = UT_LCL};
+
+    if (ut_rank == THIRD)
+        store(0, p->length, round);
+    ut_barrier();
+    if (ut_rank == ORIGIN)
+        put(p, round);
+    if (ut_rank == TARGET) {
+        ut_start_busy(&get);
+        mrq();
+    }
+    ut_barrier();
+}
+
+/* So does a put of a third process, of a place that has been there so often that it is seldom held.
+ */
+static void third_lands(const struct program *p, bool right, int round)
+{
+    for (int i = 0; ut_rank == THIRD && round == 0 && i < MANY; i++) {
+        put_to(TARGET, p, 2 * p->length, 100);
+        mrq();
+    }
+    ut_barrier();
+    if (ut_rank == ORIGIN)
+        put(p, round);
+    if (ut_rank == THIRD) {
+        put_to(TARGET, p, right ? p->length : 0, 100 + round);
+        mrq();
+    }
+    ut_barrier();
+}
+
+static const struct program programs[] = {
+    {"cleared_late", cleared_late, UT_PUT, 1024, NULL},
+    {"cleared_late_long", cleared_late, UT_PUT, LONG, NULL},
+    {"cleared_late_piggyback", cleared_late, UT_PIGGYBACK, 8, NULL},
+    {"word_within", word_within, UT_PUT, 4 * LINE, NULL},
+    {"word_within_long", word_within, UT_PUT, LONG, NULL},
+    {"same_bytes", same_bytes, UT_PUT, 64, NULL},
+    {"used_late", used_late, UT_PUT, 512, NULL},
+    {"own_memory", own_memory, UT_PUT, 64, NULL},
+    {"own_memory_piggyback", own_memory, UT_PIGGYBACK, 32, NULL},
+    {"got_there", got_there, UT_PUT, 512, "target-written"},
+    {"third_lands", third_lands, UT_PUT, 512, "origins"},
+};
+
+/*
+ * Running
+ */
+
+struct how {
+    const struct program *program;
+    bool right;
+};
+
+static void run_body(void *arg)
+{
+    const struct how *how = arg;
+
+    ut_open_all(&end, SIZE, peers);
+    /* in words that nobody else uses: then the STADDs are known */
+    for (int rank = 0; rank < PROCS; rank++) {
+        struct ut_comm first = {.kind = UT_PIGGYBACK8,
+                                .vcq = end.vcq,
+                                .rmt = peers[rank].id,
+                                .data = end.mem + SRC,
+                                .rmt_stadd = peers[rank].stadd + SIZE - 64 + 8 * (size_t)ut_rank,
+                                .length = 8,
+                                .flags = UT_LCL};
+        ut_start_busy(&first);
+        mrq();
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        how->program->body(how->program, how->right, i);
+    ut_barrier();
+    ut_close_all(&end);
+}
+
+static bool run(const struct how *how, struct ut_outcome out[PROCS], char *report, size_t size)
+{
+    const struct ut_run_opts opts = {
+        .n = PROCS,
+        .timeout_s = 60,
+        .env = {"UTOFU_CHECK=1", "UTOFU_LOG_LEVEL=error", getenv("UT_CHECK_ENV")}};
+
+    return ut_run_collect(&opts, run_body, (void *)how, out, report, size);
+}
+
+static bool is_chosen(const char *name)
+{
+    const char *only = getenv("UT_CHECK_ONLY");
+
+    return !only || strcmp(only, name) == 0;
+}
+
+Test(target, wrong_programs_are_reported, .timeout = 0)
+{
+    uint64_t runs = ut_env_number("UT_CHECK_RUNS", 0);
+    struct ut_outcome out[PROCS];
+    char report[4096];
+
+    for (size_t i = 0; i < NUM(programs); i++) {
+        const struct program *p = &programs[i];
+        const struct how how = {.program = p};
+        uint64_t done = 0, hits = 0;
+        while (is_chosen(p->name) &&
+               (done < runs || (runs == 0 && hits == 0 && done < MOST_RUNS))) {
+            cr_assert(run(&how, out, report, sizeof(report)), "%s: %s", p->name, report);
+            int n = num_findings(out, PROCS, "remote-written"),
+                others = num_findings(out, PROCS, NULL) - n,
+                or = p->or_id ? num_findings(out, PROCS, p->or_id) : 0;
+            cr_expect(others == or, "%s has other findings than remote-written: %s%s", p->name,
+                      out[ORIGIN].output, out[THIRD].output);
+            hits += n + or > 0;
+            done++;
+        }
+        if (done == 0)
+            continue;
+        cr_expect(hits > 0 || getenv("UT_CHECK_SLOW"), "%s is not reported", p->name);
+        fprintf(stderr, "%-26s %llu of %llu runs\n", p->name, (unsigned long long)hits,
+                (unsigned long long)done);
+    }
+}
+
+Test(target, right_programs_are_not, .timeout = 0)
+{
+    uint64_t rounds = ut_env_number("UT_CHECK_ROUNDS", 1);
+    struct ut_outcome out[PROCS];
+    char report[4096];
+
+    for (size_t i = 0; i < NUM(programs); i++) {
+        const struct how how = {.program = &programs[i], .right = true};
+        for (uint64_t r = 0; r < rounds && is_chosen(programs[i].name); r++) {
+            cr_assert(run(&how, out, report, sizeof(report)), "%s: %s", programs[i].name, report);
+            cr_expect(num_findings(out, PROCS, NULL) == 0, "%s is right, but: %s%s%s",
+                      programs[i].name, out[ORIGIN].output, out[TARGET].output, out[THIRD].output);
+        }
+    }
+}
