@@ -29,9 +29,8 @@ X(ORIGINS_ARMW, "origins-armw",
   "an ARMW and a put or get of another process use the same remote word at the same time",
   "ARMWs for both; or the local notice of the first one, and word to the other process",
   "2.2.5, 2.2.10")
-X(REMOTE, "remote-written",
-  "the remote memory of a put was changed by somebody else before the put was sent",
-  "let the process that has the memory write it before it asks for the put, or after its notice",
+X(REMOTE, "remote-written", "the remote memory of a put was changed before the put was sent",
+  "write it before the other process may put there, or after the notice of the put",
   "2.2.3, 2.2.10")
 X(PADDING_FLAG, "padding-flag",
   "PADDING is only for a put with piggyback that has CACHE_INJECTION, too",

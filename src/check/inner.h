@@ -94,6 +94,9 @@ bool ut_check_is_readable(const uint8_t *p, uint32_t size);
 void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_target_forget(struct ut_check_op *op);
+/* Is its remote memory still where it was found? What its process has registered anew, perhaps on a
+ * VCQ that it has freed and made again, may lie elsewhere. */
+bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot);
 
 /* What a put writes, or NULL where it cannot be read. */
 const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot);

@@ -402,10 +402,7 @@ static bool is_address_certain(struct ut_vcq *vcq, const struct ut_slot *slot, b
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
 
-    if (!op->rmt_known || op->rmt_rank == UT_NO_RANK)
-        return false;
-    return op->rmt_rank == ut_check_job->rank ||
-           (first && ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd));
+    return (first || op->rmt_rank == ut_check_job->rank) && ut_target_is_there(vcq, slot);
 }
 
 static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool first,

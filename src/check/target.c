@@ -51,24 +51,28 @@ __attribute__((no_sanitize("thread"))) static void copy_own(uint8_t *to, const u
         to[i] = ((const volatile uint8_t *)from)[i];
 }
 
+/* The memory of another process of this node, if there is one that lets itself be read. */
+static bool read_other(uint32_t rank, uint64_t at, void *to, size_t size)
+{
+    struct iovec here = {to, size}, there = {(void *)(uintptr_t)at, size};
+    int error = errno; /* the program's */
+    pid_t pid = ut_table_pid_of(rank);
+    bool done = pid != 0 && process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+
+    errno = error;
+    return done;
+}
+
 static bool read_piece(const struct ut_check_op *op, uint32_t at, uint8_t *to, uint32_t size)
 {
-    uint8_t *from = (uint8_t *)(uintptr_t)op->rmt_at + at;
-    int error = errno; /* the program's */
+    const uint8_t *from = (const uint8_t *)(uintptr_t)op->rmt_at + at;
 
-    if (op->rmt_rank == ut_check_job->rank) {
-        if (!ut_check_is_readable(from, size))
-            return false;
-        copy_own(to, from, size);
-        return true;
-    }
-    pid_t pid = ut_table_pid_of(op->rmt_rank);
-    if (pid == 0)
+    if (op->rmt_rank != ut_check_job->rank)
+        return read_other(op->rmt_rank, op->rmt_at + at, to, size);
+    if (!ut_check_is_readable(from, size))
         return false;
-    struct iovec here = {to, size}, there = {from, size};
-    ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
-    errno = error;
-    return got == (ssize_t)size;
+    copy_own(to, from, size);
+    return true;
 }
 
 /* What is compared of a put: two pieces, the second one at the end of a long one. */
@@ -199,13 +203,26 @@ static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
                       differs(before + p.first, now + p.first, source + p.at, p.second));
 }
 
-/* The memory is that of the put, and not what its process has made of it since it has registered it
- * anew, or what another process has under the process id of one that has ended. */
-static bool is_still_there(struct ut_vcq *vcq, const struct ut_slot *slot)
+/* Reads the entry of the STag in the table of a process of this node. */
+static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t rank)
 {
-    return ut_check_op_of(vcq, slot)->rmt_rank == ut_check_job->rank ||
-           (ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd) &&
-            ut_table_pid_of(ut_check_op_of(vcq, slot)->rmt_rank) != 0);
+    struct ut_stag_entry e;
+    struct ut_remote_stag known;
+    uint64_t at;
+
+    return ut_link_table_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd, &at, &known) &&
+           read_other(rank, at, &e, sizeof(e)) && e.check == ut_stag_entry_check(&e) &&
+           e.base == known.base && e.size == known.size && e.info == known.info;
+}
+
+bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
+
+    if (!op->rmt_known || op->rmt_rank == UT_NO_RANK)
+        return false;
+    return op->rmt_rank == ut_check_job->rank || is_in_table(vcq, slot, op->rmt_rank) ||
+           ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd);
 }
 
 void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot)
@@ -214,7 +231,7 @@ void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     if (!op->copy)
         return;
-    if (was_changed(vcq, slot) && is_still_there(vcq, slot)) {
+    if (was_changed(vcq, slot) && ut_target_is_there(vcq, slot)) {
         const struct ut_check_report r = {
             .id = UT_CHECK_REMOTE, .vcq = vcq, .slot = slot, .op = op};
         ut_check_report(&r);

@@ -281,7 +281,7 @@ static bool find_target(struct held later, struct held earlier, struct target *t
 
 static bool still_there(struct held h)
 {
-    return ut_link_reads_the_same(h.vcq, h.slot->desc.rmt_vcq_id, h.slot->desc.rmt_stadd);
+    return ut_target_is_there(h.vcq, h.slot);
 }
 
 static void report_at(enum ut_check_id id, struct held later, struct held earlier,

@@ -954,6 +954,23 @@ bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
     return e && check_access(e, index, stadd, length, false, addr) == 0;
 }
 
+bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                         uint64_t *at, struct ut_remote_stag *known)
+{
+    struct ut_link *link = lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+
+    if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
+        return false;
+    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
+    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    if (!chunk || chunk->addr == 0 || !e)
+        return false;
+    *at = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
+    *known = *e;
+    return true;
+}
+
 struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                           bool write)
 {

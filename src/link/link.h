@@ -172,6 +172,10 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
  * Reads nothing, makes no link. */
 bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
                    uint64_t length, uint64_t *addr);
+/* Where in the memory of the peer its table has the entry behind ut_link_knows(), and what it was
+ * when it was read. False: it is not known, or the link is down. */
+bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                         uint64_t *at, struct ut_remote_stag *known);
 /* Reads the entry behind ut_link_knows() again: is it the same? False also where the answer takes a
  * while, as over a network: a VCQ may have been freed and made again, with the same id. */
 bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
