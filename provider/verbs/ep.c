@@ -94,7 +94,7 @@ void vp_ep_close(struct prov_ep *base)
 
     vp_flush(ep);
     pthread_mutex_lock(&prov->lock);
-    ep->closing = true;
+    __atomic_store_n(&ep->closing, true, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&prov->lock);
     close_conns(ep);
     vp_cm_reap(prov, ep);

@@ -101,7 +101,7 @@ struct vp_ep {
     struct vp_list events;       /* vp_conn.ev_link */
     struct vp_conn **origins;    /* those that peers have asked for: see origins.h */
     uint32_t origin_buckets, num_origins;
-    bool closing;
+    bool closing;       /* atomic; written by the owner, with the lock */
     bool broken;        /* a queue of it is in error: no connection comes up any more */
     uint64_t wake_at;   /* wake the owner then, ms; 0: no */
     uint32_t recv_room; /* without a shared receive queue: entries of recv_cq that are left; */

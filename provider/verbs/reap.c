@@ -46,13 +46,14 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
 static void drop_id(struct vp_conn *conn)
 {
     struct vp_id *id = &conn->id;
+    bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* the lock is not held */
 
     if (id->way && conn->phase == VP_UP)
         id->way->disconnect(id);
     else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
-        id->way->refuse(id, conn->ep->closing ? VP_REFUSED_NO_ENDPOINT
-                            : conn->no_room   ? VP_REFUSED_BUSY
-                                              : VP_REFUSED_BY_CORE);
+        id->way->refuse(id, closing         ? VP_REFUSED_NO_ENDPOINT
+                            : conn->no_room ? VP_REFUSED_BUSY
+                                            : VP_REFUSED_BY_CORE);
     vp_id_drop(id);
 }
 
