@@ -13,7 +13,15 @@
 
 #include "utofu.h"
 
-enum { ROUNDS = 16, STAG = 1, RETRY_US = 1000, MOST_RETRIES = 20000, COUNTER = 0, WORDS = 64 };
+enum {
+    ROUNDS = 16,
+    STAG = 1,
+    RETRY_US = 1000,
+    MOST_RETRIES = 20000,
+    COUNTER = 0,
+    GONE,
+    WORDS = 64
+};
 
 static uint64_t mem[2 * WORDS] __attribute__((aligned(256))); /* as a reserved STag wants it */
 static utofu_vcq_hdl_t vcq;
@@ -30,10 +38,11 @@ static int env_number(const char *const names[])
 
 static int await(struct utofu_mrq_notice *notice)
 {
+    void *cbdata;
     int rc;
 
     while ((rc = utofu_poll_mrq(vcq, 0, notice)) == UTOFU_ERR_NOT_FOUND)
-        ;
+        utofu_poll_tcq(vcq, 0, &cbdata); /* makes room in the TOQ; nothing comes there */
     return rc;
 }
 
@@ -64,6 +73,26 @@ static int meet(uint64_t all)
     return rc;
 }
 
+/* Rank 0, which has the counter, ends when all others need it no more. */
+static int part(int rank, int size)
+{
+    struct utofu_mrq_notice notice;
+    uint64_t *gone = &mem[GONE];
+    int rc;
+
+    if (rank == 0) {
+        while (__atomic_load_n(gone, __ATOMIC_ACQUIRE) < (uint64_t)size - 1)
+            if ((rc = utofu_poll_mrq(vcq, 0, &notice)) != UTOFU_ERR_NOT_FOUND)
+                return rc;
+        return 0;
+    }
+    rc = utofu_armw8(vcq, first, UTOFU_ARMW_OP_ADD, 1, stadd + GONE * sizeof(mem[0]), 0,
+                     UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL);
+    if (rc == 0)
+        await(&notice); /* an error if rank 0 was quicker */
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     static const char *const ranks[] = {"UTOFU_RANK", "PMIX_RANK", "PMI_RANK", NULL};
@@ -90,6 +119,7 @@ int main(int argc, char **argv)
         rc = rc ? rc : await(&notice);
         rc = rc ? rc : meet((i + 1) * (uint64_t)size);
     }
+    rc = rc ? rc : part(rank, size);
     printf("line %d\n", line);
     return rc || fflush(stdout);
 }
