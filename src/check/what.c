@@ -197,6 +197,7 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     const struct ut_process *process = ut_process_peek();
     struct own_target own = {vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), op};
     struct ut_vcq_ident ident;
+    struct ut_peer peer;
     bool certain;
 
     op->rmt_known = false;
@@ -204,7 +205,8 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (d->kind == UT_DESC_NOP || !ut_vcq_id_unpack(d->rmt_vcq_id, &ident) ||
         !ut_vcq_ident_public(&ident))
         return;
-    if (memcmp(&ident.coords, &process->coords, sizeof(ident.coords)) == 0)
+    bool same_node = memcmp(&ident.coords, &process->coords, sizeof(ident.coords)) == 0;
+    if (same_node)
         ut_vcq_for_each(look_up_own, &own);
     if (op->rmt_known ||
         !ut_link_knows(vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), &op->rmt_at))
@@ -213,6 +215,9 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
     if (certain)
         op->rmt_rank = (uint32_t)rank;
+    else if (same_node && ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
+        op->rmt_rank =
+            peer.rank; /* it has asked for the connection, and was not looked up before */
 }
 
 static bool is_padded(const struct ut_slot *slot)

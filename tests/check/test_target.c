@@ -26,6 +26,7 @@ enum {
     LINE = 256,
     LONG = 16384,
     MANY = 600,
+    LATER_US = 1000, /* what is held of the first ones of a place, is so for longer */
     ROUNDS = 4,
     MOST_RUNS = 200,
     ORIGIN = 0,
@@ -73,9 +74,10 @@ static void put(const struct program *p, int round)
     mrq();
 }
 
-/* By the CPU; another value in each round. */
+/* By the CPU, a while later; another value in each round. */
 static void store(size_t at, size_t length, int round)
 {
+    ut_random_delay(LATER_US);
     for (size_t i = 0; i < length; i++)
         __atomic_store_n(end.mem + at + i, (uint8_t)(0x80 + round), __ATOMIC_RELAXED);
 }
@@ -114,6 +116,8 @@ static void same_bytes(const struct program *p, bool right, int round)
     ut_barrier();
     if (ut_rank == ORIGIN)
         put(p, round);
+    if (ut_rank == TARGET)
+        ut_random_delay(LATER_US);
     if (ut_rank == TARGET)
         for (size_t i = 0; i < p->length; i++)
             __atomic_store_n(end.mem + i, (uint8_t)(1 + round + (right || i != 5 ? 0 : 64)),
