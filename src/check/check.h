@@ -15,9 +15,9 @@
  *
  * Uses link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and runtime call
  * it with the VCQ's lock held, unless it says otherwise. what.c: what is looked for. hold.c: what
- * is held, and for how long. origins.c and table.c: what other processes hold. report.c: lines on
- * standard error. place.c: addresses to lines of source files. notes.c: what differs there, told at
- * the end.
+ * is held, and for how long. origins.c and table.c: what other processes hold. target.c: who else
+ * writes the memory of a put. report.c: lines on standard error. place.c: addresses to lines of
+ * source files. notes.c: what differs there, told at the end.
  */
 #ifndef UT_CHECK_CHECK_H
 #define UT_CHECK_CHECK_H

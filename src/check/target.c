@@ -11,7 +11,6 @@
 #include "check/table.h"
 #include "link/link.h"
 #include "peers/peers.h"
-#include "shuffle/shuffle.h"
 
 enum {
     MOST_COPIES = 16, /* puts at one time; of others the memory is not compared */
@@ -158,9 +157,9 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
 
 /* With the shuffle mode the TCQ entry of a put may come before its data: what STRONG_ORDER puts
  * behind it waits for them, and they are no change by another one. */
-static bool may_be_behind(const struct ut_slot *slot)
+static bool may_be_behind(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    return ut_shuffle_on && (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
+    return vcq->shuffled && (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
 void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
@@ -169,7 +168,7 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
     struct mine m = {vcq, slot, true};
 
     if (!writes(slot) || slot->desc.kind == UT_DESC_ARMW || op->length == 0 || !op->rmt_known ||
-        op->rmt_rank == UT_NO_RANK || may_be_behind(slot))
+        op->rmt_rank == UT_NO_RANK || may_be_behind(vcq, slot))
         return;
     look_at_slots(vcq, &m);
     if (m.alone)
