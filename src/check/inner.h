@@ -4,10 +4,11 @@
 #define UT_CHECK_INNER_H
 
 #include "check/check.h"
+#include "check/table.h"
 #include "desc/desc.h"
 #include "vcq/vcq.h"
 
-struct ut_table_found;
+enum { UT_CHECK_RECENT = 8 };
 
 enum ut_check_id {
 #define X(id, name, what, instead, sections) UT_CHECK_##id,
@@ -34,6 +35,13 @@ struct ut_check_op {
     bool gone;        /* it was reported as unmapped, cannot be read, or is not held */
 };
 
+/* A place of the program as another process can look it up: see origins.c. */
+struct ut_check_module_place {
+    const void *caller;
+    uint64_t module, offset;
+    char name[UT_TABLE_NAME]; /* of the module */
+};
+
 /* How many communications were submitted at a place. */
 struct ut_check_place_count {
     const void *caller;
@@ -53,7 +61,8 @@ struct ut_check {
     uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
     uint32_t most_toq;       /* descriptors at one time whose TCQ entry nobody had polled */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
-    struct ut_check_place_count places[64]; /* by a hash of 6 bits */
+    struct ut_check_place_count places[64];               /* by a hash of 6 bits */
+    struct ut_check_module_place recent[UT_CHECK_RECENT]; /* by a hash */
     uint64_t random;
     uint64_t lingers_since; /* ns: when a poll has left the oldest one held; or 0 */
     uint32_t in_vain;       /* vcq->idle_polls then: those before it count for nothing */

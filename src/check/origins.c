@@ -34,7 +34,6 @@ enum {
     LINGER_SHARE = 32,
     FIRST_PAUSE_MS = 1,
     LAST_PAUSE_MS = 256,
-    RECENT_PLACES = 8,
 };
 #define MIX_PRIME 0x9e3779b97f4a7c15ull
 
@@ -83,12 +82,6 @@ void ut_origins_open(void)
  * of the file, the same in all processes that have loaded it, and an offset.
  */
 
-struct origins_place {
-    const void *caller;
-    uint64_t module, offset;
-    char name[UT_TABLE_NAME];
-};
-
 static uint64_t number_of_file(const char *path)
 {
     struct stat st;
@@ -99,12 +92,12 @@ static uint64_t number_of_file(const char *path)
     return mix(mix(MIX_PRIME, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
 }
 
-static void find_place(const void *caller, struct origins_place *p)
+static void find_place(const void *caller, struct ut_check_module_place *p)
 {
     Dl_info info;
     int error = errno; /* the program's */
 
-    *p = (struct origins_place){.caller = caller};
+    *p = (struct ut_check_module_place){.caller = caller};
     if (caller && dladdr(caller, &info) && info.dli_fname) {
         const char *slash = strrchr(info.dli_fname, '/');
         p->module = number_of_file(info.dli_fname);
@@ -114,11 +107,10 @@ static void find_place(const void *caller, struct origins_place *p)
     errno = error;
 }
 
-static const struct origins_place *place_of(const void *caller)
+static const struct ut_check_module_place *place_of(struct ut_check *check, const void *caller)
 {
-    static __thread struct origins_place recent[RECENT_PLACES];
     uint64_t hash = mix(0, (uint64_t)(uintptr_t)caller);
-    struct origins_place *p = &recent[hash % RECENT_PLACES];
+    struct ut_check_module_place *p = &check->recent[hash % UT_CHECK_RECENT];
 
     if (p->caller != caller)
         find_place(caller, p);
@@ -409,7 +401,7 @@ static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool f
                           struct ut_table_comm *c)
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
-    const struct origins_place *place = place_of(op->caller);
+    const struct ut_check_module_place *place = place_of(vcq->check, op->caller);
     const uint8_t *source = slot->desc.kind == UT_DESC_PIGGYBACK ? slot->desc.data : op->mem;
 
     *c = (struct ut_table_comm){
