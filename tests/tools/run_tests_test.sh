@@ -103,17 +103,17 @@ check both_sanitizers_fail 1 '== Some tests failed with: address,undefined threa
 cat >"$folder/bin/date" <<'END'
 #!/bin/sh
 n=$(cat "$CLOCK" 2>/dev/null || echo 0)
-echo $((n + 50 * 60)) >"$CLOCK"
+echo $((n + 65 * 60)) >"$CLOCK"
 echo "$n"
 END
 chmod +x "$folder/bin/date"
 CLOCK=$folder/clock && export CLOCK
 FAIL=''
-options='--minutes 101'
+options='--minutes 131'
 rm -f "$CLOCK"
 check there_is_time 0 'soft-roce: 3 tests' '== All tests passed'
 mutated time_for_mutations '^mutate --random 5'
-options='' # 50
+options='' # 65
 rm -f "$CLOCK"
 check time_runs_out 0 'soft-roce: 4 tests, 2 OK, 2 SKIP' '  left out: fourth: late: see run-tests --minutes' \
     '  left out: mutations: ' '== All tests passed'
