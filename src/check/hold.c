@@ -19,6 +19,10 @@ enum {
     SAMPLE_LONG = 128,
     LONG = 4096,
     FIRST_LINGER = 8, /* of each place: see origins.h */
+    /* of each place, those whose remote memory is copied, and then one in SAMPLE_COPIED of what is
+     * held: it takes several system calls */
+    FIRST_COPIED = 64,
+    SAMPLE_COPIED = 16,
     /* While one that was started is not complete, so many empty polls start no other one, for each
      * TCQ entry that was not taken: the program may wait for these. */
     PATIENT_POLLS = 16,
@@ -190,11 +194,12 @@ static void count_threads(struct ut_check *check)
     check->several_threads |= check->first_thread != my_thread();
 }
 
-/* One that is held: what others do meanwhile. */
-static void enter(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
+/* One that is held, the `which` one of its place: what others do meanwhile. */
+static void enter(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t which)
 {
-    ut_origins_enter(vcq, slot, first);
-    ut_target_copy(vcq, slot);
+    ut_origins_enter(vcq, slot, which <= FIRST_LINGER);
+    if (which <= FIRST_COPIED || (vcq->check->random >> 40) % SAMPLE_COPIED == 0)
+        ut_target_copy(vcq, slot);
 }
 
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
@@ -220,7 +225,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
             ut_check_pass(vcq, slot);
         ut_check_note_comm(slot);
         if (sampled && check->holds && may_hold(now))
-            enter(vcq, slot, sampled <= FIRST_LINGER);
+            enter(vcq, slot, sampled);
     }
     uint32_t held = num_held(vcq);
     if (sampled)
