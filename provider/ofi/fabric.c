@@ -115,10 +115,11 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
     if (begins(name, "shm"))
         return "it reaches this host only";
+    if (begins(name, "sockets"))
+        return "what it has not sent yet is lost when an endpoint is closed: tcp is the better one";
     if (is_link_local(info))
         return "its address is valid on one link only";
-    if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' &&
-        (begins(name, "sockets") || begins(name, "udp")))
+    if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' && begins(name, "udp"))
         return "libfabric has better ones (UTOFU_OFI_PROVIDER names it)";
     return NULL;
 }
