@@ -60,7 +60,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq);
 
 /* This thread holds communications on other VCQs than this one, too. Without locks. */
 bool ut_check_others_hold(const struct ut_vcq *vcq);
-/* It has polled another VCQ in vain: how many are to start now of this one, if it is this thread
+/* A poll of another VCQ was empty: how many are to start now of this one, if it is this thread
  * that has submitted what the VCQ holds. */
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq);
 

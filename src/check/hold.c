@@ -151,8 +151,11 @@ void ut_check_detach(struct ut_vcq *vcq)
         return;
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i <= vcq->toq_mask; i++)
-        ut_target_forget(&check->ops[i]);
+    for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++) { /* by other threads, meanwhile */
+        struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, i));
+        ut_origins_leave(op);
+        ut_target_forget(op);
+    }
     vcq->check = NULL;
     free(check->ops);
     free(check);
@@ -258,9 +261,9 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);
     bool in_flight = vcq->toq_exec != vcq->toq_head && last->state != UT_SLOT_RETIRED;
-    if (vcq->idle_polls < check->in_vain)
-        check->in_vain = 0;
-    uint32_t polls = vcq->idle_polls - check->in_vain;
+    if (vcq->idle_polls < check->polls_before)
+        check->polls_before = 0;
+    uint32_t polls = vcq->idle_polls - check->polls_before;
     uint32_t patience = vcq->shuffled ? PATIENT_SHUFFLED : PATIENT_POLLS;
     if (in_flight && polls < patience * (vcq->toq_exec - vcq->tcq_head))
         return 0;

@@ -65,7 +65,7 @@ struct ut_check {
     struct ut_check_module_place recent[UT_CHECK_RECENT]; /* by a hash */
     uint64_t random;
     uint64_t lingers_since; /* ns: when a poll has left the oldest one held; or 0 */
-    uint32_t in_vain;       /* vcq->idle_polls then: those before it count for nothing */
+    uint32_t polls_before;  /* vcq->idle_polls then: those before it count for nothing */
     bool several_threads;
     uintptr_t first_thread;
 };

@@ -487,7 +487,7 @@ static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
     struct ut_check *check = vcq->check;
 
     if (lingers) {
-        check->in_vain = vcq->idle_polls + 1;
+        check->polls_before = vcq->idle_polls + 1;
         if (check->lingers_since == 0)
             check->lingers_since = now;
     } else if (check->lingers_since) {

@@ -73,7 +73,7 @@ struct program {
     bool same;    /* the right version: all write the same bytes, else only the last one differs */
     bool aliased; /* two STADDs, or two VCQs, of the same memory */
     bool threads; /* several threads of each process, each with a VCQ */
-    bool late;    /* process TWO comes when ONE has polled in vain */
+    bool late;    /* process TWO puts after empty polls of ONE */
     enum { STAYS, EXITS, IS_STOPPED } first; /* what process ONE, or THREE, does: see below */
 };
 
@@ -155,7 +155,7 @@ static void do_one(struct ut_end *e, const struct side *s)
         mrq(e);
 }
 
-/* Process ONE polls in vain, then TWO comes. */
+/* Process TWO puts when polls of ONE have been empty. */
 static void do_late(const struct side *s, int round)
 {
     enum { POLLS = 50 };
