@@ -116,7 +116,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (!vcq)
         return ut_refuse_handle(vcq_hdl);
-    if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)) {
+    if (vcq->check) {
         ut_check_dereg(vcq, stadd, __builtin_return_address(0));
         ut_engine_start_held(vcq, UINT32_MAX); /* as far as it comes without the mode */
     }

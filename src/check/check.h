@@ -3,12 +3,13 @@
  * The check mode, UTOFU_CHECK: reports use that the uTofu manual forbids or leaves undefined.
  * docs/check.md lists the findings.
  *
- * Communications of free-mode VCQs are held back, as with DELAY_START, until the program waits for
- * something (an empty poll starts one, the next one two...), until others are behind them, or for a
- * millisecond or two. One that is held has not left the process, so nobody can have been told of
- * it: whatever the program does meanwhile that is wrong while a communication is under way is wrong
- * for certain. So nothing is reported of a right program, and what is only done after that is not
- * seen.
+ * Communications are held back, as with DELAY_START, until the program waits for something (an
+ * empty poll starts one, the next one two...), until others are behind them, or for a millisecond
+ * or two: those of free-mode VCQs when they are submitted, those of session-mode VCQs when the puts
+ * have arrived for which they wait. One that is held has not left the process, so nobody can have
+ * been told of it: whatever the program does meanwhile that is wrong while a communication is under
+ * way is wrong for certain. So nothing is reported of a right program, and what is only done after
+ * that is not seen.
  *
  * Where the mode is off, a VCQ has no struct ut_check, and nothing here is called: VCQs that have
  * it are marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
@@ -51,6 +52,10 @@ void ut_check_detach(struct ut_vcq *vcq);
 /* The n descriptors at the tail of the TOQ were submitted, by the call that returns to `caller`.
  * Returns how many of the oldest ones that are held are to start now. */
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller);
+
+/* Of a session-mode VCQ: puts have arrived for descriptors that were submitted. Returns how many of
+ * the oldest of these are to start now. */
+uint32_t ut_check_scheduled(struct ut_vcq *vcq);
 
 /* The slot, which was held, is about to start. */
 void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot);

@@ -111,7 +111,6 @@ bool ut_check_attach(struct ut_vcq *vcq)
         return false;
     }
     check->ops = ops;
-    check->holds = !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE);
     vcq->check = check;
     vcq->slow_path = vcq->watched = true;
     if (!vcq->mrq_most) { /* it is not counted */
@@ -122,18 +121,27 @@ bool ut_check_attach(struct ut_vcq *vcq)
     return true;
 }
 
-static uint32_t num_held(const struct ut_vcq *vcq)
+static bool is_session(const struct ut_vcq *vcq)
 {
-    return vcq->check->holds ? vcq->toq_tail - vcq->toq_exec : 0;
+    return vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+}
+
+uint32_t ut_check_num_held(const struct ut_vcq *vcq)
+{
+    uint32_t submitted = vcq->toq_tail - vcq->toq_exec;
+    uint64_t due = vcq->scheduled - vcq->started;
+
+    return is_session(vcq) && due < submitted ? (uint32_t)due : submitted;
 }
 
 /* To be called when something may be held, or nothing any more. */
 static void count_holding(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
-    bool holds = num_held(vcq) > 0;
+    bool holds = ut_check_num_held(vcq) > 0;
+    uintptr_t thread = is_session(vcq) ? check->poster : my_thread();
 
-    __atomic_store_n(&check->thread, holds ? my_thread() : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&check->thread, holds ? thread : 0, __ATOMIC_RELAXED);
     if (holds == check->counted)
         return;
     check->counted = holds;
@@ -151,8 +159,8 @@ void ut_check_detach(struct ut_vcq *vcq)
         return;
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++) { /* by other threads, meanwhile */
-        struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, i));
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* by other threads, meanwhile */
+        struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + i));
         ut_origins_leave(op);
         ut_target_forget(op);
     }
@@ -197,12 +205,51 @@ static void count_threads(struct ut_check *check)
     check->several_threads |= check->first_thread != my_thread();
 }
 
-/* One that is held, the `which` one of its place: what others do meanwhile. */
-static void enter(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t which)
+/* One that is held: what others do meanwhile. */
+static void enter(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
+    uint32_t which = ut_check_op_of(vcq, slot)->which;
+
     ut_origins_enter(vcq, slot, which <= FIRST_LINGER);
     if (which <= FIRST_COPIED || (vcq->check->random >> 40) % SAMPLE_COPIED == 0)
         ut_target_copy(vcq, slot);
+}
+
+/* How many are to start, so that MOST_HELD are left. */
+static uint32_t too_many(const struct ut_vcq *vcq)
+{
+    uint32_t held = ut_check_num_held(vcq);
+
+    return held > MOST_HELD ? held - MOST_HELD : 0;
+}
+
+/* A descriptor of a session-mode VCQ whose turn it is. False: it is not held. */
+static bool hold_next(struct ut_vcq *vcq, const struct ut_slot *slot, uint64_t now)
+{
+    struct ut_check_op *op = ut_check_op_of(vcq, slot);
+
+    if (op->which == 0 || !may_hold(now))
+        return false;
+    op->at = now;
+    ut_check_look(vcq, slot);
+    enter(vcq, slot);
+    return true;
+}
+
+uint32_t ut_check_scheduled(struct ut_vcq *vcq)
+{
+    struct ut_check *check = vcq->check;
+    uint32_t held = ut_check_num_held(vcq), end = vcq->toq_exec + held;
+    uint64_t now = ut_clock_ns();
+    bool hold = true;
+
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    if (check->turns - vcq->toq_exec > held)
+        check->turns = vcq->toq_exec;
+    while (check->turns != end)
+        hold &= hold_next(vcq, ut_vcq_slot(vcq, check->turns++), now);
+    count_holding(vcq);
+    return hold ? too_many(vcq) : held;
 }
 
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
@@ -220,40 +267,40 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
         caller = ut_check_caller(caller);
     for (uint32_t i = n; i-- > 0;) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1 - i);
-        *ut_check_op_of(vcq, slot) =
-            (struct ut_check_op){.caller = caller, .at = now, .number = ++check->number};
-        if (sampled)
-            ut_check_look(vcq, slot);
-        else
+        *ut_check_op_of(vcq, slot) = (struct ut_check_op){
+            .caller = caller, .at = now, .number = ++check->number, .which = sampled};
+        if (!sampled)
             ut_check_pass(vcq, slot);
+        else if (is_session(vcq))
+            ut_check_look_ahead(vcq, slot);
+        else
+            ut_check_look(vcq, slot);
         ut_check_note_comm(slot);
-        if (sampled && check->holds && may_hold(now))
-            enter(vcq, slot, sampled);
+        if (sampled && !is_session(vcq) && may_hold(now))
+            enter(vcq, slot);
     }
-    uint32_t held = num_held(vcq);
+    check->poster = my_thread();
+    set_in_call(vcq, 0);
+    if (is_session(vcq))
+        return ut_check_scheduled(vcq);
     if (sampled)
         count_holding(vcq);
-    set_in_call(vcq, 0);
-    if (!sampled || !may_hold(now))
-        return held;
-    return held > MOST_HELD ? held - MOST_HELD : 0;
+    return sampled && may_hold(now) ? too_many(vcq) : ut_check_num_held(vcq);
 }
 
 void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    if (!vcq->check->holds)
-        return;
     ut_check_look_again(vcq, slot);
     ut_target_compare(vcq, slot);
     ut_origins_leave(ut_check_op_of(vcq, slot));
-    if (vcq->toq_exec == vcq->toq_tail)
+    if (ut_check_num_held(vcq) == 0)
         count_holding(vcq);
 }
 
 uint32_t ut_check_polled(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
-    uint32_t held = num_held(vcq);
+    uint32_t held = ut_check_num_held(vcq);
 
     check->polls++;
     count_threads(check);
@@ -283,14 +330,14 @@ static bool is_mine(const struct ut_vcq *vcq)
 
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq)
 {
-    return is_mine(vcq) && num_held(vcq) > 0 ? ut_origins_let_go(vcq, 1) : 0;
+    return is_mine(vcq) && ut_check_num_held(vcq) > 0 ? ut_origins_let_go(vcq, 1) : 0;
 }
 
 bool ut_check_is_overdue(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
     uint64_t now = ut_clock_ns();
-    bool holds = num_held(vcq) > 0;
+    bool holds = ut_check_num_held(vcq) > 0;
 
     if (!holds || check->seen_exec != vcq->toq_exec || check->seen_at == 0) {
         check->seen_exec = vcq->toq_exec;
@@ -317,11 +364,11 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
     struct ut_stag_local *local;
     uint8_t *at;
 
-    if (num_held(vcq) == 0 ||
+    if (ut_check_num_held(vcq) == 0 ||
         ut_stag_resolve(vcq->stags, stadd, 0, false, &local, &at) != UT_STAG_OK || local->count > 1)
         return;
-    for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++) {
-        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec + i);
         struct ut_check_op *op = ut_check_op_of(vcq, slot);
         if (!op->mem || op->length == 0 || op->mem + op->length <= local->base ||
             op->mem >= local->base + local->size ||
@@ -336,8 +383,8 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
 
 void ut_check_end(struct ut_vcq *vcq, const void *caller)
 {
-    for (uint32_t i = vcq->toq_exec; num_held(vcq) > 0 && i != vcq->toq_tail; i++) {
-        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec + i);
         if (slot->desc.kind == UT_DESC_NOP)
             continue;
         const struct ut_check_report r = {.id = caller ? UT_CHECK_FREED : UT_CHECK_EXIT,

@@ -20,7 +20,7 @@ enum ut_check_id {
 /* A communication in its TOQ slot, from its submission to its start. */
 struct ut_check_op {
     const void *caller; /* what the call that submitted it returns to */
-    uint64_t at;        /* ns: when it was submitted */
+    uint64_t at;        /* ns: when it was submitted; in session mode, when its turn came */
     uint64_t number;    /* of the VCQ, from 1 on */
     uint8_t *mem;       /* local memory of a put or a get; NULL: none, or it is not registered */
     uint32_t length;    /* of that */
@@ -28,6 +28,7 @@ struct ut_check_op {
     uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of */
     uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
     bool rmt_known;
+    uint32_t which;   /* of its place: see sample(); 0: it is not held */
     uint32_t entry;   /* in the table of the node: see table.h; 0: it has none */
     uint64_t lingers; /* ns: until then no poll starts it; 0: the next one may */
     bool shared;      /* earlier gets fill that memory, too */
@@ -52,9 +53,10 @@ struct ut_check_place_count {
 struct ut_check {
     struct ut_check_op *ops; /* one for each TOQ slot */
     uint64_t number;         /* communications so far */
-    bool holds;              /* free mode: communications are held back */
     bool counted;            /* it is one of those that hold something */
     uintptr_t thread;        /* atomic: who has submitted last what is held; 0: nothing is held */
+    uintptr_t poster;        /* the thread that has submitted last */
+    uint32_t turns;          /* session mode: in the TOQ, the first one whose turn has not come */
     uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
     uint32_t seen_exec;      /* toq_exec then, */
     uint64_t seen_polls;     /* and polls */
@@ -82,9 +84,14 @@ struct ut_check_report {
 };
 void ut_check_report(const struct ut_check_report *report);
 
-/* Looks for what is wrong with a communication at its submission, by itself and beside those that
- * are held; and between its submission and its start. */
+/* Of a free-mode or a session-mode VCQ, the oldest ones that are not started: these are held. */
+uint32_t ut_check_num_held(const struct ut_vcq *vcq);
+
+/* Looks for what is wrong with a communication when it would start, which is when it is held, by
+ * itself and beside those that are held; and between that and its start. */
 void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot);
+/* Of one that an arrival will start: what is wrong by itself when it is submitted. */
+void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* Of one that is not held: what it fills. */
 void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot);

@@ -134,7 +134,9 @@ static void report(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot
     report_two(id, (struct held){vcq, slot}, (struct held){0});
 }
 
-static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op)
+/* The local memory, and its sum unless that is to come `later`. */
+static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op,
+                        bool later)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_stag_local *local;
@@ -155,9 +157,9 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     op->gone = !is_mapped(op->mem, op->length);
     if (op->gone)
         report(UT_CHECK_UNMAPPED, vcq, slot);
-    else if (vcq->check->holds && !ut_check_is_readable(op->mem, op->length))
+    else if (later || !ut_check_is_readable(op->mem, op->length))
         op->gone = true;
-    else if (vcq->check->holds)
+    else
         op->sum = sum_of(op->mem, op->length, op->number);
 }
 
@@ -413,9 +415,8 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
 
     if (vcq == mine->vcq || !ut_trylock(&vcq->lock))
         return;
-    if (vcq->num_eps && vcq->check && vcq->check->holds)
-        for (uint32_t i = vcq->toq_exec; i != vcq->toq_tail; i++)
-            look_at_both(*mine, (struct held){vcq, ut_vcq_slot(vcq, i)});
+    for (uint32_t n = vcq->num_eps && vcq->check ? ut_check_num_held(vcq) : 0, i = 0; i < n; i++)
+        look_at_both(*mine, (struct held){vcq, ut_vcq_slot(vcq, vcq->toq_exec + i)});
     ut_unlock(&vcq->lock);
 }
 
@@ -436,13 +437,19 @@ static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slo
     return false;
 }
 
+void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    find_memory(vcq, slot, ut_check_op_of(vcq, slot), true);
+    look_at_flags(vcq, slot);
+}
+
 void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     struct held mine = {vcq, slot};
 
-    find_memory(vcq, slot, op_of(mine));
+    find_memory(vcq, slot, op_of(mine), false);
     look_at_flags(vcq, slot);
-    if (!vcq->check->holds || slot->desc.kind == UT_DESC_NOP)
+    if (slot->desc.kind == UT_DESC_NOP)
         return;
     find_remote(vcq, slot, op_of(mine));
     op_of(mine)->shared = slot->desc.kind == UT_DESC_GET && is_filled_before(vcq, slot);

@@ -85,22 +85,28 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
         start(vcq, slot);
 }
 
-/* Starts descriptors up to the schedule pointer; in free mode up to the tail. */
+/* May the next descriptor start? In session mode up to the schedule pointer, in free mode up to the
+ * tail. */
+static inline bool take_turn(struct ut_vcq *vcq)
+{
+    if (vcq->toq_exec == vcq->toq_tail)
+        return false;
+    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        return true;
+    if (vcq->started == vcq->scheduled)
+        return false;
+    vcq->started++;
+    UT_ASSERT(vcq->started <= vcq->scheduled);
+    return true;
+}
+
 static void start_due(struct ut_vcq *vcq)
 {
-    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
-
     if (vcq->toq_exec == vcq->toq_tail)
         return;
     bool batch = vcq->toq_tail - vcq->toq_exec > 1;
     vcq->unflushed = batch;
-    while (vcq->toq_exec != vcq->toq_tail) {
-        if (session) {
-            if (vcq->started == vcq->scheduled)
-                break;
-            vcq->started++;
-            UT_ASSERT(vcq->started <= vcq->scheduled);
-        }
+    while (take_turn(vcq)) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
         if (__builtin_expect(vcq->watched, 0))
             start_watched(vcq, slot);
@@ -116,8 +122,8 @@ static void start_due(struct ut_vcq *vcq)
 
 void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
 {
-    UT_ASSERT(ut_is_locked(&vcq->lock) && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE));
-    for (; most > 0 && vcq->toq_exec != vcq->toq_tail; most--)
+    UT_ASSERT(ut_is_locked(&vcq->lock));
+    for (; most > 0 && take_turn(vcq); most--)
         start_watched(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
     ut_toq_limit_fast(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq))
@@ -234,13 +240,11 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq)
 /* A VCQ that is checked holds back what is submitted: see ut_engine_start_held(). */
 static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
-    bool session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
-
     if (vcq->stats)
         ut_stats_submit(vcq, n);
     vcq->toq_tail += n;
     ut_toq_limit_fast(vcq);
-    if ((!delay || ut_shuffle_starts(vcq)) && (!vcq->check || session))
+    if ((!delay || ut_shuffle_starts(vcq)) && !vcq->check)
         start_due(vcq);
 }
 
@@ -268,7 +272,10 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
     if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
         return;
     vcq->scheduled += sps;
-    start_due(vcq);
+    if (vcq->check)
+        ut_engine_start_held(vcq, ut_check_scheduled(vcq));
+    else
+        start_due(vcq);
     if (vcq->scheduled - vcq->started > MAX_SHORTFALL && !vcq->shortfall_reported) {
         vcq->shortfall_reported = true;
         ut_error("engine",
@@ -347,8 +354,7 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
-        start_due(vcq); /* what DELAY_START has delayed */
+    start_due(vcq); /* what DELAY_START or the check mode has delayed */
     ut_engine_progress(vcq);
     reclaim(vcq);
     if (ut_engine_room(vcq) >= n)
@@ -458,8 +464,7 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
     uint64_t end = ut_now_ms() + timeout_ms;
     uint64_t next_empty_write = 0;
 
-    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
-        start_due(vcq);
+    start_due(vcq);
     while (!is_idle(vcq)) {
         uint64_t now = ut_now_ms();
         if (now >= end)

@@ -47,7 +47,7 @@ bool ut_engine_submit_fast(struct ut_vcq *vcq);
  * may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 
-/* Of a VCQ that is checked, in free mode: starts the oldest descriptors that are held back, `most`
+/* Of a VCQ that is checked: starts the oldest descriptors that are held back, `most`
  * of them, of which ut_check_*() says how many. Others start all of them: a full TOQ, a call that
  * asks what is unread, draining. */
 void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);

@@ -62,7 +62,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
 
     if (!vcq)
         return UTOFU_ERR_INVALID_VCQ_HDL;
-    if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+    if (vcq->check)
         ut_engine_start_held(vcq, UINT32_MAX);
     wait->vcq = vcq;
     if (vcq->wait_ended || ut_engine_has_entry(vcq)) {

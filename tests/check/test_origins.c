@@ -71,11 +71,13 @@ struct program {
     enum order order;
     bool same;    /* the right version: all write the same bytes, else only the last one differs */
     bool threads; /* several threads of each process, each with a VCQ */
+    bool relayed; /* process TWO puts by a session-mode VCQ, to which a put has come */
     bool late;    /* process TWO puts after empty polls of ONE */
     enum { STAYS, EXITS, IS_STOPPED } first; /* what process ONE, or THREE, does: see below */
 };
 
 static struct ut_end end, second; /* `second`: of the target, another VCQ with the same memory */
+static struct ut_end relay;       /* of process TWO, if `relayed` */
 static struct ut_peer peers[PROCS];
 static struct {
     utofu_vcq_id_t second_id;
@@ -151,6 +153,21 @@ static void do_one(struct ut_end *e, const struct side *s)
     start(e, s);
     if (s->what != NONE)
         mrq(e);
+}
+
+/* What process TWO posts next to its relay starts at once. */
+static void trigger_relay(void)
+{
+    memcpy(relay.mem + SRC, end.mem + SRC, LONG);
+    CHECK_OK(utofu_put(end.vcq, relay.id, end.stadd, relay.stadd, 8, 0,
+                       UT_LCL | UT_RMT | UTOFU_ONESIDED_FLAG_SPS(1ul), NULL));
+    mrq(&relay);
+    mrq(&end);
+}
+
+static struct ut_end *end_of(const struct program *p)
+{
+    return p->relayed && ut_rank == TWO ? &relay : &end;
 }
 
 /* Process TWO puts when polls of ONE have been empty. */
@@ -241,7 +258,7 @@ static void run_ordered(const struct program *p, int round)
         ut_await_word((uint64_t *)(end.mem + FLAG), number);
     else if (p->order == ORDER_PIPE)
         CHECK_EQ(read(pipes[0], &byte, 1), 1);
-    do_one(&end, &p->two);
+    do_one(end_of(p), &p->two);
 }
 
 struct worker {
@@ -283,6 +300,8 @@ static void run_round(const struct program *p, bool right, int round, struct wor
                                        [THREE] = other ? &p->right_three : &p->three};
 
     fill_source(p, right, round);
+    if (p->relayed && ut_rank == TWO)
+        trigger_relay();
     ut_barrier();
     if (right && p->order != ORDER_NONE)
         run_ordered(p, round);
@@ -291,7 +310,7 @@ static void run_round(const struct program *p, bool right, int round, struct wor
     else if (sides[ut_rank] && p->late)
         do_late(sides[ut_rank], round);
     else if (sides[ut_rank])
-        do_one(&end, sides[ut_rank]);
+        do_one(end_of(p), sides[ut_rank]);
 }
 
 /* Process THREE puts to the place, waits for its notice, and ends; the others come after that. */
@@ -418,6 +437,14 @@ static const struct program programs[] = {
     {"threads", "origins", SIDE(PUT, 0, 64, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
      .right_one = SIDE(PUT, 0, 64, BY_STADD), .right_two = SIDE(PUT, 64, 64, BY_STADD),
      .threads = true},
+    {"put_relayed", "origins", SIDE(PUT, 0, 64, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
+     .order = ORDER_NOTICE, .relayed = true},
+    {"put_relayed_part", "origins", SIDE(PUT, 0, 512, BY_STADD), SIDE(PUT, 504, 64, BY_STADD),
+     .right_one = SIDE(PUT, 0, 512, BY_STADD), .right_two = SIDE(PUT, 512, 64, BY_STADD),
+     .relayed = true},
+    {"armw_relayed", "origins-armw", SIDE(ARMW8, 8, 8, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
+     .right_one = SIDE(ARMW8, 64, 8, BY_STADD), .right_two = SIDE(PUT, 0, 64, BY_STADD),
+     .relayed = true},
     {"after_exit", "origins", SIDE(PUT, 0, 64, BY_STADD), SIDE(PUT, 0, 64, BY_STADD),
      .right_one = SIDE(PUT, 0, 64, BY_STADD), .right_two = SIDE(PUT, 64, 64, BY_STADD),
      .first = EXITS},
@@ -469,6 +496,8 @@ static void run_body(void *arg)
     use_all();
     for (int i = 0; p->threads && i < 2; i++)
         ut_end_open(&workers[i].own, (utofu_tni_id_t)(2 + i), 0, SIZE);
+    if (p->relayed && ut_rank == TWO)
+        ut_end_open(&relay, 1, UTOFU_VCQ_FLAG_SESSION_MODE, SIZE);
     if (p->first == EXITS)
         exit_early(p);
     if (p->first == IS_STOPPED)
@@ -480,6 +509,8 @@ static void run_body(void *arg)
         return;
     for (int i = 0; p->threads && i < 2; i++)
         ut_end_close(&workers[i].own);
+    if (p->relayed && ut_rank == TWO)
+        ut_end_close(&relay);
     if (ut_rank == TARGET) {
         CHECK_OK(utofu_dereg_mem(end.vcq, all[ut_rank].alias, 0));
         CHECK_OK(utofu_dereg_mem(end.vcq, all[ut_rank].reserved, 0));

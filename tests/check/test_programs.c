@@ -714,6 +714,154 @@ static void unread_error(const struct program *p, bool right)
     munmap(other.mem, SIZE);
 }
 
+/*
+ * Session mode: a relay of this process, whose puts to rank 1 start when a put has arrived there
+ */
+
+static void open_relay(struct ut_end *relay)
+{
+    ut_end_open(relay, 1, UTOFU_VCQ_FLAG_SESSION_MODE, SIZE);
+}
+static void relay_put(const struct ut_end *relay, size_t from, size_t to, size_t length,
+                      unsigned long int flags)
+{
+    CHECK_OK(utofu_put(relay->vcq, peers[1].id, relay->stadd + from, peers[1].stadd + to, length, 0,
+                       UT_TCQ | flags, NULL));
+}
+/* Starts that many of them; the notice says that this has arrived. */
+static void trigger(const struct ut_end *relay, unsigned int sps)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_comm comm = comm_of(UT_PUT, SRC + 3 * STRIDE, 0, 8,
+                                  UT_RMT | UTOFU_ONESIDED_FLAG_SPS((unsigned long int)sps));
+
+    comm.rmt = relay->id;
+    comm.rmt_stadd = relay->stadd;
+    taken += ut_start_busy(&comm);
+    CHECK_OK(ut_await_mrq(relay->vcq, &notice));
+}
+static void await_relayed(const struct ut_end *relay, size_t n)
+{
+    void *cbdata;
+
+    while (n-- > 0)
+        CHECK_OK(ut_await_tcq(relay->vcq, &cbdata));
+}
+static void write_relayed(struct ut_end *relay, size_t at)
+{
+    __atomic_store_n((uint64_t *)(relay->mem + at / 8 * 8), ++value, __ATOMIC_RELAXED);
+}
+
+/* The source of a put is written once it was told to start (2.2.8.1), and in the right version
+ * before that, too. */
+static void relay_source(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    relay_put(&relay, SRC, 0, p->length, p->flags);
+    write_relayed(&relay, SRC + p->at);
+    trigger(&relay, 1);
+    if (right)
+        await_relayed(&relay, 1);
+    write_relayed(&relay, SRC + p->at);
+    await_relayed(&relay, right ? 0 : 1);
+    ut_end_close(&relay);
+}
+/* The same where the put that starts it has arrived before. */
+static void late_relay_source(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    trigger(&relay, 1);
+    write_relayed(&relay, SRC + p->at);
+    relay_put(&relay, SRC, 0, p->length, p->flags);
+    if (right)
+        await_relayed(&relay, 1);
+    write_relayed(&relay, SRC + p->at);
+    await_relayed(&relay, right ? 0 : 1);
+    ut_end_close(&relay);
+}
+/* Of two that start one after the other, with a NOP between them, the second one. */
+static void second_relay_source(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    relay_put(&relay, SRC, 0, p->length, 0);
+    CHECK_OK(utofu_nop(relay.vcq, 0, NULL));
+    relay_put(&relay, SRC + LONG, LONG, p->length, 0);
+    trigger(&relay, 1);
+    await_relayed(&relay, 1);
+    write_relayed(&relay, SRC);
+    write_relayed(&relay, SRC + LONG);
+    trigger(&relay, 2);
+    if (right)
+        await_relayed(&relay, 1);
+    write_relayed(&relay, SRC + LONG);
+    await_relayed(&relay, right ? 0 : 1);
+    ut_end_close(&relay);
+}
+/* One put starts two that write the same memory. */
+static void two_relayed(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    write_relayed(&relay, SRC);
+    relay_put(&relay, SRC, p->at, p->length, 0);
+    relay_put(&relay, SRC + LONG, 0, p->length, right ? UT_STRONG : 0);
+    trigger(&relay, 2);
+    await_relayed(&relay, 2);
+    ut_end_close(&relay);
+}
+/* A put of another VCQ, and one that an arrival starts, write the same memory. */
+static void put_and_relayed(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    trigger(&relay, 1);
+    write_relayed(&relay, SRC);
+    start(UT_PUT, SRC, 0, p->length, UT_LCL);
+    if (right)
+        mrq(1);
+    relay_put(&relay, SRC, p->at, p->length, 0);
+    await_relayed(&relay, 1);
+    mrq(right ? 0 : 1);
+    ut_end_close(&relay);
+}
+static void deregister_relayed(const struct program *p, bool right)
+{
+    struct ut_end relay;
+    utofu_stadd_t stadd;
+    void *cbdata;
+
+    open_relay(&relay);
+    CHECK_OK(utofu_reg_mem(relay.vcq, relay.mem + SRC, LONG, 0, &stadd));
+    CHECK_OK(utofu_put(relay.vcq, peers[1].id, stadd, peers[1].stadd, p->length, 0, UT_TCQ, NULL));
+    trigger(&relay, 1);
+    if (right)
+        await_relayed(&relay, 1);
+    CHECK_OK(utofu_dereg_mem(relay.vcq, stadd, 0));
+    if (!right)
+        ut_await_tcq(relay.vcq, &cbdata); /* it may have failed */
+    ut_end_close(&relay);
+}
+static void free_relay(const struct program *p, bool right)
+{
+    struct ut_end relay;
+
+    open_relay(&relay);
+    relay_put(&relay, SRC, 0, p->length, 0);
+    trigger(&relay, 1);
+    if (right)
+        await_relayed(&relay, 1);
+    CHECK_OK(utofu_free_vcq(relay.vcq));
+    munmap(relay.mem, SIZE);
+}
+
 static const struct program programs[] = {
     {"source_8", "source-written", source, .kind = UT_PUT, .length = 8},
     {"source_39_rest", "source-written", source, .kind = UT_PUT, .length = 39, .at = 32},
@@ -741,6 +889,14 @@ static const struct program programs[] = {
     {"source_last_of_40", "source-written", last_source, .waits = true, .kind = UT_PUT,
      .length = 256, .at = 40},
     {"source_local_notice", "source-written", source_and_notice, .kind = UT_PUT, .length = 512},
+    {"relay_source", "source-written", relay_source, .kind = UT_PUT, .length = 8},
+    {"relay_source_last", "source-written", relay_source, .kind = UT_PUT, .length = 1000,
+     .at = 999},
+    {"relay_source_64k", "source-written", relay_source, .kind = UT_PUT, .length = LONG, .at = 8},
+    {"relay_source_strong", "source-written", relay_source, .kind = UT_PUT, .length = 256,
+     .flags = UT_STRONG},
+    {"relay_source_late", "source-written", late_relay_source, .kind = UT_PUT, .length = 64},
+    {"relay_source_second", "source-written", second_relay_source, .kind = UT_PUT, .length = 64},
     {"target_8", "target-written", target, .kind = UT_GET, .length = 8},
     {"target_1000", "target-written", target, .kind = UT_GET, .length = 1000, .at = 992},
     {"target_64k", "target-written", target, .kind = UT_GET, .length = LONG, .at = 8},
@@ -777,6 +933,9 @@ static const struct program programs[] = {
     {"two_vcqs_put", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .flags = UT_STRONG},
     {"two_vcqs_put_part", "unordered", two_vcqs, .kind = UT_PUT, .length = 256, .at = 248},
     {"two_vcqs_get", "unordered", two_vcqs, .kind = UT_GET, .length = 64},
+    {"two_relayed", "unordered", two_relayed, .kind = UT_PUT, .length = 64},
+    {"two_relayed_part", "unordered", two_relayed, .kind = UT_PUT, .length = 4096, .at = 4088},
+    {"put_and_relayed", "unordered", put_and_relayed, .kind = UT_PUT, .length = 64},
     {"alias_put", "unordered", alias, .waits = true, .kind = UT_PUT, .length = 64},
     {"alias_put_part", "unordered", alias, .waits = true, .kind = UT_PUT, .length = 512, .at = 504},
     {"alias_piggyback", "unordered", alias, .waits = true, .kind = UT_PIGGYBACK, .length = 32},
@@ -826,6 +985,7 @@ static const struct program programs[] = {
     {"deregister_gap", "deregistered", deregister, .kind = UT_PUT_GAP, .length = 4096},
     {"deregister_prepared", "deregistered", deregister, .kind = UT_PUT, .length = 4096,
      .prepared = true},
+    {"deregister_relayed", "deregistered", deregister_relayed, .kind = UT_PUT, .length = 4096},
     {"deregister_one_of_two", "deregistered", deregister_one_of_two, .kind = UT_PUT,
      .length = 4096},
     {"unmap_put", "unmapped", unmap, .kind = UT_PUT, .length = 4096, .once = true, .dies = true},
@@ -835,6 +995,7 @@ static const struct program programs[] = {
     {"free_vcq_get", "vcq-freed", free_vcq, .kind = UT_GET, .length = 64, .once = true},
     {"free_vcq_delayed", "vcq-freed", free_vcq, .kind = UT_PUT, .length = 64, .flags = DELAY,
      .once = true},
+    {"free_relay", "vcq-freed", free_relay, .kind = UT_PUT, .length = 64, .once = true},
     {"leave_put", "unfinished", leave, .kind = UT_PUT, .length = 64, .once = true},
     {"leave_get", "unfinished", leave, .kind = UT_GET, .length = 64, .once = true},
     {"leave_piggyback", "unfinished", leave, .kind = UT_PIGGYBACK8, .length = 8, .once = true},
@@ -1041,6 +1202,42 @@ static void stadds_made_anew(void)
     }
 }
 
+/* Each put of rank 0 to its relay brings the data that this sends on. The answer of rank 1 says
+ * that they were read; TCQ entries are taken much later. */
+static void relayed_ping_pong(void)
+{
+    struct ut_end relay;
+    struct ut_peer mine = {0}, all[PROCS];
+
+    if (ut_rank == 0) {
+        open_relay(&relay);
+        mine = ut_end_peer(&relay);
+    }
+    ut_allgather(&mine, all, sizeof(mine));
+    for (uint64_t i = 1; i <= 20; i++) {
+        if (ut_rank == 1) {
+            ut_await_word((uint64_t *)(end.mem + LONG), i);
+            struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
+            back.rmt = peers[0].id;
+            back.rmt_stadd = peers[0].stadd;
+            back.data = &i;
+            ut_start_busy(&back);
+            continue;
+        }
+        relay_put(&relay, SRC, LONG, 64, 0);
+        memcpy(end.mem + SRC, &i, 8);
+        struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 64, UTOFU_ONESIDED_FLAG_SPS(1ul));
+        comm.rmt = all[0].id;
+        comm.rmt_stadd = all[0].stadd + SRC;
+        taken += ut_start_busy(&comm);
+        ut_await_word((uint64_t *)end.mem, i);
+    }
+    if (ut_rank == 0) {
+        await_relayed(&relay, 20);
+        ut_end_close(&relay);
+    }
+}
+
 /* Memory that it protects from itself, before a communication or while one is under way. Without
  * mapped memory: then copying fails, and ends nobody. */
 static void protected_memory(void)
@@ -1124,6 +1321,7 @@ static const struct {
     {"nothing_and_blocks", nothing_and_blocks, NULL},
     {"same_address", same_address, NULL},
     {"stadds_made_anew", stadds_made_anew, NULL},
+    {"relayed_ping_pong", relayed_ping_pong, NULL},
     {"protected_memory", protected_memory, "UTOFU_SHM_MAP=0"},
     {"queries", queries, NULL},
     {"waits", waits, NULL},

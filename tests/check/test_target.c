@@ -195,6 +195,40 @@ static void third_lands(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
+/* The put is one of a session-mode VCQ, for which another put has arrived. */
+static void relayed(const struct program *p, bool right, int round)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_end relay;
+
+    if (ut_rank == ORIGIN) {
+        ut_end_open(&relay, 1, UTOFU_VCQ_FLAG_SESSION_MODE, SIZE);
+        CHECK_OK(utofu_put(end.vcq, relay.id, end.stadd, relay.stadd, 8, 0,
+                           UT_LCL | UT_RMT | UTOFU_ONESIDED_FLAG_SPS(1ul), NULL));
+        CHECK_OK(ut_await_mrq(relay.vcq, &notice));
+        mrq();
+        /* then the STADD is known here, too: of a word that nobody else uses */
+        CHECK_OK(utofu_put(relay.vcq, peers[TARGET].id, relay.stadd + SRC,
+                           peers[TARGET].stadd + SIZE - 8, 8, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(relay.vcq, &notice));
+        CHECK_OK(utofu_put(end.vcq, relay.id, end.stadd, relay.stadd, 8, 0,
+                           UT_LCL | UT_RMT | UTOFU_ONESIDED_FLAG_SPS(1ul), NULL));
+        CHECK_OK(ut_await_mrq(relay.vcq, &notice));
+        mrq();
+        memset(relay.mem + SRC, 1 + round, p->length);
+    }
+    ut_barrier();
+    if (ut_rank == ORIGIN) {
+        CHECK_OK(utofu_put(relay.vcq, peers[TARGET].id, relay.stadd + SRC, peers[TARGET].stadd,
+                           p->length, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(relay.vcq, &notice));
+        ut_end_close(&relay);
+    }
+    if (ut_rank == TARGET)
+        store(right ? p->length : 0, p->length, round);
+    ut_barrier();
+}
+
 static const struct program programs[] = {
     {"cleared_late", cleared_late, UT_PUT, 1024, NULL},
     {"cleared_late_long", cleared_late, UT_PUT, LONG, NULL},
@@ -207,6 +241,7 @@ static const struct program programs[] = {
     {"own_memory_piggyback", own_memory, UT_PIGGYBACK, 32, NULL},
     {"got_there", got_there, UT_PUT, 512, "target-written"},
     {"third_lands", third_lands, UT_PUT, 512, "origins"},
+    {"relayed", relayed, UT_PUT, 512, NULL},
 };
 
 /*
