@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and immediates of peers; and connections that break. */
 #include "armw/armw.h"
-#include "engine/inner.h"
+#include "engine/posting.h"
 #include "engine/failure.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -89,13 +89,11 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
 {
     struct ut_vcq *vcq = answering->vcq;
 
-    uint32_t number = m->head.slot & UT_ARMW_SLOT_MASK;
-    if (number > vcq->toq_mask)
-        return;
+    uint32_t number = m->head.slot & vcq->toq_mask;
     struct ut_slot *slot = &vcq->toq[number];
     if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW ||
         slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer ||
-        slot->link->era != m->head.slot >> UT_ARMW_ERA_SHIFT)
+        m->head.slot != ut_armw_name(slot->link, number))
         return;
     slot->rmt_value = m->old_value;
     if (m->rc != 0)
@@ -334,18 +332,27 @@ static void delivered(struct ut_link *link, uint64_t count)
     link->to_post = link->first;
 }
 
+/* Has its target been asked for it? Then an answer may come when the slot has another one. */
+static bool may_be_answered(const struct ut_slot *slot)
+{
+    return slot->desc.kind == UT_DESC_ARMW && (slot->stage != UT_STAGE_NONE || slot->owed);
+}
+
 void ut_engine_fail_all(struct ut_link *link, int rc)
 {
     struct ut_vcq *vcq = link->vcq;
+    bool answers_late = false;
 
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
         if (slot->state == UT_SLOT_DONE)
             continue;
+        answers_late |= may_be_answered(slot);
         ut_slot_fails(link, slot, rc);
         slot->pending = 0;
         slot->state = UT_SLOT_DONE;
     }
+    link->era += answers_late;
     link->to_post = UT_NO_SLOT;
     link->armw_out = 0;
     link->reads_out = 0;

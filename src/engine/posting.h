@@ -43,6 +43,14 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
     return strong && link->reads_out > 0 ? PROV_FENCE : 0;
 }
 
+/* What the target returns with its answer to an ARMW: the TOQ slot, and above it the era of the
+ * link, in as many bits as the TOQ leaves of 32: at least 12, and 21 with 2,048 entries. */
+static inline uint32_t ut_armw_name(const struct ut_link *link, uint32_t number)
+{
+    UT_ASSERT(number <= link->vcq->toq_mask);
+    return link->era * (link->vcq->toq_mask + 1) + number;
+}
+
 enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
 /* Goes on with device ARMWs whose next request could not be posted. */
 void ut_armw_resume(struct ut_link *link);

@@ -231,7 +231,6 @@ static void give_up(struct ut_link *link, uint8_t state, int rc)
 {
     link->state = state;
     link->backoff_ms = 0;
-    link->era++;
     free_messages(link);
     link->vcq->link_ops->give_up(link, rc);
 }

@@ -60,7 +60,8 @@ struct ut_link {
     bool empty_write_posted; /* a signalled one, which completes what is before it */
     uint8_t peer_cmp;
     uint8_t peer_tni;
-    uint8_t era;          /* counts give_up(): answers to what failed then are recognised */
+    uint32_t era;         /* counts how often ARMWs that the peer may have were given up: their
+                             answers are recognised, see ut_armw_name() */
     uint32_t keep_source; /* puts up to this size are sent from a copy in the slot: see
                              ut_keep_source() */
     struct prov_conn *conn;

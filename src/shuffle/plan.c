@@ -27,7 +27,7 @@ static const struct ut_slot *slot_of(const struct ut_vcq *vcq, const struct sh_o
     if (is_of_slot(op->xfer.cookie))
         return &vcq->toq[op->xfer.cookie >> 3 & vcq->toq_mask];
     if (op->kind == SH_SEND && op->size >= sizeof(*head) && head->type == UT_MSG_ARMW)
-        return &vcq->toq[head->slot & UT_ARMW_SLOT_MASK & vcq->toq_mask];
+        return &vcq->toq[head->slot & vcq->toq_mask];
     return NULL;
 }
 

@@ -75,16 +75,13 @@ struct ut_msg_head {
     uint8_t edata;
     uint8_t sps;   /* NOTICE */
     uint8_t flags; /* below */
-    uint32_t slot; /* NOTICE: announced slot; ARMW: the origin's, and returned with REPLY */
+    uint32_t slot; /* NOTICE: announced slot; ARMW: what the origin knows it by,
+                    * returned with REPLY */
 };
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
     UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
 };
-
-/* What an origin has in the slot of an ARMW: its TOQ slot, and which communications of the link
- * this one is among: those of an earlier era have failed, and their answers come too late. */
-enum { UT_ARMW_ERA_SHIFT = 24, UT_ARMW_SLOT_MASK = (1 << UT_ARMW_ERA_SHIFT) - 1 };
 
 struct ut_msg_notice {
     struct ut_msg_head head;

@@ -40,7 +40,7 @@ struct frame {
 
 void (*fake_on_reg)(size_t size);
 unsigned int fake_lacks_memory, fake_has_no_room;
-bool fake_refuses_messages, fake_saves_reports, fake_hides_ends;
+bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks;
 uint32_t fake_asks, fake_ups;
@@ -577,6 +577,8 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
         fake_lacks_memory--;
         return -ENOMEM;
     }
+    if (fake_has_no_port)
+        return -EIO;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;

@@ -52,6 +52,7 @@ static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
 extern void (*fake_on_reg)(size_t size); /* called when memory of so many bytes is registered */
 extern bool fake_refuses_messages;       /* send() returns -EIO */
 extern unsigned int fake_lacks_memory;   /* so often connect() returns -ENOMEM */
+extern bool fake_has_no_port;            /* connect() returns -EIO */
 extern unsigned int fake_has_no_room;    /* so often accept() returns -EAGAIN */
 extern uint32_t fake_unanswered;         /* operations of this process under way, all connections */
 extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */

@@ -35,6 +35,12 @@ static void poll_target(void)
         arrived++;
 }
 
+static void poll_both(void)
+{
+    CHECK(fake_poll_mrq(vcq) == UTOFU_ERR_NOT_FOUND);
+    poll_target();
+}
+
 /* What has become of the one communication under way; the target is polled too if it `acts`. */
 static int outcome(bool acts, uint64_t *old_value)
 {
@@ -64,11 +70,25 @@ static int put(uint64_t word, bool acts)
     return outcome(acts, NULL);
 }
 
+static unsigned int entries; /* of the TOQ that were used since the addition whose answer is late */
+
 static void start_add(uint64_t value)
 {
     CHECK(utofu_armw8(vcq, target_id, UTOFU_ARMW_OP_ADD, value, rmt, 0,
                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_TCQ_NOTICE,
                       NULL) == UTOFU_SUCCESS);
+    entries++;
+}
+
+/* The next communication has the same place in the TOQ as the first one. */
+static void go_round(void)
+{
+    void *cbdata;
+
+    for (; entries % TOQ != 0; entries++) {
+        CHECK(utofu_nop(vcq, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL) == UTOFU_SUCCESS);
+        CHECK(utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS);
+    }
 }
 
 /* Puts until one arrives: the words from `from` on. Returns how many have failed. */
@@ -106,14 +126,29 @@ static void tried_again(const char *name)
     printf("ok: %s\n", name);
 }
 
-/* Of an addition that has failed, in the same place of the queue. */
-static void late_answer_is_dropped(void)
+/* This side has no port for a while: additions fail, and the target does not hear of them. */
+static void fail_without_port(unsigned int times)
+{
+    fake_has_no_port = true;
+    while (times > 0) {
+        start_add(1000);
+        int rc = outcome(true, NULL);
+        CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* as long as it is silent */
+        times -= rc == UTOFU_ERR_MRQ_OTHER;
+    }
+    fake_has_no_port = false;
+}
+
+/* Of an addition that has failed, in the same place of the queue; so many others failed between. */
+static void late_answer_is_dropped(const char *name, unsigned int failures)
 {
     uint64_t old;
     int rc;
 
     memset(there, 0, sizeof(there));
     fake_peer_lives = true;
+    entries = 0;
+    POLL_UNTIL(fake_unanswered == 0, poll_both()); /* the next one is posted at once */
     start_add(5);
     fake_hears_nothing = true;
     CHECK(outcome(false, NULL) == UTOFU_ERR_MRQ_PEER);
@@ -121,20 +156,16 @@ static void late_answer_is_dropped(void)
     for (int i = 0; i < 100; i++)
         poll_target(); /* executes it, and wants to answer */
     CHECK(there[0] == 5);
+    fail_without_port(failures);
     do {
-        void *cbdata;
-
-        for (int i = 1; i < TOQ; i++) {
-            CHECK(utofu_nop(vcq, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL) == UTOFU_SUCCESS);
-            CHECK(utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS);
-        }
+        go_round();
         start_add(7);
         rc = outcome(true, &old);
         CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER);
     } while (rc != UTOFU_SUCCESS);
     CHECK(old == 5 && there[0] == 12);
     fake_peer_lives = false;
-    printf("ok: late answer\n");
+    printf("ok: %s\n", name);
 }
 
 static void open_both(void)
@@ -160,7 +191,8 @@ int main(void)
     fake_peer_lives = true;
     tried_again("connected before");
     fake_peer_lives = false;
-    late_answer_is_dropped();
+    late_answer_is_dropped("late answer", 0);
+    late_answer_is_dropped("late answer behind 255 that failed", 255);
     close_both();
     return 0;
 }
