@@ -75,8 +75,8 @@ UT_FAST void ut_copy_few(uint8_t *to, const uint8_t *from, uint32_t size)
 
 /* The provider has taken the source, but may have to send it again on a new connection. A small one
  * is copied to the descriptor, so that its TCQ entry can be written; a larger one is needed until
- * it is delivered. Where the provider reads the source later (link->keep_source),
- * ut_transfer_fast() copies it before it posts. */
+ * it is delivered. Where the provider reads the source with plain loads (link->keep_source), it is
+ * copied before it is posted: by ut_transfer_fast(), and by post_put(). */
 UT_FAST void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;

@@ -221,8 +221,26 @@ static inline uint32_t notify_flags(const struct ut_desc *d)
     return PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
 }
 
-/* The background thread may do it when the program knows already, by the memory of the peer, that
- * the source was read, and writes there again. */
+/* A small put is posted from a copy, which it is repeated with if its connection breaks. The copy
+ * is made before, as the program may know by the memory of the peer that the data have arrived, and
+ * write to the source again, while this thread is still in the provider's write. */
+static inline void post_from_copy(const struct ut_link *link, struct ut_slot *slot,
+                                  struct prov_xfer *x)
+{
+    if (slot->desc.kind != UT_DESC_PUT || x->length > link->keep_source)
+        return;
+    prov_unwatched_begin();
+    ut_copy_few(slot->desc.data, x->lcl, x->length);
+    prov_unwatched_end();
+    slot->desc.kind = UT_DESC_PIGGYBACK;
+    x->lcl = slot->desc.data;
+    x->lkey = 0;
+}
+
+/* Where the source was not copied before: over shared memory the kernel may read it, which sees
+ * whether it is there; and the shuffle mode has its own copy, or none. What such a put has done is
+ * known, so it is not repeated, unless it is behind a notice that found no room in the peer's ring.
+ */
 static inline void keep_source(struct ut_slot *slot, const uint8_t *source)
 {
     prov_unwatched_begin();
@@ -243,6 +261,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
         return UT_NOT_NOW;
     if (!find_ends(link, slot, false, &x, &outcome))
         return outcome;
+    post_from_copy(link, slot, &x);
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
     bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);

@@ -39,6 +39,8 @@ struct frame {
 };
 
 void (*fake_on_reg)(size_t size);
+void (*fake_on_write)(void);
+bool fake_reads_source;
 unsigned int fake_lacks_memory, fake_has_no_room;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
@@ -297,11 +299,14 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
                       .imm = x->imm,
                       .signal = is_signalled(conn, x->flags)};
 
-    if (!(x->flags & PROV_COPY) && !is_local(conn, x, 0))
+    if (!(x->flags & PROV_COPY) && !(fake_reads_source && x->length <= PROV_COPY_MAX) &&
+        !is_local(conn, x, 0))
         return -EPERM;
     int rc = post(conn, x->cookie, NULL);
     if (rc == 0)
         queue_all(conn, f, x->lcl);
+    if (rc == 0 && fake_on_write)
+        fake_on_write();
     return rc == 0 ? PROV_SRC_FREE : rc;
 }
 
@@ -763,6 +768,7 @@ static void fake_caps(struct prov *base, unsigned int tni, struct prov_caps *cap
     (void)base;
     (void)tni;
     *caps = (struct prov_caps){.max_inline = PROV_COPY_MAX,
+                               .reads_source = fake_reads_source,
                                .max_message = PROV_MSG_MAX,
                                .max_xfer = UINT32_MAX,
                                .device = "sockets"};

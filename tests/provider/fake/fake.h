@@ -52,6 +52,8 @@ static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
 extern void (*fake_on_reg)(size_t size); /* called when memory of so many bytes is registered */
 extern bool fake_refuses_messages;       /* send() returns -EIO */
 extern unsigned int fake_lacks_memory;   /* so often connect() returns -ENOMEM */
+extern void (*fake_on_write)(void);      /* called when a write has been posted */
+extern bool fake_reads_source; /* inside write(): see struct prov_caps. Set before it is opened */
 extern bool fake_has_no_port;            /* connect() returns -EIO */
 extern unsigned int fake_has_no_room;    /* so often accept() returns -EAGAIN */
 extern uint32_t fake_unanswered;         /* operations of this process under way, all connections */

@@ -3,6 +3,8 @@
 #ifndef UT_TEST_FAKE_PAIR_H
 #define UT_TEST_FAKE_PAIR_H
 
+#include <string.h>
+
 #include "fake.h"
 
 static uint64_t here[8], there[8]; /* of the origin and of its peer */
