@@ -47,16 +47,17 @@ void vp_conn_start_failing(struct vp_conn *conn)
     vp_ep_wake_later(conn->ep, conn->life_deadline);
 }
 
-void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     if (conn->life == VP_FAILING)
-        return;
+        return false;
     conn->postable = false;
     conn->sq_app = conn->sq_cap = 0;
     conn->few_until = conn->head;
     conn->posted_to = seq;
     vp_conn_note_error(conn, seq, status);
     vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
-    vp_conn_qp_to_error(conn);
+    bool flushes = vp_conn_qp_to_error(conn);
     vp_conn_start_failing(conn);
+    return flushes;
 }

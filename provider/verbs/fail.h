@@ -18,7 +18,8 @@ void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason);
 bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status);
 /* No more requests; what is outstanding drains. */
 void vp_conn_start_failing(struct vp_conn *conn);
-/* Request number `seq` and all later ones were not taken by the device. */
-void vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status);
+/* Request number `seq` and all later ones were not taken by the device. True: its queue pair is in
+ * the error state since then, and what is posted now is flushed. */
+bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status);
 
 #endif

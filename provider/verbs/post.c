@@ -56,10 +56,33 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 }
 
+/* Requests before one that was not taken may have completed, and not be reported, being
+ * unsignalled. An empty write in its place, which the device flushes, is reported as the last of
+ * all. */
+static void post_last(struct vp_conn *conn, uint32_t seq)
+{
+    struct ibv_send_wr wr = {.wr_id = (uintptr_t)&conn->ops[seq & conn->sq_mask],
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
+    int rc;
+
+    if (conn->qpx) {
+        ibv_wr_start(conn->qpx);
+        emit_wr_api(conn->qpx, &wr);
+        rc = ibv_wr_complete(conn->qpx);
+    } else {
+        rc = ibv_post_send(conn->qp, &wr, &bad);
+    }
+    if (rc == 0)
+        conn->posted_to = seq + 1; /* else what is before it is given up after a while */
+}
+
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
 {
     ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
-    vp_conn_failed(conn, seq, PROV_FAILED);
+    if (vp_conn_failed(conn, seq, PROV_FAILED) && conn->tail != seq)
+        post_last(conn, seq);
 }
 
 static void __attribute__((noinline)) complete_failed(struct ibv_qp_ex *qpx, int rc)

@@ -229,7 +229,7 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_conn_qp_to_error(struct vp_conn *conn)
+bool vp_conn_qp_to_error(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     int rc = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
@@ -237,6 +237,7 @@ void vp_conn_qp_to_error(struct vp_conn *conn)
     if (rc)
         ut_debug(VP_CAT, "moving queue pair %u to the error state: %s", conn->qp->qp_num,
                  strerror(rc));
+    return rc == 0;
 }
 
 void vp_conn_free(struct vp_conn *conn)

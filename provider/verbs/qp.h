@@ -19,7 +19,7 @@ struct vp_ece vp_conn_offer(const struct vp_conn *conn);
  * the peer uses cannot be used here, and the next attempt offers less. */
 int vp_conn_ready_qp(struct vp_conn *conn);
 void vp_conn_drop_qp(struct vp_conn *conn);
-void vp_conn_qp_to_error(struct vp_conn *conn);
+bool vp_conn_qp_to_error(struct vp_conn *conn);
 /* It has no queue pair any more, or no completion or event can name it. */
 void vp_conn_free(struct vp_conn *conn);
 
