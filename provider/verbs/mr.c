@@ -38,8 +38,12 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
 {
     struct vp_prov *prov = vp_prov(base);
     struct vp_device *dev = &prov->devices[device];
-    struct vp_mr *mr = malloc(sizeof(*mr));
 
+    /* An adapter may take memory that the CPU, which copies short data, cannot read or write, as
+     * that of a GPU. It is refused before all of it is pinned. */
+    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
+        return -EFAULT;
+    struct vp_mr *mr = malloc(sizeof(*mr));
     if (!mr)
         return -ENOMEM;
     mr->mr = ibv_reg_mr(dev->pd, addr, size, access_flags(dev, access));
@@ -51,16 +55,6 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
             vp_log_nomem(what, ibv_get_device_name(dev->context->device), err);
         free(mr);
         return -err;
-    }
-    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE)) {
-        ut_warn(
-            VP_CAT,
-            "%zu bytes at %p are refused: the adapter takes them, but the CPU, which copies short "
-            "data, cannot read or write them; if that is memory of a GPU, register memory of the "
-            "host",
-            size, addr);
-        vp_dereg(base, &mr->base);
-        return -EFAULT;
     }
     mr->base.lkey = mr->mr->lkey;
     mr->base.rkey = mr->mr->rkey;

@@ -42,10 +42,13 @@ static void check_gpu_memory(void *arg)
     CHECK(gpu != MAP_FAILED && constant != MAP_FAILED, "mmap");
     ut_end_open(&end, 0, 0, SIZE);
     fault(AD_FAULT_PEERMEM, 1);
+    fault(AD_FAULT_CREATE, 1); /* not asked for, as it is refused before */
     CHECK_RC(utofu_reg_mem(end.vcq, gpu, SIZE, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
     utofu_get_last_error(text);
     CHECK(strstr(text, "cannot be registered"), "%s", text);
     CHECK_RC(utofu_reg_mem(end.vcq, constant, SIZE, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
+    CHECK_RC(utofu_reg_mem(end.vcq, constant, SIZE, UTOFU_REG_MEM_FLAG_READ_ONLY, &stadd),
+             UTOFU_ERR_OUT_OF_MEMORY);
     CHECK_OK(utofu_reg_mem(end.vcq, constant, SIZE, UTOFU_REG_MEM_FLAG_READ_ONLY, &stadd));
     CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
     fault(AD_FAULT_PEERMEM, 0);
