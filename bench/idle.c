@@ -49,7 +49,8 @@ static void wait_in_session(const utofu_vcq_hdl_t vcqs[], const utofu_stadd_t lc
                           UTOFU_ONESIDED_FLAG_SPS(1), NULL),
                 "utofu_put");
     while (!__atomic_load_n((uint64_t *)(void *)(memory + arrives), __ATOMIC_ACQUIRE)) {
-        utofu_poll_tcq(vcqs[SESSION], 0, &cbdata);
+        int rc = utofu_poll_tcq(vcqs[SESSION], 0, &cbdata);
+        party_check(rc == UTOFU_ERR_NOT_FOUND ? UTOFU_SUCCESS : rc, "utofu_poll_tcq");
         party_idle(&spins, "a put in session mode");
     }
 }
@@ -107,8 +108,8 @@ int main(int argc, char **argv)
     free(ids);
     party_barrier();
     for (utofu_tni_id_t t = 0; t < VCQS; t++) {
-        utofu_dereg_mem(vcqs[t], lcl[t], 0);
-        utofu_free_vcq(vcqs[t]);
+        party_check(utofu_dereg_mem(vcqs[t], lcl[t], 0), "utofu_dereg_mem");
+        party_check(utofu_free_vcq(vcqs[t]), "utofu_free_vcq");
     }
     party_close();
     return 0;

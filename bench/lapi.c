@@ -113,9 +113,13 @@ static void am_ping_pong(void)
 
 static void put(void)
 {
-    while (utofu_put(vcq, vcq_ids[1 - me], own, stadds[1 - me] + 64, 8, 0,
-                     UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_ERR_BUSY)
-        utofu_poll_tcq(vcq, 0, &(void *){NULL});
+    int rc;
+
+    while ((rc = utofu_put(vcq, vcq_ids[1 - me], own, stadds[1 - me] + 64, 8, 0,
+                           UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL)) == UTOFU_ERR_BUSY)
+        if ((rc = utofu_poll_tcq(vcq, 0, &(void *){NULL})) != UTOFU_ERR_NOT_FOUND)
+            check(rc, "utofu_poll_tcq");
+    check(rc, "utofu_put");
 }
 
 static void put_ping_pong(void)
@@ -151,8 +155,9 @@ static void put_stream(void)
 
     if (me == 0)
         for (int i = 0; i < LARGE_CALLS; i++) {
-            utofu_put(vcq, vcq_ids[1], own, stadds[1], LARGE, 0,
-                      UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL);
+            check(utofu_put(vcq, vcq_ids[1], own, stadds[1], LARGE, 0,
+                            UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                  "utofu_put");
             while (utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND)
                 ;
         }
@@ -289,7 +294,7 @@ int main(void)
     memset(source, 2, LARGE);
     check(utofu_create_vcq(0, 0, &vcq), "utofu_create_vcq");
     check(utofu_reg_mem(vcq, area, LARGE, 0, &own), "utofu_reg_mem");
-    utofu_query_vcq_id(vcq, &id);
+    check(utofu_query_vcq_id(vcq, &id), "utofu_query_vcq_id");
     LAPI_Address_init(hndl, address(small), small_handlers);
     LAPI_Address_init(hndl, address(large), large_handlers);
     LAPI_Address_init64(hndl, id, vcq_ids);
@@ -300,8 +305,8 @@ int main(void)
                  put_ping_pong, CALLS);
     compare_with("message of 1 MiB until it is complete; put", am_stream, put_stream, LARGE_CALLS);
     typical = am_median();
-    utofu_dereg_mem(vcq, own, 0);
-    utofu_free_vcq(vcq);
+    check(utofu_dereg_mem(vcq, own, 0), "utofu_dereg_mem");
+    check(utofu_free_vcq(vcq), "utofu_free_vcq");
     check(LAPI_Term(hndl), "LAPI_Term");
     free(area);
     free(source);

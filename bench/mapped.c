@@ -356,7 +356,7 @@ int main(void)
     registration(4 << 20, false);
     registration(4 << 20, true);
     bare_pass(++turns);
-    utofu_dereg_mem(vcq, lcl, 0);
-    utofu_free_vcq(vcq);
+    party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
+    party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
     return 0;
 }

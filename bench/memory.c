@@ -263,9 +263,9 @@ int main(int argc, char **argv)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     }
-    utofu_dereg_mem(vcq, lcl, 0);
-    utofu_free_vcq(vcq);
+    party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
+    party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
     for (uint32_t i = 1; party.rank > 0 && i < vcqs; i++)
-        utofu_free_vcq(others[i]);
+        party_check(utofu_free_vcq(others[i]), "utofu_free_vcq");
     return 0;
 }

@@ -58,7 +58,7 @@ void al_control_close(void)
 {
     if (al_control == NULL)
         return;
-    utofu_dereg_mem(al_port(0)->vcq, al_control_stadd, 0);
+    al_expect(utofu_dereg_mem(al_port(0)->vcq, al_control_stadd, 0), "utofu_dereg_mem");
     munmap(al_control, whole_size());
     al_control = NULL;
 }

@@ -93,6 +93,9 @@ static inline void al_unlock_asleep(void)
  */
 __attribute__((format(printf, 1, 2))) void al_log(const char *format, ...);
 #define al_utofu_error lc_utofu_error
+/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
+ */
+void al_expect(int rc, const char *call);
 
 /* Says why and ends the process, and through the others' watch (watch.c) the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);
@@ -184,7 +187,8 @@ void al_net_close(void);
 uint32_t al_net_colors(void);
 bool al_port_open(uint32_t color);
 struct al_port *al_port(uint32_t color);
-utofu_vcq_id_t al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color); /* of the same process */
+/* Of the same process; false: that is no id. */
+bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id);
 
 /* An op to start a communication with, or NULL: none is free at the moment. */
 struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,

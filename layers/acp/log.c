@@ -18,6 +18,12 @@ void al_log(const char *format, ...)
     va_end(args);
 }
 
+void al_expect(int rc, const char *call)
+{
+    if (rc != UTOFU_SUCCESS)
+        al_log("%s: %s", call, al_utofu_error());
+}
+
 void al_fatal(const char *format, ...)
 {
     va_list args;

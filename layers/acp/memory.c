@@ -265,9 +265,10 @@ static void close_chunk(struct chunk *chunk)
 {
     for (uint32_t i = 0; i < AL_CHUNK; i++)
         if (chunk->rows[i].addr != NULL && chunk->published[i].stadd != 0)
-            utofu_dereg_mem(al_port(chunk->rows[i].color)->vcq,
-                            chunk->published[i].stadd + chunk->rows[i].skew, 0);
-    utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0);
+            al_expect(utofu_dereg_mem(al_port(chunk->rows[i].color)->vcq,
+                                      chunk->published[i].stadd + chunk->rows[i].skew, 0),
+                      "utofu_dereg_mem");
+    al_expect(utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0), "utofu_dereg_mem");
     munmap(chunk->published, published_size);
     free(chunk->rows);
     *chunk = (struct chunk){0};
@@ -353,7 +354,8 @@ static bool give_to_utofu(uint32_t tag, size_t size)
 
 static void take_from_utofu(uint32_t tag, utofu_stadd_t stadd)
 {
-    utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0);
+    al_expect(utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0),
+              "utofu_dereg_mem");
     al_direct_forget_all();
 }
 
@@ -444,7 +446,7 @@ static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
                "acp_unregister_memory frees one",
                size, (void *)addr,
                size > al_address_room(false) - 7 ? AL_LARGE_TAGS : AL_SMALL_TAGS - FIRST_TAG);
-        utofu_dereg_mem(al_port(color)->vcq, stadd, 0);
+        al_expect(utofu_dereg_mem(al_port(color)->vcq, stadd, 0), "utofu_dereg_mem");
         return ACP_ATKEY_NULL;
     }
     publish(tag, addr, size, color, stadd);

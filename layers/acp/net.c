@@ -82,8 +82,11 @@ static bool open_vcq(struct al_port *port, uint32_t color)
                color, al_utofu_error());
         return false;
     }
-    utofu_query_vcq_id(port->vcq, &port->id);
-    return true;
+    if (utofu_query_vcq_id(port->vcq, &port->id) == UTOFU_SUCCESS)
+        return true;
+    al_log("the VCQ for color %u has no id: %s", color, al_utofu_error());
+    al_expect(utofu_free_vcq(port->vcq), "utofu_free_vcq");
+    return false;
 }
 
 bool al_port_open(uint32_t color)
@@ -98,7 +101,7 @@ bool al_port_open(uint32_t color)
         return false;
     }
     if (!open_bounce(port)) {
-        utofu_free_vcq(port->vcq);
+        al_expect(utofu_free_vcq(port->vcq), "utofu_free_vcq");
         free(port);
         return false;
     }
@@ -117,9 +120,9 @@ void al_net_close(void)
     for (uint32_t i = 0; i < AL_MAX_COLORS; i++) {
         if (ports[i] == NULL)
             continue;
-        utofu_dereg_mem(ports[i]->vcq, ports[i]->bounce_stadd, 0);
+        al_expect(utofu_dereg_mem(ports[i]->vcq, ports[i]->bounce_stadd, 0), "utofu_dereg_mem");
         munmap(ports[i]->bounce, AL_OPS * AL_BOUNCE);
-        utofu_free_vcq(ports[i]->vcq);
+        al_expect(utofu_free_vcq(ports[i]->vcq), "utofu_free_vcq");
         free(ports[i]);
         ports[i] = NULL;
     }
@@ -130,17 +133,17 @@ struct al_port *al_port(uint32_t color)
     return ports[color];
 }
 
-utofu_vcq_id_t al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color)
+bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id)
 {
     uint8_t coords[6];
     utofu_tni_id_t tni;
     utofu_cq_id_t cq;
     uint16_t extra;
-    utofu_vcq_id_t id = color0_id;
 
-    if (color != 0 && utofu_query_vcq_info(color0_id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS)
-        utofu_construct_vcq_id(coords, tnis[color], cq, AL_COMP_WORK, &id);
-    return id;
+    *id = color0_id;
+    return color == 0 ||
+           (utofu_query_vcq_info(color0_id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS &&
+            utofu_construct_vcq_id(coords, tnis[color], cq, AL_COMP_WORK, id) == UTOFU_SUCCESS);
 }
 
 struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,

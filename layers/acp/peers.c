@@ -157,7 +157,7 @@ utofu_stadd_t al_peer_control(const struct al_peer *peer, size_t offset)
     if (peer->id != last_id || last_control == 0) {
         last_id = peer->id;
         last_control = 0;
-        utofu_query_stadd(peer->id, AL_STAG_CONTROL, &last_control);
+        al_expect(utofu_query_stadd(peer->id, AL_STAG_CONTROL, &last_control), "utofu_query_stadd");
     }
     return last_control + offset;
 }

@@ -83,7 +83,7 @@ static void nap(long ns)
 void al_progress_wake(void)
 {
     if (al_port(0) != NULL)
-        utofu_wake_vcq(al_port(0)->vcq);
+        al_expect(utofu_wake_vcq(al_port(0)->vcq), "utofu_wake_vcq");
 }
 
 /* As al_lock(), by one who has slept: who else sleeps is not woken. */

@@ -75,7 +75,8 @@ static void read_row(const struct al_place *place, const struct al_peer *peer, s
         return;
     }
     op->arg = place->tag;
-    utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk);
+    al_expect(utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk),
+              "utofu_query_stadd");
     task->in_flight++;
     if (!al_op_get(op, peer->id, al_op_bounce_stadd(op),
                    chunk + place->tag % AL_CHUNK * sizeof(struct al_published),
@@ -91,6 +92,14 @@ static enum al_found no_region(struct row *row, acp_ga_t ga, struct al_task *tas
     row->rank_plus_1 = 0;
     al_task_fail(task, "GA 0x%llx: rank %d has no such region registered", (unsigned long long)ga,
                  (int)al_rank_of(ga));
+    return AL_NEVER;
+}
+
+/* What is known of the peer makes no VCQ id: it came from memory that others write. */
+static enum al_found no_place(const struct al_place *place, struct al_task *task)
+{
+    al_task_fail(task, "rank %u: what is known of it is damaged: %s", place->rank,
+                 al_utofu_error());
     return AL_NEVER;
 }
 
@@ -127,10 +136,12 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
     if (found != AL_FOUND)
         return found;
     target->rank = place.rank;
-    target->id = al_port_id_of(peer->id, place.color);
+    if (!al_port_id_of(peer->id, place.color, &target->id))
+        return no_place(&place, task);
     if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
         return registered(ga, &place, peer, task, target);
-    utofu_query_stadd(peer->id, place.tag, &target->stadd);
+    if (utofu_query_stadd(peer->id, place.tag, &target->stadd) != UTOFU_SUCCESS)
+        return no_place(&place, task);
     target->stadd += place.offset;
     target->extent = (struct al_extent){.before = place.offset,
                                         .size = al.starter_size[place.tag - AL_STAG_STARTER]};

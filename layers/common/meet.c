@@ -70,6 +70,23 @@ __attribute__((format(printf, 2, 3))) static void say(const struct lc_meeting *m
     line(m, "%s: %s", m->function, text);
 }
 
+/* Of a call that uTofu does not refuse, as what it gets is ours. */
+static void expect(const struct place *p, int rc, const char *call)
+{
+    if (rc != UTOFU_SUCCESS)
+        say(p->m, "%s: %s", call, lc_utofu_error());
+}
+
+/* For what the peers ask of this process: nothing of its own is under way. */
+static void make_progress(const struct place *p)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_poll_mrq(p->vcq, 0, &notice);
+
+    if (rc != UTOFU_ERR_NOT_FOUND)
+        expect(p, rc, "utofu_poll_mrq");
+}
+
 static bool open_place(struct place *p)
 {
     utofu_stadd_t stadd;
@@ -87,21 +104,21 @@ static bool open_place(struct place *p)
         munmap(p->reply, p->size);
         return false;
     }
-    utofu_query_vcq_id(p->vcq, &p->id);
-    if (utofu_reg_mem_with_stag(p->vcq, p->reply, p->size, 0, 0, &stadd) == UTOFU_SUCCESS) {
+    if (utofu_query_vcq_id(p->vcq, &p->id) == UTOFU_SUCCESS &&
+        utofu_reg_mem_with_stag(p->vcq, p->reply, p->size, 0, 0, &stadd) == UTOFU_SUCCESS) {
         p->stadd = stadd;
         return true;
     }
     say(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
-    utofu_free_vcq(p->vcq);
+    expect(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     munmap(p->reply, p->size);
     return false;
 }
 
 static void close_place(struct place *p)
 {
-    utofu_dereg_mem(p->vcq, p->stadd, 0);
-    utofu_free_vcq(p->vcq);
+    expect(p, utofu_dereg_mem(p->vcq, p->stadd, 0), "utofu_dereg_mem");
+    expect(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     munmap(p->reply, p->size);
 }
 
@@ -127,11 +144,12 @@ static utofu_vcq_id_t meeting_id(const struct lc_meeting *m, utofu_vcq_id_t work
     utofu_tni_id_t tni;
     utofu_cq_id_t cq;
     uint16_t extra;
-    utofu_vcq_id_t id = work;
+    utofu_vcq_id_t id;
 
-    if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS)
-        utofu_construct_vcq_id(coords, tni, cq, m->cmp_id, &id);
-    return id;
+    if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS &&
+        utofu_construct_vcq_id(coords, tni, cq, m->cmp_id, &id) == UTOFU_SUCCESS)
+        return id;
+    return 0; /* no VCQ has it, so the reply is refused */
 }
 
 /*
@@ -144,9 +162,7 @@ static bool all_have_come(const struct place *p)
 
     for (uint32_t r = 0; r < p->m->procs; r++) {
         while (__atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0) {
-            struct utofu_mrq_notice notice;
-
-            utofu_poll_mrq(p->vcq, 0, &notice);
+            make_progress(p);
             if (lc_now_ns() > end) {
                 say(p->m,
                     "process %u of %u has not come in %u seconds "
@@ -194,10 +210,11 @@ static bool send_reply(const struct place *p, uint32_t to)
     utofu_stadd_t rmt;
     int rc;
 
-    if (utofu_query_stadd(id, 0, &rmt) != UTOFU_SUCCESS)
-        return false;
-    rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
-                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
+    rc = utofu_query_stadd(id, 0, &rmt);
+    if (rc == UTOFU_SUCCESS)
+        rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
+                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER,
+                       NULL);
     if (rc == UTOFU_SUCCESS)
         rc = wait_notice(p);
     if (rc != UTOFU_SUCCESS)
@@ -244,7 +261,11 @@ static bool come(const struct place *p, const struct card *card)
     struct card copy = *card;
     int rc;
 
-    utofu_construct_vcq_id(first_node, 0, 0, p->m->cmp_id, &first);
+    if (utofu_construct_vcq_id(first_node, 0, 0, p->m->cmp_id, &first) != UTOFU_SUCCESS ||
+        utofu_query_stadd(first, 0, &table) != UTOFU_SUCCESS) {
+        say(p->m, "the first process of the job has no VCQ id: %s", lc_utofu_error());
+        return false;
+    }
     if (first == p->id) {
         say(p->m,
             "uTofu does not see the %u processes that the launcher started "
@@ -252,7 +273,6 @@ static bool come(const struct place *p, const struct card *card)
             p->m->procs);
         return false;
     }
-    utofu_query_stadd(first, 0, &table);
     table += sizeof(struct reply) + p->m->job_rank * sizeof(*card);
     for (;;) {
         rc = utofu_put_piggyback(
@@ -274,9 +294,7 @@ static bool wait_for_reply(const struct place *p)
     uint64_t end = deadline() + 2000000000;
 
     while (__atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE) == 0) {
-        struct utofu_mrq_notice notice;
-
-        utofu_poll_mrq(p->vcq, 0, &notice);
+        make_progress(p);
         if (lc_now_ns() > end) {
             say(p->m,
                 "the first process of the job has not answered: not all processes "

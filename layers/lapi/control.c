@@ -55,7 +55,7 @@ bool la_control_setup(void)
 
 void la_control_close(void)
 {
-    utofu_dereg_mem(la_vcq(), own, 0);
+    la_expect(utofu_dereg_mem(la_vcq(), own, 0), "utofu_dereg_mem");
     munmap(la_control, size_of_all());
 }
 
@@ -66,7 +66,7 @@ static utofu_stadd_t begin_of(utofu_vcq_id_t id)
     _Static_assert(KNOWN == 1 << 5, "the hash is of 64 - 59 bits");
     if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
         k->id = id;
-        utofu_query_stadd(id, LA_STAG, &k->stadd);
+        la_expect(utofu_query_stadd(id, LA_STAG, &k->stadd), "utofu_query_stadd");
     }
     return k->stadd;
 }

@@ -83,6 +83,9 @@ bool la_alone(void); /* not in a handler: may wait */
  * log.c
  */
 __attribute__((format(printf, 1, 2))) void la_log(const char *format, ...);
+/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
+ */
+void la_expect(int rc, const char *call);
 
 /*
  * net.c: the VCQ, and the communications on it.

@@ -10,3 +10,9 @@ void la_log(const char *format, ...)
     lc_log("lapi", la.rank, format, args);
     va_end(args);
 }
+
+void la_expect(int rc, const char *call)
+{
+    if (rc != UTOFU_SUCCESS)
+        la_log("%s: %s", call, lc_utofu_error());
+}

@@ -46,8 +46,11 @@ static bool open_vcq(void)
         return false;
     }
     free(tnis);
-    utofu_query_vcq_id(vcq, &vcq_id);
-    return true;
+    if (utofu_query_vcq_id(vcq, &vcq_id) == UTOFU_SUCCESS)
+        return true;
+    la_log("LAPI_Init: the VCQ has no id: %s", lc_utofu_error());
+    la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
+    return false;
 }
 
 bool la_net_setup(void)
@@ -60,7 +63,7 @@ bool la_net_setup(void)
         la_log("LAPI_Init: no %zu bytes of buffers: %s", bounce_size, lc_utofu_error());
         if (bounce != MAP_FAILED)
             munmap(bounce, bounce_size);
-        utofu_free_vcq(vcq);
+        la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
         return false;
     }
     la.free_ops = 0;
@@ -75,9 +78,9 @@ bool la_net_setup(void)
 
 void la_net_close(void)
 {
-    utofu_dereg_mem(vcq, bounce_stadd, 0);
+    la_expect(utofu_dereg_mem(vcq, bounce_stadd, 0), "utofu_dereg_mem");
     munmap(bounce, bounce_size);
-    utofu_free_vcq(vcq);
+    la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
 }
 
 utofu_vcq_hdl_t la_vcq(void)

@@ -84,7 +84,7 @@ static void close_row(struct la_reg *r)
 {
     if (r->users == 0)
         idle_bytes -= r->size;
-    utofu_dereg_mem(la_vcq(), r->stadd, 0);
+    la_expect(utofu_dereg_mem(la_vcq(), r->stadd, 0), "utofu_dereg_mem");
     r->size = 0;
 }
 
@@ -216,7 +216,7 @@ void la_unreg(struct la_reg *r)
     if (--r->users > 0)
         return;
     if (!is_row(r)) {
-        utofu_dereg_mem(la_vcq(), r->stadd, 0);
+        la_expect(utofu_dereg_mem(la_vcq(), r->stadd, 0), "utofu_dereg_mem");
         free(r);
         return;
     }

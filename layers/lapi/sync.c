@@ -107,8 +107,8 @@ static int gather(uint64_t *table, utofu_stadd_t stadd)
         uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
         utofu_vcq_id_t id = la_control->fingers[k];
 
-        utofu_query_stadd(id, LA_STAG_TABLE, &there);
-        if (la_sync_wait(0) != LAPI_SUCCESS ||
+        if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
+            la_sync_wait(0) != LAPI_SUCCESS ||
             la_get_to(rank_ahead(k), id, stadd + 8ull * have, there, 8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
@@ -130,7 +130,7 @@ static int exchange(uint64_t mine, uint64_t *result)
         rc = gather(table, stadd);
         for (uint32_t i = 0; i < la.procs && rc == LAPI_SUCCESS; i++)
             result[(la.rank + i) % la.procs] = table[i];
-        utofu_dereg_mem(la_vcq(), stadd, 0);
+        la_expect(utofu_dereg_mem(la_vcq(), stadd, 0), "utofu_dereg_mem");
     }
     munmap(table, size);
     return rc;

@@ -48,8 +48,8 @@ void pr_vcq_close(struct pr_vcq *vcq, bool sound)
         pool[pool_size++] = *vcq;
         return;
     }
-    utofu_dereg_mem(vcq->hdl, vcq->scratch, 0);
-    utofu_free_vcq(vcq->hdl);
+    pr_expect(utofu_dereg_mem(vcq->hdl, vcq->scratch, 0), "utofu_dereg_mem");
+    pr_expect(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
 }
 
 static bool take_from_pool(struct pr_vcq *vcq, bool session)
@@ -86,7 +86,7 @@ bool pr_vcq_open(struct pr_vcq *vcq, bool session)
     vcq->session = session;
     if (utofu_query_vcq_id(vcq->hdl, &vcq->id) != UTOFU_SUCCESS ||
         utofu_reg_mem(vcq->hdl, e->scratch, PR_SCRATCH, 0, &vcq->scratch) != UTOFU_SUCCESS) {
-        utofu_free_vcq(vcq->hdl);
+        pr_expect(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
         return false;
     }
     if (session)
@@ -377,8 +377,11 @@ void pr_xfer_start(struct pr_xfer *x)
         struct pr_group *g = &x->groups[i];
 
         /* the entries of the last round are free once its notice was taken */
-        while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY)
-            utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
+        while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY) {
+            int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
+            if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
+                pr_xfer_failed(x, last);
+        }
         if (rc != UTOFU_SUCCESS)
             pr_xfer_failed(x, rc);
     }
@@ -467,7 +470,10 @@ void pr_xfer_waiting(struct pr_xfer *x)
     if (now < x->next_probe)
         return;
     x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
-    for (unsigned int i = 0; i < x->num_peers; i++) /* without room, next time */
-        utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch, x->peers[i].scratch,
-                  PROBE_BYTES, 0, 0, NULL);
+    for (unsigned int i = 0; i < x->num_peers; i++) {
+        int rc = utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch,
+                           x->peers[i].scratch, PROBE_BYTES, 0, 0, NULL);
+        if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room, next time */
+            pr_xfer_failed(x, rc);
+    }
 }

@@ -45,6 +45,9 @@ extern int pr_log_rank;
 void pr_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void pr_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *pr_utofu_error(void);
+/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
+ */
+void pr_expect(int rc, const char *call);
 
 /* The engine (engine.c). */
 

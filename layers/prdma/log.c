@@ -56,3 +56,9 @@ const char *pr_utofu_error(void)
     utofu_get_last_error(text);
     return text;
 }
+
+void pr_expect(int rc, const char *call)
+{
+    if (rc != UTOFU_SUCCESS)
+        pr_warn("%s: %s", call, pr_utofu_error());
+}

@@ -96,7 +96,7 @@ static void free_edges(struct pr_edge *edges, int count)
 {
     for (int i = 0; i < count; i++) {
         if (edges[i].registered)
-            utofu_dereg_mem(edges[i].vcq->hdl, edges[i].stadd, 0);
+            pr_expect(utofu_dereg_mem(edges[i].vcq->hdl, edges[i].stadd, 0), "utofu_dereg_mem");
         pr_edge_release(&edges[i]);
     }
     free(edges);
@@ -136,7 +136,7 @@ void pr_release(struct pr_request *r)
     r->num_out = r->num_in = 0;
     r->out = r->in = NULL;
     for (unsigned int i = 0; i < r->num_stage_stadds; i++)
-        utofu_dereg_mem(stage_vcq(x, i)->hdl, r->stage_stadds[i], 0);
+        pr_expect(utofu_dereg_mem(stage_vcq(x, i)->hdl, r->stage_stadds[i], 0), "utofu_dereg_mem");
     r->num_stage_stadds = 0;
     free_xfer(x);
     *x = (struct pr_xfer){0};

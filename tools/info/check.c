@@ -686,6 +686,23 @@ static const char *try_tnis(const struct info *info, struct attempt *a, unsigned
     return NULL;
 }
 
+/* The same for giving them back. */
+static const char *give_back(const struct info *info, struct attempt *a, unsigned int *tni)
+{
+    const char *failed = NULL;
+
+    for (unsigned int i = 0; i < a->num; i++) {
+        int rc = UTOFU_SUCCESS;
+        if (a->registered[i])
+            rc = utofu_dereg_mem(a->vcqs[i], a->stadds[i], 0);
+        if (utofu_free_vcq(a->vcqs[i]) == UTOFU_SUCCESS && rc == UTOFU_SUCCESS)
+            continue;
+        *tni = info->tnis[i].id;
+        failed = "memory and VCQ cannot be given back";
+    }
+    return failed;
+}
+
 static void check_communication(const struct info *info, struct info_checks *checks)
 {
     struct attempt a = {.memory = aligned_alloc(4096, TRY_BYTES)};
@@ -698,13 +715,15 @@ static void check_communication(const struct info *info, struct info_checks *che
     memset(a.memory, 1, TRY_BYTES);
     ut_log_threshold = UT_LOG_NONE; /* failures are reported below */
     const char *failed = try_tnis(info, &a, &tni);
-    ut_log_threshold = threshold;
     ut_log_last_error(error, sizeof(error));
-    for (unsigned int i = 0; i < a.num; i++) {
-        if (a.registered[i])
-            utofu_dereg_mem(a.vcqs[i], a.stadds[i], 0);
-        utofu_free_vcq(a.vcqs[i]);
+    unsigned int other_tni = 0;
+    const char *kept = give_back(info, &a, &other_tni);
+    if (kept && !failed) {
+        failed = kept;
+        tni = other_tni;
+        ut_log_last_error(error, sizeof(error));
     }
+    ut_log_threshold = threshold;
     if (failed)
         add(checks, "communication", INFO_FAIL, "TNI %u: %s%s%s", tni, failed, *error ? ": " : "",
             error);

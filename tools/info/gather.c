@@ -244,7 +244,8 @@ void info_gather(struct info *info)
     survey(info);
     if (!info->process)
         return;
-    utofu_query_my_coords(info->coords);
+    if (utofu_query_my_coords(info->coords) != UTOFU_SUCCESS)
+        ut_log_last_error(info->error, sizeof(info->error));
     gather_tnis(info);
     explain_provider(info);
     explain_armw(info);

@@ -373,6 +373,6 @@ void party_close(void)
         poll_control();
         party_idle(&spins, "the other processes");
     }
-    utofu_dereg_mem(vcq, own_stadd, 0);
-    utofu_free_vcq(vcq);
+    party_check(utofu_dereg_mem(vcq, own_stadd, 0), "utofu_dereg_mem");
+    party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
 }
