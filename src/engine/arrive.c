@@ -308,13 +308,27 @@ static void end_reads_before(struct ut_link *link, uint32_t before)
             toq[n].state = UT_SLOT_DONE;
 }
 
-static void delivered(struct ut_link *link, uint64_t count)
+/* The VCQ that has executed them was freed, and its answers are lost. */
+static void end_owed_by_a_freed_one(struct ut_link *link)
+{
+    struct ut_slot *toq = link->vcq->toq;
+
+    link->why = (struct ut_why){.cause = UT_CAUSE_FREED};
+    for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next) {
+        if (!toq[n].owed)
+            continue;
+        ut_slot_fails(link, &toq[n], UTOFU_ERR_MRQ_PEER);
+        toq[n].state = UT_SLOT_DONE;
+    }
+    link->armw_out = 0;
+}
+
+static void delivered(struct ut_link *link, uint64_t count, bool anew)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t last_delivered = UT_NO_SLOT;
 
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        vcq->toq[n].owed &= count > 0; /* by a VCQ that was made anew: nothing */
         if (vcq->toq[n].msg_number && vcq->toq[n].msg_number <= count)
             last_delivered = n;
     }
@@ -328,6 +342,8 @@ static void delivered(struct ut_link *link, uint64_t count)
         if (n == last_delivered)
             behind = false;
     }
+    if (anew)
+        end_owed_by_a_freed_one(link);
     ut_engine_retire(link);
     link->to_post = link->first;
 }

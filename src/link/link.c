@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/heard.h"
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -71,6 +72,8 @@ static struct ut_link *link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *p
     link->reading = UT_STAG_NONE;
     link->msg_last = &link->msg_first;
     link->early_last = &link->early_first;
+    link->heard = ut_heard_find(ut_vcq_id_key(vcq->id), link->key);
+    link->rx_number = link->heard.count;
     link->all_next = vcq->all_links;
     vcq->all_links = link;
     return link;
@@ -166,11 +169,22 @@ static void drop_first_message(struct ut_link *link)
     free_message(link, m);
 }
 
+/* For the VCQ that has this id next, with which the peer may go on after a break. */
+static void keep_count(const struct ut_link *link)
+{
+    uint64_t own = ut_vcq_id_key(link->vcq->id);
+
+    if (link->peer_session != 0 && link->key != own)
+        ut_heard_keep(own, link->key,
+                      (struct ut_heard){.session = link->peer_session, .count = link->rx_number});
+}
+
 void ut_link_destroy_all(struct ut_vcq *vcq)
 {
     while (vcq->all_links) {
         struct ut_link *link = vcq->all_links;
         vcq->all_links = link->all_next;
+        keep_count(link);
         if (link->conn)
             link->ops->conn_close(link->conn);
         drop_remote_table(link);
@@ -502,6 +516,13 @@ static void drop_delivered_messages(struct ut_link *link, uint64_t count)
     link->msg_to_post = link->msg_first;
 }
 
+/* Met for the first time, the peer is perhaps not the one that the VCQ before has heard. */
+static void begin_counting(struct ut_link *link, uint64_t session)
+{
+    if (link->peer_session == 0 && link->heard.session != session)
+        link->rx_number = 0;
+}
+
 /* Takes over the peer's hello; false: it is not compatible with this process. */
 static bool apply_hello(struct ut_link *link, const void *data, size_t size)
 {
@@ -520,8 +541,9 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
     bool known = link->peer_session == hello.session;
     bool recreated = link->peer_session != 0 && !known;
     /* a VCQ that is met for the first time has received nothing of this one: what it counts was
-     * sent by an earlier one of this id */
-    uint64_t count = known ? hello.rx_count : 0;
+     * sent by an earlier one of this id. One that was made anew counts on. */
+    uint64_t count = known || recreated ? hello.rx_count : 0;
+    begin_counting(link, hello.session);
     link->peer_session = hello.session;
     link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
@@ -533,9 +555,9 @@ static bool apply_hello(struct ut_link *link, const void *data, size_t size)
         free_messages(link); /* answers to the VCQ that was there before */
     }
     drop_delivered_messages(link, count);
-    /* A VCQ that is freed answers what it has received before it closes the connection; what it has
-     * not received goes to the VCQ that was created with the same id. */
-    link->vcq->link_ops->delivered(link, count);
+    /* What a VCQ that was freed has not received goes to the one that was created with the same id.
+     */
+    link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
     return true;
 }
@@ -590,6 +612,17 @@ void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
         connection_up(link, hello, size);
 }
 
+/* 0: it is no hello. */
+static uint64_t session_of(const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return 0;
+    memcpy(&hello, data, sizeof(hello));
+    return hello.session;
+}
+
 static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct prov_conn *conn,
                       const void *hello, size_t size)
 {
@@ -597,6 +630,7 @@ static void accept_on(struct ut_link *link, const struct ut_vcq_ep *e, struct pr
 
     bool able = can_receive(link);
     use_endpoint(link, e);
+    begin_counting(link, session_of(hello, size));
     fill_hello(link, e->provider, (uint16_t)(link->serial + 1), &mine);
     if (!able)
         link->ops->reject(conn);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "link/announced.h"
+#include "link/heard.h"
 #include "link/remote.h"
 #include "stag/stag.h"
 #include "vcq/vcq.h"
@@ -104,7 +105,8 @@ struct ut_link {
     struct ut_announced
         rx_announced; /* has memory before the link is up: a notice of the peer cannot be refused */
     uint64_t tx_number, rx_number; /* messages and immediates so far */
-    uint64_t peer_session;
+    uint64_t peer_session;         /* of the last hello; 0: none so far */
+    struct ut_heard heard;         /* by the VCQ that had this id before */
     uint64_t key;
     uint16_t serial, peer_serial; /* how often the link was up, as each side counts */
     struct ut_stats_peer *stats;  /* of a counted VCQ, from the first use on */
@@ -269,8 +271,8 @@ struct ut_link_ops {
     void (*pump)(struct ut_link *link);            /* post what can be posted */
     void (*give_up)(struct ut_link *link, int rc); /* MRQ errors for everything on it */
     void (*rewind)(struct ut_link *link);          /* nothing is posted any more */
-    /* The peer has received `count` messages of the link. */
-    void (*delivered)(struct ut_link *link, uint64_t count);
+    /* The peer has received `count` messages of the link; anew: it was another VCQ that has. */
+    void (*delivered)(struct ut_link *link, uint64_t count, bool anew);
 };
 
 #endif

@@ -15,7 +15,7 @@
 #endif
 
 enum {
-    UT_WIRE_VERSION = 4, /* raised with every change of this file: docs/versions.md */
+    UT_WIRE_VERSION = 5, /* raised with every change of this file: docs/versions.md */
     UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
@@ -26,7 +26,8 @@ struct ut_hello {
     uint16_t serial;   /* how often the link was up so far; the accepting side counts this time */
     uint32_t dir_rkey; /* the STag directory of the sender's VCQ for this provider, */
     uint64_t dir_addr; /* an array of struct ut_stag_dir */
-    uint64_t rx_count; /* messages and immediates it has received from the other side */
+    uint64_t rx_count; /* messages and immediates it has received from the other side, and those
+                        * that earlier VCQs of its id had */
     uint64_t session;  /* random: distinguishes a VCQ from an earlier one of the same id */
 };
 _Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's hello");

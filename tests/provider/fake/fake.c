@@ -44,7 +44,7 @@ bool fake_reads_source;
 unsigned int fake_lacks_memory, fake_has_no_room;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
-bool fake_hears_nothing, fake_peer_lives, fake_breaks;
+bool fake_hears_nothing, fake_peer_lives, fake_breaks, fake_loses;
 uint32_t fake_asks, fake_ups;
 
 struct queued {
@@ -547,6 +547,10 @@ static int poll_conn(struct fake_conn *conn)
         return go_down(conn, PROV_REASON_SILENT);
     if (fake_breaks && conn->asked && conn->state == UP) {
         fake_breaks = false;
+        return go_down(conn, PROV_REASON_BROKEN);
+    }
+    if (fake_loses && conn->state == UP) {
+        fake_loses = false;
         return go_down(conn, PROV_REASON_BROKEN);
     }
     if (conn->state == ASKING)

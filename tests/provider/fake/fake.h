@@ -60,6 +60,7 @@ extern uint32_t fake_unanswered;         /* operations of this process under way
 extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */
 extern bool fake_breaks;   /* the next connection that it asked for, and that is polled, breaks;
                             * then this is false again */
+extern bool fake_loses;    /* the same, whoever has asked for it */
 extern uint32_t fake_asks; /* requests for connections that were sent */
 extern uint32_t fake_ups;  /* connections that it asked for, and that came up */
 extern bool fake_saves_reports; /* what is not signalled is answered with something later that is */

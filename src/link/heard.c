@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table of 48 bytes for each pair of a freed VCQ's id and a peer that it has heard of. Entries
+ * stay: there are no more than ids, and peers that those have talked to. */
+#include "link/heard.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { BUCKETS = 1024 };
+
+struct entry {
+    struct entry *next;
+    uint64_t key, peer_key;
+    struct ut_heard heard;
+};
+
+static struct entry *buckets[BUCKETS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct entry **bucket_of(uint64_t key, uint64_t peer_key)
+{
+    uint64_t h = (key * 0x9e3779b97f4a7c15ull ^ peer_key) * 0xc2b2ae3d27d4eb4full;
+
+    return &buckets[h >> 32 & (BUCKETS - 1)];
+}
+
+static struct entry *find(uint64_t key, uint64_t peer_key)
+{
+    struct entry *e = *bucket_of(key, peer_key);
+
+    while (e && (e->key != key || e->peer_key != peer_key))
+        e = e->next;
+    return e;
+}
+
+void ut_heard_keep(uint64_t key, uint64_t peer_key, struct ut_heard heard)
+{
+    pthread_mutex_lock(&lock);
+    struct entry *e = find(key, peer_key);
+    if (!e && heard.count > 0 && (e = malloc(sizeof(*e)))) {
+        struct entry **bucket = bucket_of(key, peer_key);
+        *e = (struct entry){.next = *bucket, .key = key, .peer_key = peer_key};
+        *bucket = e;
+    }
+    if (e)
+        e->heard = heard;
+    pthread_mutex_unlock(&lock);
+}
+
+struct ut_heard ut_heard_find(uint64_t key, uint64_t peer_key)
+{
+    pthread_mutex_lock(&lock);
+    const struct entry *e = find(key, peer_key);
+    struct ut_heard heard = e ? e->heard : (struct ut_heard){0};
+    pthread_mutex_unlock(&lock);
+    return heard;
+}
