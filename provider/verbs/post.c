@@ -337,7 +337,8 @@ static void cut_lines(const struct vp_conn *conn, struct parts *p)
         p->head = PROV_LINE - in_line;
 }
 
-/* How a transfer is cut up, and what in it waits. Negative: there is no room for so many. */
+/* How a transfer is cut up, and what in it waits. More than one request go behind a doorbell of
+ * their own. Negative: there is no room for so many, or the connection fails. */
 static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
 {
     struct vp_ep *ep = conn->ep;
@@ -358,7 +359,12 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
     p->lands = is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
     p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
               p->apart + p->lands;
-    return p->more ? check_room(conn, conn->sq_app - p->more, ep->room_app + p->more) : 0;
+    if (!p->more)
+        return 0;
+    vp_flush(ep); /* may take the connection down: then nothing is posted behind it */
+    if (!conn->postable)
+        return -ENOTCONN;
+    return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
 }
 
 /* A fenced write behind this starts when all writes before are placed: a read is answered after
@@ -419,7 +425,6 @@ static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct pa
 {
     uint32_t body = p->xfer->length - p->tail, most = conn->ep->max_msg;
 
-    vp_flush(conn->ep);
     if (p->head)
         post_part(conn, p, p->head, p->first_waits);
     while (p->done < body) {

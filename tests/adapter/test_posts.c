@@ -13,7 +13,7 @@
 #include "harness.h"
 #include "fault.h"
 
-enum { WORDS = 64, ROUNDS = 3 };
+enum { WORDS = 64, ROUNDS = 3, SIZE = WORDS * 8, LONG = 16384 };
 
 static struct ut_end end;
 static struct ut_peer peers[2];
@@ -22,6 +22,7 @@ struct posts {
     uint32_t before;  /* puts that are complete, and unsignalled */
     uint32_t at_once; /* behind one doorbell, */
     uint32_t fails;   /* of which this one, counted from 1, is not taken */
+    bool in_parts;    /* the last of them is a long STRONG_ORDER put, which flushes those before */
 };
 
 static volatile uint64_t *words(void)
@@ -62,10 +63,20 @@ static void put_unsignalled(uint32_t n)
     }
 }
 
+static void put_in_parts(uint32_t word)
+{
+    CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd + SIZE, peers[1].stadd + SIZE + 8, LONG,
+                       word, UT_TCQ | UT_LCL | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
+}
+
 static void put_at_once(const struct posts *p)
 {
-    for (uint32_t i = 0; i < p->at_once; i++)
+    uint32_t short_ones = p->at_once - p->in_parts;
+
+    for (uint32_t i = 0; i < short_ones; i++)
         put(p->before + i, UT_LCL | (i + 1 < p->at_once ? UTOFU_ONESIDED_FLAG_DELAY_START : 0));
+    if (p->in_parts)
+        put_in_parts(p->before + short_ones);
 }
 
 /* One has failed, perhaps an earlier one, where a device takes all of a list or nothing. Or none,
@@ -103,14 +114,14 @@ static void post_round(const struct posts *p)
     while (ut_rank == 1 && words()[WORDS - 1] != WORDS)
         ut_relax();
     ut_barrier();
-    memset(end.mem, 0, WORDS * 8);
+    memset(end.mem, 0, SIZE);
     ut_barrier();
 }
 
 static void check_posts(void *arg)
 {
-    ut_open_all(&end, WORDS * 8, peers);
-    memset(end.mem, 0, WORDS * 8);
+    ut_open_all(&end, SIZE + 8 + LONG, peers);
+    memset(end.mem, 0, SIZE);
     ut_barrier();
     for (int round = 0; round < ROUNDS; round++) {
         ut_step("round %d", round);
@@ -147,4 +158,10 @@ Test(posts, behind_unsignalled_ones)
 Test(posts, among_several_at_once)
 {
     run((struct posts){.before = 20, .at_once = 4, .fails = 3});
+}
+
+/* Parts of a put are not posted behind what has failed. */
+Test(posts, before_one_in_parts)
+{
+    run((struct posts){.before = 20, .at_once = 3, .fails = 1, .in_parts = true});
 }
