@@ -223,18 +223,19 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
         vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
-/* Reports the requests that are left, and calls down(). */
+/* Reports the requests that are left, and calls down(). Those before one that failed are executed:
+ * the device has reported whichever was not, unless it is stuck. */
 static void finish(struct vp_conn *conn)
 {
     bool gone = conn->reason == PROV_REASON_PEER_DEAD || conn->reason == PROV_REASON_SILENT;
     enum prov_status first = PROV_FLUSHED;
 
-    if (conn->has_error)
+    if (conn->has_error && conn->tail != conn->head && !conn->stuck)
+        vp_retire(conn, conn->err_seq, PROV_OK);
+    if (conn->has_error && conn->tail == conn->err_seq)
         first = (enum prov_status)conn->err_status;
     if (first == PROV_FLUSHED || first == PROV_PEER)
         first = gone ? PROV_PEER : PROV_FLUSHED;
-    if (conn->has_error && conn->tail != conn->head)
-        vp_retire(conn, conn->err_seq, PROV_OK);
     if (conn->tail != conn->head)
         vp_retire(conn, conn->tail + 1, first);
     vp_retire(conn, conn->head, PROV_FLUSHED);

@@ -9,7 +9,7 @@
 #include "wake.h"
 
 /* After an error a device completes all requests at once; the limits are for dead devices. */
-enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200 };
+enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
 
 void vp_conn_tend(struct vp_conn *conn)
 {
@@ -42,9 +42,12 @@ void vp_conn_start_failing(struct vp_conn *conn)
     conn->life = VP_FAILING;
     /* while it is in `tending` each poll looks for completions: see sends_suffice() in poll.c */
     vp_expect_no_reports(conn);
-    conn->life_deadline = ut_clock_ms() + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
+    uint64_t now = ut_clock_ms();
+    conn->life_deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_tend(conn);
-    vp_ep_wake_later(conn->ep, conn->life_deadline);
+    /* what is flushed raises no event on some devices; as long as it drains, arming asks for more
+     * looks */
+    vp_ep_wake_later(conn->ep, now + LOOK_MS);
 }
 
 bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)

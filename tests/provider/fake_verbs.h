@@ -245,10 +245,12 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     return 0;
 }
 
+static bool fake_refuses; /* requests */
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     for (; wr; wr = wr->next) {
-        if (num_reports == REPORTS) {
+        if (num_reports == REPORTS || fake_refuses) {
             *bad = wr;
             return ENOMEM;
         }

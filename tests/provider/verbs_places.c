@@ -22,7 +22,9 @@ enum {
     HOLD_MS = 100,
     ANSWER_MS = 250,
     SHORT_MS = 5000,
-    CONFIRM_MS = 10001
+    CONFIRM_MS = 10001,
+    DRAIN_MS = 2001,
+    SOON_MS = 10,
 };
 
 struct test_conn {
@@ -1113,6 +1115,32 @@ static int fill_until_closed(struct test_conn *c, int *sent)
     return rounds;
 }
 
+/* A device takes no request any more, and does not say what has become of one before: it is not
+ * taken for executed. */
+static void what_is_not_reported_is_not_done(void)
+{
+    open_with_send_queue(PLACES, 127);
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    enum ibv_wc_status before = fake_status;
+    fake_status = IBV_WC_WR_FLUSH_ERR;
+    CHECK(post_with(&conns[0], 0) >= 0);
+    fake_holds = fake_refuses = true;
+    CHECK(post_with(&conns[0], 0) >= 0);
+    int wait = vp_progress(&prov->base); /* the owner, who may not poll, is woken soon */
+    CHECK(wait >= 0 && wait <= SOON_MS);
+    run();
+    CHECK(conns[0].done == 0 && !conns[0].down);
+    pass_ms(DRAIN_MS);
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN);
+    CHECK(conns[0].done == 2 && conns[0].failed == 2);
+    fake_holds = fake_refuses = false;
+    fake_status = before;
+    close_all("what is not reported is not done");
+}
+
 /* A connection begins with half of the send queue, and is made anew with all of it. */
 static void a_send_queue_gets_longer(void)
 {
@@ -1335,6 +1363,7 @@ int main(void)
     a_device_is_removed();
     the_kernel_hears_nothing();
     full_queue_stalls();
+    what_is_not_reported_is_not_done();
     a_send_queue_gets_longer();
     an_accepted_one_gets_longer();
     a_queue_that_stays_full_stays_short();
