@@ -54,9 +54,9 @@ extern bool fake_refuses_messages;       /* send() returns -EIO */
 extern unsigned int fake_lacks_memory;   /* so often connect() returns -ENOMEM */
 extern void (*fake_on_write)(void);      /* called when a write has been posted */
 extern bool fake_reads_source; /* inside write(): see struct prov_caps. Set before it is opened */
-extern bool fake_has_no_port;            /* connect() returns -EIO */
-extern unsigned int fake_has_no_room;    /* so often accept() returns -EAGAIN */
-extern uint32_t fake_unanswered;         /* operations of this process under way, all connections */
+extern bool fake_has_no_port;  /* connect() returns -EIO */
+extern unsigned int fake_has_no_room; /* so often accept() returns -EAGAIN */
+extern uint32_t fake_unanswered;      /* operations of this process under way, all connections */
 extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */
 extern bool fake_breaks;   /* the next connection that it asked for, and that is polled, breaks;
                             * then this is false again */
