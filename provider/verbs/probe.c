@@ -51,8 +51,8 @@ void vp_probe_start(struct vp_conn *conn)
         probe->conn = conn;
         vp_list_init(&probe->link);
         vp_list_append(&prov->probes, &probe->link);
-    } else {
-        conn->verdict = PROV_REASON_SILENT;
+    } else { /* the core connects again, which asks, too */
+        conn->verdict = PROV_REASON_BROKEN;
         vp_post_event_locked(conn, VP_EV_VERDICT);
     }
     pthread_mutex_unlock(&prov->lock);

@@ -915,6 +915,30 @@ static void what_arrived_comes_before_the_end(void)
     close_all("what arrived comes before the end");
 }
 
+static bool lacks_memory;
+
+void *__real_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size) /* see meson.build */
+{
+    return lacks_memory ? NULL : __real_calloc(number, size);
+}
+
+/* Nobody can be asked whether the peer lives: that says nothing of the peer. */
+static void no_memory_to_ask_for_the_peer(void)
+{
+    fill();
+    fake_status = IBV_WC_RETRY_EXC_ERR;
+    CHECK(use(&conns[0]) >= 0);
+    lacks_memory = true;
+    vp_ep_poll(ep);
+    lacks_memory = false;
+    run();
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && conns[0].failed == 1);
+    fake_status = IBV_WC_SUCCESS;
+    close_all("no memory to ask for the peer");
+}
+
 /* The same between the last look at the receives and that at the requests. */
 static unsigned int receive_looks;
 
@@ -1357,6 +1381,7 @@ int main(void)
     who_is_late_is_refused();
     stopped_peers_do_not_keep_their_places();
     what_arrived_comes_before_the_end();
+    no_memory_to_ask_for_the_peer();
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
     the_way_to_the_peer_is_lost();
