@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "output.h"
 #include "util/build_id.h"
 #include "util/log.h"
 
@@ -228,7 +229,7 @@ static int check(const struct info *info)
         snprintf(prefix, sizeof(prefix), "[%u %s] ", job->rank, info->host);
     if (speaks || checks.num_failed > 0)
         EITHER(info_json_checks(info, &checks), info_print_checks(&checks, !speaks, prefix));
-    fflush(stdout);
+    tool_output_flush();
     if (others && checks.num_failed > 0)
         sleep(OTHERS_WAIT_S); /* launchers end the others when the first one fails */
     return checks.num_failed ? STATUS_FAILED : 0;
@@ -239,6 +240,7 @@ int main(int argc, char **argv)
     static struct info info;
     int rc;
 
+    tool_output_open(INFO_NAME);
     read_options(argc, argv);
     setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* the output of a process stays together */
     if (opt.environment)
@@ -254,10 +256,6 @@ int main(int argc, char **argv)
     } else {
         info_gather(&info);
         rc = opt.report ? report(&info) : opt.check ? check(&info) : show(&info);
-    }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror(INFO_NAME);
-        return STATUS_FAILED;
     }
     return rc;
 }

@@ -5,6 +5,7 @@
  * Measures communication between the processes of a job. The table below says what can be measured;
  * this file runs the rows that were asked for.
  */
+#include "output.h"
 #include "perf/perf.h"
 
 #include <errno.h>
@@ -389,6 +390,7 @@ int main(int argc, char **argv)
     unsigned int row = 0, rows = 0;
     size_t sizes[PERF_MAX_SIZES];
 
+    tool_output_open(PERF_NAME);
     party_set_name(PERF_NAME);
     perf_read_options(argc, argv);
     if (perf_options.plot)

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "output.h"
 #include "trace/arrows.h"
 #include "trace/clocks.h"
 #include "trace/events.h"
@@ -143,6 +144,8 @@ static void read_file(struct input *in, void (*visit)(struct input *in, json_t *
         first = false;
         visit(in, event, out);
     }
+    if (ferror(events.file))
+        fail(EXIT_BAD, "cannot read %s: %s", in->path, strerror(errno));
     if (events.error[0])
         fail(EXIT_BAD, "%s is no timeline of UTOFU_TRACE: %s", in->path, events.error);
     if (first)
@@ -266,6 +269,15 @@ static bool judge(bool check)
 static const char *output_name = "standard output";
 static bool begun;
 
+static void __attribute__((noreturn)) cannot_write(const FILE *out)
+{
+    if (out == stdout) {
+        tool_output_failed(errno);
+        exit(EXIT_BAD);
+    }
+    fail(EXIT_BAD, "cannot write %s: %s", output_name, strerror(errno));
+}
+
 static void print_time(FILE *out, const char *key, int64_t ns)
 {
     unsigned long long size = ns < 0 ? 0ull - (unsigned long long)ns : (unsigned long long)ns;
@@ -294,7 +306,7 @@ static void copy(struct input *in, json_t *event, FILE *out)
     }
     char *text = need(json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(15)));
     if (fputs(text + 1, out) < 0)
-        fail(EXIT_BAD, "cannot write %s: %s", output_name, strerror(errno));
+        cannot_write(out);
     free(text);
 }
 
@@ -336,11 +348,11 @@ static void write_output(FILE *out)
 
     if (out != stdout && fstat(fileno(out), &st) == 0 && S_ISREG(st.st_mode) &&
         ftruncate(fileno(out), 0) != 0)
-        fail(EXIT_BAD, "cannot write %s: %s", output_name, strerror(errno));
+        cannot_write(out);
     for (int i = 0; i < num_inputs; i++)
         read_file(&inputs[i], copy, out);
     if (fputs("\n]\n", out) < 0 || fflush(out) != 0 || (out != stdout && fclose(out) != 0))
-        fail(EXIT_BAD, "cannot write %s: %s", output_name, strerror(errno));
+        cannot_write(out);
     made = NULL;
 }
 
@@ -387,6 +399,7 @@ static struct options read_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    tool_output_open("utofu-trace");
     struct options options = read_options(argc, argv);
 
     num_inputs = argc - optind;

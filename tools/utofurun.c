@@ -8,6 +8,7 @@
 #include "bootstrap/ops.h"
 #include "bootstrap/root.h"
 #include "bootstrap/server.h"
+#include "output.h"
 #include "run/cores.h"
 #include "run/guard.h"
 #include "run/sink.h"
@@ -826,6 +827,7 @@ int main(int argc, char **argv)
     int64_t limit;
     int rc;
 
+    tool_output_open("utofurun");
     read_options(argc, argv);
     choose_cores();
     raise_file_limit();

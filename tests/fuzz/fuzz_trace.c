@@ -61,6 +61,17 @@ static int close_tracked(FILE *file)
 
 #include "fuzz.h"
 
+/* Not once for each input. */
+void tool_output_open(const char *tool)
+{
+    (void)tool;
+}
+
+void tool_output_failed(int error)
+{
+    (void)error;
+}
+
 static int files[2], null;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -109,9 +110,12 @@ int info_report(const struct info *info, const char *path)
     }
     bool to_stdout = strcmp(path, "-") == 0;
     int rc = to_stdout ? write_out(info) : write_file(info, path);
-    if (rc)
+    if (rc) {
         fprintf(stderr, INFO_NAME ": %s: %s\n", path, strerror(-rc));
-    else if (!to_stdout)
+        __fpurge(stdout); /* it is said */
+        clearerr(stdout);
+    } else if (!to_stdout) {
         fprintf(stderr, INFO_NAME ": wrote %s\n", path);
+    }
     return rc;
 }

@@ -4,6 +4,7 @@
  * this machine, and how they compare. Starts itself under utofurun, and tools/peers/peer for
  * the others; both print the same rows.
  */
+#include "output.h"
 #include "perf.h"
 #include "run/cores.h"
 
@@ -319,7 +320,8 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
         printf(", \"work\": \"%s\"}", work_text);
     else
         printf("\n");
-    fflush(stdout);
+    if (tool_output_flush() != 0)
+        exit(1); /* and says so */
 }
 
 static void compare(const struct perf_op *op)
@@ -418,5 +420,5 @@ int perf_peers(void)
             compare(&perf_ops[perf_options.ops[o]]);
     if (perf_options.json)
         printf("\n]}\n");
-    return fflush(stdout) == 0 ? 0 : 1;
+    return 0;
 }

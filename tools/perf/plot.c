@@ -130,10 +130,24 @@ static unsigned int read_rows(const json_t *results, const char *library, const 
     return run->num_rows;
 }
 
-static void read_run(const char *path)
+static json_t *load(const char *path)
 {
     json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
+    FILE *file = fopen(path, "r");
+    json_t *root = file ? json_loadf(file, 0, &error) : NULL;
+
+    if (!file || ferror(file)) /* a folder, for instance */
+        party_usage_error(PERF_NAME, "cannot read %s: %s", path, strerror(errno));
+    fclose(file);
+    if (!root)
+        party_usage_error(PERF_NAME, "%s has no results of %s --json: line %d: %s", path, PERF_NAME,
+                          error.line, error.text);
+    return root;
+}
+
+static void read_run(const char *path)
+{
+    json_t *root = load(path);
     const char *tool = json_string_value(json_object_get(root, "tool"));
     const json_t *results = json_object_get(root, "results"), *library;
     const json_t *compared = json_object_get(root, "compared");
@@ -141,11 +155,6 @@ static void read_run(const char *path)
     unsigned int rows = 0;
     size_t i;
 
-    if (access(path, R_OK) != 0)
-        party_usage_error(PERF_NAME, "cannot read %s: %s", path, strerror(errno));
-    if (!root)
-        party_usage_error(PERF_NAME, "%s has no results of %s --json: line %d: %s", path, PERF_NAME,
-                          error.line, error.text);
     label_of(path, label);
     if (tool && strcmp(tool, PERF_NAME) == 0 && !compared)
         rows = read_rows(results, NULL, label);

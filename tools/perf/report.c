@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of rank 0: a table, or JSON; and the progress, on a terminal. */
+#include "output.h"
 #include "perf.h"
 #include "util/host.h"
 
@@ -46,6 +47,15 @@ static void clear_progress(void)
     progress_shown = false;
 }
 
+/* A measurement whose figures are lost is not worth going on. */
+static void flush_output(void)
+{
+    int error = tool_output_flush();
+
+    if (error)
+        party_fail(1, "cannot write to standard output: %s", strerror(error));
+}
+
 void perf_report_begin(void)
 {
     if (party.rank != 0)
@@ -75,7 +85,7 @@ void perf_report_begin(void)
     printf("# microseconds for each operation; MB are 10^6 bytes\n");
     printf("# %-14s %9s %9s %9s %9s %9s %9s %10s %9s\n", "operation", "bytes", "min", "p50", "p95",
            "p99", "mean", "MB/s", "Mop/s");
-    fflush(stdout);
+    flush_output();
 }
 
 static int compare(const void *a, const void *b)
@@ -345,7 +355,7 @@ void perf_report_row(const struct perf_run *run, const struct perf_worker *worke
     }
     if (party.rank == 0)
         print_row(run, &sum);
-    fflush(stdout);
+    flush_output();
     rows_printed++;
     free(rates);
 }
@@ -365,5 +375,5 @@ void perf_report_end(void)
     clear_progress();
     if (party.rank == 0 && perf_options.json)
         printf("\n]}\n");
-    fflush(stdout);
+    flush_output();
 }

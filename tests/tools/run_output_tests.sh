@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run_output_tests.sh GROUP: tools whose output cannot be written, as the disk is full or standard
+# output is closed, say so and fail; and tools that read files say what they cannot read. INFO,
+# UTOFURUN, PERF, TRACE and EXAMPLES name the programs.
+
+: "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PERF:?names utofu-perf}"
+: "${TRACE:?names utofu-trace}" "${EXAMPLES:?names the folder of the examples}"
+folder=$(mktemp -d)
+failures=0
+checks=0
+trap 'rm -rf "$folder"' EXIT
+unset "${!UTOFU_@}" # an outer job must not be taken for ours
+
+# shellcheck source=tests/harness/checks.sh
+. "$(dirname "$0")/../harness/checks.sh"
+
+to_full() { "$@" >/dev/full; }
+to_closed() { "$@" >&-; }
+# The first file that such a tool opens would become its standard output.
+to_closed_with_input() { "$@" >&- <&-; }
+export -f to_full to_closed to_closed_with_input
+
+# lost NAME PATTERN command...: fails with one such line, and leaves nothing but the error behind
+lost() {
+    local name=$1 pattern=$2
+    shift 2
+    [ ! -e /dev/full ] || check "${name}_full" 1 "$pattern: No space left on device" 1 \
+        bash -c 'to_full "$@"' - "$@"
+    check "${name}_closed" 1 "$pattern: Bad file descriptor" 1 bash -c 'to_closed "$@"' - "$@"
+    check "${name}_all_closed" 1 "$pattern: Bad file descriptor" 1 \
+        bash -c 'to_closed_with_input "$@"' - "$@"
+    check "${name}_open" 0 "$pattern" 0 "$@"
+}
+
+group_lost() {
+    local text='cannot write to standard output'
+    lost info "^utofu-info: $text" "$INFO"
+    lost environment "^utofu-info: $text" "$INFO" -e
+    lost info_check "^utofu-info: $text" "$INFO" --check
+    lost explain "^utofu-info: $text" "$INFO" --explain all
+    lost info_help "^utofu-info: $text" "$INFO" --help
+    lost report '^utofu-info: -' "$INFO" -r-
+    lost perf "^utofu-perf: \[rank 0\] $text" "$UTOFURUN" -n 2 "$PERF" -q -n 10 -s 8 put-lat
+    lost perf_json "^utofu-perf: \[rank 0\] $text" "$UTOFURUN" -n 2 "$PERF" -q --json -n 10 -s 8 \
+        put-lat
+    lost perf_help "^utofu-perf: $text" "$PERF" --help
+    lost perf_version "^utofu-perf: $text" "$PERF" --version
+    lost run_help "^utofurun: $text" "$UTOFURUN" --help
+    lost run_tagged '^utofurun: cannot write the output of the job' "$UTOFURUN" -n 2 --tag-output \
+        echo hi
+    lost trace_help "^utofu-trace: $text" "$TRACE" --help
+    UTOFU_TRACE=$folder/t.json "$UTOFURUN" -n 2 "$EXAMPLES/pingpong_notice" >"$folder/out" 2>&1 ||
+        fail a_job_with_a_timeline
+    lost trace "^utofu-trace: $text" "$TRACE" "$folder"/t.?.json
+    lost trace_check "^utofu-trace: $text" "$TRACE" --check "$folder"/t.?.json
+}
+
+group_unreadable() {
+    mkdir "$folder/dir"
+    : >"$folder/empty"
+    check trace_folder 1 "^utofu-trace: cannot read $folder/dir: Is a directory$" 1 \
+        "$TRACE" "$folder/dir"
+    check trace_missing 1 "^utofu-trace: cannot read $folder/no: No such file or directory$" 1 \
+        "$TRACE" "$folder/no"
+    check trace_empty 1 "^utofu-trace: $folder/empty is no timeline of UTOFU_TRACE" 1 \
+        "$TRACE" "$folder/empty"
+    cd "$folder" || exit 1
+    check plot_folder 2 '^utofu-perf: cannot read dir: Is a directory; try' 1 \
+        "$PERF" --plot x.png dir
+    check plot_missing 2 '^utofu-perf: cannot read no: No such file or directory; try' 1 \
+        "$PERF" --plot x.png no
+    check plot_empty 2 '^utofu-perf: empty has no results of utofu-perf --json: line 1: ' 1 \
+        "$PERF" --plot x.png empty
+    [ ! -e x.png ] || fail "no picture is left behind"
+}
+
+run_group "$1"
