@@ -34,6 +34,13 @@ refused '-smemsize: its value is missing' -np 1 -smemsize
 refused '-ndev foo: udp, ib' -np 1 -ndev foo "$program"
 refused 'there is no option -nope' -np 1 -nope "$program"
 refused '-nodefile /nowhere: it cannot be read' -np 1 -nodefile /nowhere "$program"
+refused '-np 99999999999999999999: less than' -np 99999999999999999999 "$program"
+refused "-nodefile $work: it cannot be read" -np 1 -nodefile "$work" "$program"
+PATH=/nowhere "$acprun" -np 1 "$program" >"$work/out" 2>&1
+[ $? = 127 ] && grep -q '^acprun: utofurun: not found' "$work/out" || fail "without a launcher"
+if [ -e /dev/full ]; then
+    "$acprun" --help >/dev/full 2>"$work/out" && fail "--help on a full disk"
+fi
 "$acprun" --help | grep -q '^Usage: acprun -np N' || fail "--help"
 [ $failures = 0 ] && echo ok
 [ $failures = 0 ]

@@ -90,4 +90,11 @@ PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run 
 "$run" true || fail 'prdma-run starts what uses no MPI' run
 "$run" --mpi lam true 2>"$folder/run"
 [ $? = 2 ] || fail 'prdma-run refuses a wrong option' run
+PRDMA_LIBDIR=/nowhere "$run" --mpi mpich true 2>"$folder/run"
+[ $? = 2 ] || fail 'prdma-run does not go on without the library' run
+[ "$(how_many '^prdma-run: /nowhere/libprdma-mpich.so cannot be loaded: PRDMA_LIBDIR' run)" = 1 ] ||
+    fail 'and says so' run
+if [ -e /dev/full ]; then
+    "$run" --help >/dev/full 2>"$folder/run" && fail 'prdma-run --help on a full disk' run
+fi
 exit $failed
