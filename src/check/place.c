@@ -135,7 +135,7 @@ void ut_check_place(const void *address, char *buf, size_t size)
     Dl_info info;
 
     pthread_once(&once, load);
-    if (!address || look_up((uint64_t)(uintptr_t)address - 1, buf, size))
+    if (look_up((uint64_t)(uintptr_t)address - 1, buf, size))
         return;
     if (dladdr(address, &info) && info.dli_fname) {
         const char *slash = strrchr(info.dli_fname, '/');

@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/codes.h"
 #include "util/env.h"
+#include "util/write.h"
 
 enum { MOST_PLACES = 1024, TEXT_SIZE = 2048, PLACE_SIZE = 320, CHECK_ABORT = 2 };
 
@@ -41,13 +42,7 @@ const struct ut_check_finding *ut_check_finding(unsigned int number)
 
 void ut_check_write(const char *text, size_t size)
 {
-    while (size > 0) {
-        ssize_t n = write(STDERR_FILENO, text, size);
-        if (n <= 0)
-            return;
-        text += n;
-        size -= (size_t)n;
-    }
+    ut_write_all(STDERR_FILENO, text, size);
 }
 
 static bool is_new(const struct ut_check_report *r)

@@ -18,6 +18,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/thread.h"
+#include "util/write.h"
 #include "vcq/vcq.h"
 
 enum {
@@ -40,8 +41,7 @@ void ut_dump_line(const char *fmt, ...)
     va_end(args);
     n += more < (int)sizeof(line) - n - 1 ? more : (int)sizeof(line) - n - 2;
     line[n] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
-        return;
+    ut_write_all(STDERR_FILENO, line, (size_t)n + 1);
 }
 
 const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int number, bool is_cq)

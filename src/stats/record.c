@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/write.h"
 #include "stats/region.h"
 
 enum {
@@ -344,8 +345,9 @@ void ut_record_print(const struct ut_record *r, uint32_t rank)
         print_text(out, r);
     if (fclose(out) == 0) {
         int fd = open_file(rank);
-        if (!ut_stats_write(fd, text, size))
-            ut_error("stats", "the summary of UTOFU_STATS is not complete: %s", strerror(errno));
+        int error = ut_write_all(fd, text, size);
+        if (error)
+            ut_error("stats", "the summary of UTOFU_STATS is not complete: %s", strerror(error));
         if (fd != STDERR_FILENO)
             close(fd);
     }

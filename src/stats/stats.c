@@ -19,6 +19,7 @@
 #include "util/file.h"
 #include "util/log.h"
 #include "util/thread.h"
+#include "util/write.h"
 #include "stats/dump.h"
 #include "stats/region.h"
 #include "stats/summary.h"
@@ -88,17 +89,6 @@ static void print_live(struct ut_vcq *vcq, void *out)
     ut_unlock(&vcq->lock);
 }
 
-bool ut_stats_write(int fd, const char *text, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, text + done, size - done);
-        if (n < 0 && errno != EINTR)
-            return false;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 static void print_all(void)
 {
     char *text = NULL;
@@ -120,7 +110,7 @@ static void print_all(void)
     ut_vcq_for_each(print_live, out);
     ut_stats_print_regions(out, job->rank);
     if (fclose(out) == 0)
-        ut_stats_write(STDERR_FILENO, text, size);
+        ut_write_all(STDERR_FILENO, text, size);
     free(text);
 }
 

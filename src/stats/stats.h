@@ -198,9 +198,6 @@ static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 /* gates.c: records barriers that are under way at the end of the process */
 void ut_stats_end_gates(struct ut_stats *stats);
 
-/* stats.c: all of it, in one write where the file takes it: processes share a terminal. */
-bool ut_stats_write(int fd, const char *text, size_t size);
-
 /* stats.c */
 /* Adds the counters of a VCQ that is freed to those of earlier ones with the same id. */
 void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats);

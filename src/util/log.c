@@ -5,6 +5,7 @@
 #include "util/env.h"
 #include "util/flood.h"
 #include "util/last_error.h"
+#include "util/write.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -54,9 +55,7 @@ static void write_line(const char *level, const char *category, const char *text
                      category, text);
     if (n >= (int)sizeof(line))
         n = (int)sizeof(line) - 1;
-    /* one write: lines of several processes and threads do not mix */
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return;
+    ut_write_all(STDERR_FILENO, line, (size_t)n);
 }
 
 static void log_total(const char *text, uint64_t times)
