@@ -41,7 +41,7 @@ static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
 /* A naturally aligned word needs no cutting. */
 static inline bool is_word(uint64_t addr, size_t length)
 {
-    return length <= WORD && (addr & (length - 1)) == 0;
+    return length <= WORD && (length & (length - 1)) == 0 && (addr & (length - 1)) == 0;
 }
 
 int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)

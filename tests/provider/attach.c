@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cross-memory attach: in which pieces the kernel is asked to copy, so that those who watch the
+ * memory that is written see its last word last; what is not there; whose process is gone. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+static ssize_t watched(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
+                       const struct iovec *rmt, unsigned long num_rmt, unsigned long flags);
+static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
+                            const struct iovec *rmt, unsigned long num_rmt, unsigned long flags);
+#define process_vm_writev watched
+#define process_vm_readv  watched_read
+#include "../../provider/common/attach.c"
+#undef process_vm_writev
+#undef process_vm_readv
+#include "../harness/check.h"
+
+enum { MOST_PIECES = 64 };
+static size_t pieces[MOST_PIECES]; /* lengths, in the order of the copy */
+static unsigned int num_pieces;
+
+static void note(const struct iovec *lcl, unsigned long num)
+{
+    for (unsigned long i = 0; i < num; i++) {
+        CHECK(num_pieces < MOST_PIECES);
+        pieces[num_pieces++] = lcl[i].iov_len;
+    }
+}
+
+static ssize_t watched(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
+                       const struct iovec *rmt, unsigned long num_rmt, unsigned long flags)
+{
+    note(lcl, num_lcl);
+    return process_vm_writev(pid, lcl, num_lcl, rmt, num_rmt, flags);
+}
+
+static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
+                            const struct iovec *rmt, unsigned long num_rmt, unsigned long flags)
+{
+    note(lcl, num_lcl);
+    return process_vm_readv(pid, lcl, num_lcl, rmt, num_rmt, flags);
+}
+
+/* Where the last naturally aligned 1, 2, 4 or 8 bytes begin of what is copied of a line. */
+static uintptr_t last_word(uintptr_t at, uintptr_t end)
+{
+    uintptr_t line_end = (at | (PROV_LINE - 1)) + 1;
+    uintptr_t last = line_end < end ? line_end : end;
+    size_t word = last & -last;
+
+    return last - (word > WORD ? WORD : word);
+}
+
+/* Within a piece the kernel copies in any order, so the last word of a line is in another one than
+ * what is before it in the line. */
+static void check_pieces(uintptr_t to, size_t size)
+{
+    uintptr_t at = to, end = to + size;
+
+    for (unsigned int i = 0; i < num_pieces; i++) {
+        uintptr_t next = at + pieces[i];
+        for (uintptr_t line = at; line < next; line = (line | (PROV_LINE - 1)) + 1)
+            CHECK(line >= last_word(line, end) || next <= last_word(line, end));
+        at = next;
+    }
+    CHECK(at == end);
+}
+
+static void check_copies(uint8_t *to, size_t size)
+{
+    uint8_t from[1024];
+
+    for (size_t i = 0; i < size; i++)
+        from[i] = (uint8_t)rand();
+    to[-1] = to[size] = 0x5a;
+    num_pieces = 0;
+    CHECK(prov_cma_write(getpid(), from, (uintptr_t)to, size) == 0);
+    CHECK(memcmp(to, from, size) == 0 && to[-1] == 0x5a && to[size] == 0x5a);
+    check_pieces((uintptr_t)to, size);
+    memset(to, 0, size);
+    num_pieces = 0;
+    CHECK(prov_cma_read(getpid(), to, (uintptr_t)from, size) == 0);
+    CHECK(memcmp(to, from, size) == 0 && to[-1] == 0x5a && to[size] == 0x5a);
+    check_pieces((uintptr_t)to, size);
+}
+
+static void check_memory_that_is_not_there(size_t page)
+{
+    uint8_t *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t many[64] = {1};
+
+    CHECK(two != MAP_FAILED);
+    CHECK(prov_cma_readable(getpid(), (uintptr_t)two, 2 * page) == 0);
+    CHECK(munmap(two + page, page) == 0);
+    CHECK(prov_cma_readable(getpid(), (uintptr_t)two, page) == 0);
+    CHECK(prov_cma_readable(getpid(), (uintptr_t)two, page + 1) == -EFAULT);
+    for (size_t size = 1; size <= 8; size++) {
+        CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page), size) == -EFAULT);
+        CHECK(prov_cma_read(getpid(), many, (uintptr_t)(two + page), size) == -EFAULT);
+    }
+    CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page - 32), sizeof(many)) == -EFAULT);
+    CHECK(munmap(two, page) == 0);
+}
+
+static void check_process_that_is_gone(void)
+{
+    uint64_t word = 1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(prov_cma_write(child, &word, (uintptr_t)&word, sizeof(word)) == -ESRCH);
+    CHECK(prov_cma_read(child, &word, (uintptr_t)&word, sizeof(word)) == -ESRCH);
+}
+
+int main(void)
+{
+    static _Alignas(PROV_LINE) uint8_t target[1024 + 3 * PROV_LINE];
+    char byte;
+    struct iovec here = {&byte, 1};
+
+    if (process_vm_readv(getpid(), &here, 1, &here, 1, 0) != 1) {
+        printf("skipped: a process may not read its own memory by process_vm_readv\n");
+        return 77;
+    }
+    for (size_t size = 1; size <= 16; size++)
+        for (size_t at = 1; at <= PROV_LINE; at++)
+            check_copies(target + at, size);
+    for (size_t size = 17; size <= 1024; size++)
+        check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+    check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
+    check_process_that_is_gone();
+    return 0;
+}
