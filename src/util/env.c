@@ -82,6 +82,20 @@ static int parse_choice(const char *choices, const char *text, uint64_t *value)
     return -EINVAL;
 }
 
+static int parse_list(const char *choices, const char *text)
+{
+    char item[NAME_MAX_LENGTH];
+    uint64_t index;
+    int rc = -EINVAL; /* of an empty list */
+
+    while (ut_env_next_item(&text, item, sizeof(item))) {
+        rc = parse_choice(choices, item, &index);
+        if (rc != 0)
+            break;
+    }
+    return rc;
+}
+
 static uint64_t nearest_mrq_size(uint64_t n)
 {
     uint64_t best = 2048;
@@ -105,6 +119,9 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
 
     switch (entry->type) {
     case UT_ENV_TYPE_STR:
+        break;
+    case UT_ENV_TYPE_LIST:
+        rc = parse_list(entry->choices, text);
         break;
     case UT_ENV_TYPE_KEY:
         rc = ut_key_parse(text, &key);
@@ -157,6 +174,9 @@ void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
         break;
     case UT_ENV_TYPE_ENUM:
         snprintf(buf, size, "one of %s", e->choices);
+        break;
+    case UT_ENV_TYPE_LIST:
+        snprintf(buf, size, "a list of %s", e->choices);
         break;
     case UT_ENV_TYPE_STR:
         snprintf(buf, size, "a text");
@@ -280,7 +300,7 @@ bool ut_env_is_foreign(void)
 /* Prints the line. The value of a key is not shown. */
 static void refuse(const struct ut_env_entry *e, const char *text)
 {
-    char allowed[128], line[sizeof(load_error)];
+    char allowed[160], line[sizeof(load_error)];
 
     ut_env_allowed(e, allowed, sizeof(allowed));
     if (e->type == UT_ENV_TYPE_KEY)
@@ -295,6 +315,16 @@ static void refuse(const struct ut_env_entry *e, const char *text)
     load_result = -EINVAL;
 }
 
+/* Kept for the life of the process: setenv() may move the original. */
+static char *keep_text(const struct ut_env_entry *e, const char *text)
+{
+    if (e->is_set)
+        return strdup(text);
+    if (e->type == UT_ENV_TYPE_LIST)
+        return strndup(e->choices, strcspn(e->choices, "|"));
+    return strdup(e->choices);
+}
+
 static void load(void)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
@@ -302,9 +332,9 @@ static void load(void)
         const char *text = ut_env_text(e->name);
 
         e->is_set = text != NULL && *text != '\0';
-        if (e->type == UT_ENV_TYPE_STR || e->type == UT_ENV_TYPE_KEY) {
-            /* kept for the life of the process: setenv() may move the original */
-            e->str = e->is_set ? strdup(text) : e->choices;
+        if (e->type == UT_ENV_TYPE_LIST || e->type == UT_ENV_TYPE_STR ||
+            e->type == UT_ENV_TYPE_KEY) {
+            e->str = keep_text(e, text);
             if (!e->str)
                 e->str = "";
         }

@@ -18,6 +18,8 @@ enum ut_env_type {
     UT_ENV_TYPE_ENUM, /* one of the choices, upper or lower case; where 0 and 1 come first, also as
                          BOOL */
     UT_ENV_TYPE_MRQ,  /* number of MRQ entries: rounded to the nearest choice */
+    UT_ENV_TYPE_LIST, /* some of the choices, with commas or spaces between; the first is the
+                         default */
     UT_ENV_TYPE_STR,
     UT_ENV_TYPE_KEY, /* as STR, but hexadecimal digits, and never shown */
 };
@@ -45,11 +47,11 @@ struct ut_env_entry {
     const char *name;
     enum ut_env_type type;
     uint64_t def, min, max;
-    const char *choices; /* ENUM, MRQ: a|b|c; STR: the default */
+    const char *choices; /* ENUM, LIST, MRQ: a|b|c; STR: the default */
     const char *help;
     bool is_set;     /* in the environment */
     uint64_t value;  /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
-    const char *str; /* STR, KEY: the value */
+    const char *str; /* LIST, STR, KEY: the value */
 };
 
 /* Reads the whole environment once, whichever thread comes first; 0, or -EINVAL with a line on

@@ -2,8 +2,8 @@
 /*
  * Every environment variable of the library, once: X(ID, name, type, default, minimum, maximum,
  * choices or NULL, meaning). UINT and BOOL take the numeric default; ENUM takes the index into the
- * choices ("a|b|c"), PROV_CHOICES those of provider/providers.h; STR takes the default string
- * through `choices` and ignores the numbers.
+ * choices ("a|b|c"), PROV_CHOICES those of provider/providers.h. LIST and STR ignore the numbers:
+ * the default of a LIST is the first of its choices, that of a STR stands in their place.
  *
  * At the end, OTHER(names, who): names that begin with UTOFU_ and belong to other software. Any
  * other one that is set is taken for misspelt, and there is a warning.
@@ -13,9 +13,9 @@ X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
   "else ofi, in builds with libfabric (auto); or one of them for everything")
 X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
-X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", STR, 0, 0, 0, "all",
-  "comma-separated categories whose info and debug messages are written, or all, of "
-  "api, barrier, bootstrap, engine, link, ofi, process, runtime, shm, stag, stats, vcq, verbs")
+X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", LIST, 0, 0, 0,
+  "all|api|barrier|bootstrap|engine|link|ofi|process|runtime|shm|stag|stats|vcq|verbs",
+  "categories whose info and debug messages are written")
 X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
 X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024 };
@@ -31,17 +32,15 @@ void ut_log_set_rank(unsigned int rank)
     __atomic_store_n(&own_rank, (int)rank, __ATOMIC_RELAXED);
 }
 
-static int category_wanted(const char *category)
+static bool category_wanted(const char *category)
 {
     const char *list = ut_env_str(UT_ENV_LOG_CATEGORY);
-    size_t len = strlen(category);
+    char item[32];
 
-    for (const char *p = list; p; p = strchr(p, ','), p = p ? p + 1 : NULL) {
-        size_t n = strcspn(p, ",");
-        if ((n == 3 && strncmp(p, "all", 3) == 0) || (n == len && strncmp(p, category, n) == 0))
-            return 1;
-    }
-    return 0;
+    while (ut_env_next_item(&list, item, sizeof(item)))
+        if (strcasecmp(item, "all") == 0 || strcasecmp(item, category) == 0)
+            return true;
+    return false;
 }
 
 static void write_line(const char *level, const char *category, const char *text)

@@ -60,6 +60,20 @@ Test(env, choices_and_ranges_are_kept)
     cr_assert_neq(parse(UT_ENV_PROGRESS_THREAD, "maybe", &v), 0);
 }
 
+Test(env, lists_have_choices_only)
+{
+    uint64_t v;
+
+    cr_assert_eq(parse(UT_ENV_LOG_CATEGORY, "all", &v), 0);
+    cr_assert_eq(parse(UT_ENV_LOG_CATEGORY, "verbs,link", &v), 0);
+    cr_assert_eq(parse(UT_ENV_LOG_CATEGORY, " Shm, api ,", &v), 0);
+    cr_assert_neq(parse(UT_ENV_LOG_CATEGORY, "verb", &v), 0);
+    cr_assert_neq(parse(UT_ENV_LOG_CATEGORY, "verbs,gate", &v), 0);
+    cr_assert_neq(parse(UT_ENV_LOG_CATEGORY, "all|api", &v), 0);
+    cr_assert_neq(parse(UT_ENV_LOG_CATEGORY, ",", &v), 0);
+    cr_assert_str_eq(ut_env_str(UT_ENV_LOG_CATEGORY), "all"); /* unless set */
+}
+
 Test(env, what_is_allowed_can_be_told)
 {
     char text[160];

@@ -223,7 +223,7 @@ group_json() {
     json environment 0 'len(d["environment"]) > 20 and all(x["valid"] for x in d["environment"])' \
         "$INFO" -e --json
     json odd_bytes 0 'any(x["value"].startswith("\"?") for x in d["environment"])' \
-        env UTOFU_LOG_CATEGORY=$'"\xff\n\t' "$INFO" -e --json
+        env UTOFU_STATS_FILE=$'"\xff\n\t' "$INFO" -e --json
     json bad_value 1 'd["error"] and "job" not in d' env UTOFU_ARMW=x "$INFO" --json
     json checks 0 'd["num_failed"] == 0 and '"$(verdict communication 'c["verdict"] == "ok"')" \
         env UTOFU_PROVIDER=shm "$INFO" --check --json

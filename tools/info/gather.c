@@ -69,6 +69,8 @@ void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size)
 {
     if (entry->type == UT_ENV_TYPE_STR || entry->type == UT_ENV_TYPE_KEY)
         snprintf(buf, size, "%s", entry->choices ? entry->choices : "");
+    else if (entry->type == UT_ENV_TYPE_LIST)
+        choice(entry->choices, 0, buf, size);
     else
         number_or_choice(entry, entry->def, buf, size);
 }
@@ -87,7 +89,7 @@ void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
         snprintf(buf, size, "%s", getenv(entry->name) ? "(not shown)" : "");
     else if (info_env_is_bad(entry))
         snprintf(buf, size, "%s", getenv(entry->name));
-    else if (entry->type == UT_ENV_TYPE_STR)
+    else if (entry->type == UT_ENV_TYPE_STR || entry->type == UT_ENV_TYPE_LIST)
         snprintf(buf, size, "%s", entry->str);
     else
         number_or_choice(entry, entry->value, buf, size);
@@ -99,7 +101,7 @@ const char *info_env_type(const struct ut_env_entry *entry)
         [UT_ENV_TYPE_UINT] = "number",  [UT_ENV_TYPE_BOOL] = "boolean",
         [UT_ENV_TYPE_FLAG] = "integer", [UT_ENV_TYPE_ENUM] = "choice",
         [UT_ENV_TYPE_MRQ] = "number",   [UT_ENV_TYPE_STR] = "text",
-        [UT_ENV_TYPE_KEY] = "key",
+        [UT_ENV_TYPE_KEY] = "key",      [UT_ENV_TYPE_LIST] = "list",
     };
 
     return names[entry->type];
