@@ -80,6 +80,32 @@ static int alloc_list(const char *map, uint32_t local_rank)
     return -EINVAL;
 }
 
+/* How often a map gives out a CQ. What is no number in it, is the concern of another process. */
+static unsigned int count_in_map(const char *map, uint16_t id)
+{
+    unsigned int n = 0;
+    char *end;
+
+    for (const char *p = map; *p; p = *end ? end + 1 : end) {
+        unsigned long other = strtoul(p, &end, 10);
+        n += end != p && other == id;
+    }
+    return n;
+}
+
+/* VCQs of two processes, or two of one, would have the same ids. */
+static int refuse_shared_cqs(const char *map)
+{
+    for (unsigned int i = 0; i < proc.num_cqs; i++) {
+        if (count_in_map(map, proc.cq_ids[i]) == 1)
+            continue;
+        ut_error("process", "UTOFU_CQ_MAP=%s gives CQ %u more than once; each may be in one list",
+                 map, proc.cq_ids[i]);
+        return UTOFU_ERR_FATAL;
+    }
+    return 0;
+}
+
 /* A process alone on its node gets the nine CQs of a TNI; two get four each; more get three each,
  * so that local rank r has the CQs from 3 * r on. */
 static int alloc_cqs(void)
@@ -97,7 +123,7 @@ static int alloc_cqs(void)
                 map, UT_MAX_CQ_ID, UT_MAX_CQS, local_rank);
             return UTOFU_ERR_FATAL;
         }
-        return 0;
+        return refuse_shared_cqs(map);
     }
     if (strncmp(map, "stride:", 7) == 0) {
         char *end;

@@ -740,6 +740,30 @@ static void bad_map(void *arg)
     FAILS(utofu_query_my_coords(coords), UTOFU_ERR_FATAL, "UTOFU_CQ_MAP=round");
 }
 
+static void shared_cq(void *arg)
+{
+    uint8_t coords[6];
+
+    FAILS(utofu_query_my_coords(coords), UTOFU_ERR_FATAL, arg, "more than once");
+}
+
+static void own_cqs(void *arg)
+{
+    uint8_t coords[6];
+
+    (void)arg;
+    CHECK_OK(utofu_query_my_coords(coords));
+}
+
+Test(last_error, a_cq_is_given_to_one_process)
+{
+    char in_one_list[] = "gives CQ 3", in_two[] = "gives CQ 11";
+
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_CQ_MAP=3,4,3"}}, shared_cq, in_one_list);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_CQ_MAP=1,11/11,2"}}, shared_cq, in_two);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_CQ_MAP=1,11/111,2"}}, own_cqs, NULL);
+}
+
 Test(last_error, bad_environment_values_are_said_by_every_call)
 {
     ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_ARMW=quick"}}, bad_value, NULL);
