@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,30 @@ static void occupy_closed(void)
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
             return; /* no /dev/null: it is as it was */
+}
+
+static const char *begun;
+
+/* The signal ends the process when the handler returns; libraries of fabrics have handlers that do
+ * not, and that this one replaces. */
+static void remove_begun(int sig)
+{
+    const char *path = __atomic_load_n(&begun, __ATOMIC_ACQUIRE);
+
+    if (path)
+        unlink(path);
+    raise(sig);
+}
+
+void tool_output_begun(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = remove_begun, .sa_flags = (int)SA_RESETHAND}, old;
+
+    __atomic_store_n(&begun, path, __ATOMIC_RELEASE);
+    for (size_t i = 0; path && i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* by nohup */
+            sigaction(signals[i], &action, NULL);
 }
 
 void tool_output_open(const char *tool)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard output of a tool: what cannot be written there, to a full disk for instance, is an error
- * of the tool, and never goes anywhere else.
+ * The output of a tool. What cannot be written to standard output, to a full disk for instance, is
+ * an error of the tool, and never goes anywhere else. Files that it was making do not stay when it
+ * is interrupted.
  */
 #ifndef TOOL_OUTPUT_H
 #define TOOL_OUTPUT_H
@@ -16,5 +17,9 @@ void tool_output_open(const char *tool);
 int tool_output_flush(void);
 /* A write to stdout has failed with this error number: exit() tells it. */
 void tool_output_failed(int error);
+
+/* The file is not complete: where SIGINT, SIGTERM or SIGHUP ends the tool, it is removed before.
+ * The string must stay. NULL: there is none any more. */
+void tool_output_begun(const char *path);
 
 #endif

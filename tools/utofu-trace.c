@@ -331,7 +331,7 @@ static FILE *open_output(const char *path)
         output_name = path;
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
-            made = path;
+            tool_output_begun(made = path);
         else if (errno == EEXIST)
             fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     }
@@ -353,7 +353,7 @@ static void write_output(FILE *out)
         read_file(&inputs[i], copy, out);
     if (fputs("\n]\n", out) < 0 || fflush(out) != 0 || (out != stdout && fclose(out) != 0))
         cannot_write(out);
-    made = NULL;
+    tool_output_begun(made = NULL);
 }
 
 struct options {

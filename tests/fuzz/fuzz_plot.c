@@ -17,6 +17,11 @@ const unsigned int perf_num_ops = 2;
 
 static int file;
 
+void tool_output_begun(const char *path)
+{
+    (void)path; /* none is written */
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;

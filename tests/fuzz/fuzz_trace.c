@@ -67,6 +67,11 @@ void tool_output_open(const char *tool)
     (void)tool;
 }
 
+void tool_output_begun(const char *path)
+{
+    (void)path;
+}
+
 void tool_output_failed(int error)
 {
     (void)error;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run_output_tests.sh GROUP: tools whose output cannot be written, as the disk is full or standard
-# output is closed, say so and fail; and tools that read files say what they cannot read. INFO,
-# UTOFURUN, PERF, TRACE and EXAMPLES name the programs.
+# output is closed, say so and fail; tools that read files say what they cannot read; and those that
+# write one leave no half of it behind. INFO, UTOFURUN, PERF, TRACE and EXAMPLES name the programs.
 
 : "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PERF:?names utofu-perf}"
 : "${TRACE:?names utofu-trace}" "${EXAMPLES:?names the folder of the examples}"
@@ -74,6 +74,61 @@ group_unreadable() {
     check plot_empty 2 '^utofu-perf: empty has no results of utofu-perf --json: line 1: ' 1 \
         "$PERF" --plot x.png empty
     [ ! -e x.png ] || fail "no picture is left behind"
+}
+
+# ended NAME FILE command...: is ended by SIGTERM, and by SIGHUP, once it has made folder/started have
+# the number of a process, and leaves no file whose name begins with FILE
+ended() {
+    local name=$1 file=$2 started=$folder/started sig got pid
+    shift 2
+    for sig in TERM HUP; do
+        checks=$((checks + 1))
+        "$@" >"$folder/out" 2>&1 </dev/null &
+        pid=$!
+        until [ -s "$started" ]; do
+            kill -0 $pid 2>/dev/null || break
+            sleep 0.01
+        done
+        compgen -G "$file*" >/dev/null || fail "$name: it has begun no file"
+        kill -$sig $pid
+        wait $pid
+        got=$?
+        [ $got -gt 128 ] || fail "$name: status $got behind SIG$sig"
+        compgen -G "$file*" >/dev/null && fail "$name: a file stays behind SIG$sig"
+        kill "$(cat "$started")" # what the tool had started, or waited for
+        rm -f "$started"
+    done
+}
+
+# A program of that name that says that it has begun, and goes on.
+endless() {
+    mkdir -p "$folder/bin"
+    printf '#!/bin/sh\necho $$ >%s/started\nexec sleep 1000\n' "$folder" >"$folder/bin/$1"
+    chmod +x "$folder/bin/$1"
+}
+
+group_interrupted() {
+    mkfifo "$folder/never"
+    # shellcheck disable=SC2016 # the other shell's
+    ended trace "$folder/merged" bash -c '
+        ( exec 3>"$1/never"; echo $BASHPID >"$1/started"; exec sleep 1000 ) & # waits for the reader
+        exec "$2" -o "$1/merged" "$1/never"' - "$folder" "$TRACE"
+    endless gnuplot
+    echo '{"tool": "utofu-perf", "results": [{"operation": "put-lat", "bytes": 8, "min_us": 1,
+        "p50_us": 1, "p95_us": 1, "mb_per_s": 1}]}' >"$folder/results"
+    ended plot "$folder/picture.png" env PATH="$folder/bin:$PATH" "$PERF" \
+        --plot "$folder/picture.png" "$folder/results"
+    endless lscpu
+    ended report "$folder/report" env PATH="$folder/bin:$PATH" "$INFO" \
+        --report="$folder/report"
+    # one that was there stays
+    echo old >"$folder/merged"
+    "$TRACE" -o "$folder/merged" "$folder/never" &
+    exec 3>"$folder/never" # waits until it reads
+    kill -TERM $!
+    wait $!
+    exec 3>&-
+    check kept 0 '^old$' 1 cat "$folder/merged"
 }
 
 run_group "$1"

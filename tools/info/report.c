@@ -15,11 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../output.h"
 #include "util/build_id.h"
 
 static const char *const script[] = {
 #include "report.sh.inc"
 };
+
+static const char *unfinished; /* the file that is being written; NULL: none that may be removed */
 
 static void title(const char *text)
 {
@@ -56,6 +59,7 @@ static void write_report(const struct info *info)
     info_print_checks(&checks, false, "");
     title(INFO_NAME " --environment");
     info_print_environment();
+    tool_output_begun(unfinished); /* again: the checks have loaded libraries with handlers */
     run_script();
 }
 
@@ -80,14 +84,16 @@ static int write_out(const struct info *info)
 /* A regular file appears whole, as the processes of several nodes may mean the same one. */
 static int write_file(const struct info *info, const char *path)
 {
+    static char part[PATH_MAX];
     struct stat st;
-    char part[PATH_MAX];
     bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 
     if (special)
         snprintf(part, sizeof(part), "%s", path);
     else
         snprintf(part, sizeof(part), "%s.%ld", path, (long)getpid());
+    unfinished = special ? NULL : part;
+    tool_output_begun(unfinished);
     int rc = print_to(part);
     if (!rc)
         rc = write_out(info);
@@ -97,6 +103,7 @@ static int write_file(const struct info *info, const char *path)
         rc = -errno;
     if (rc)
         unlink(part);
+    tool_output_begun(NULL);
     return rc;
 }
 

@@ -3,6 +3,7 @@
  * utofu-perf --plot: one picture of one or several runs, from what --json printed. gnuplot draws:
  * latency over size, bandwidth over size, and what was measured with one size only.
  */
+#include "output.h"
 #include "perf.h"
 
 #include <errno.h>
@@ -347,6 +348,8 @@ static void open_output(const char *path)
     out.path = path;
     out.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     out.made = out.fd >= 0;
+    if (out.made)
+        tool_output_begun(path);
     if (out.fd < 0 && errno == EEXIST)
         out.fd = open(path, O_WRONLY | O_CLOEXEC);
     if (out.fd < 0)
@@ -419,6 +422,7 @@ int perf_plot(const char *output, char **paths, int num_paths)
                    output);
     }
     out.made = false;
+    tool_output_begun(NULL);
     if (close(out.fd) != 0)
         party_fail(1, "%s: %s", output, strerror(errno));
     return 0;
