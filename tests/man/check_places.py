@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/ says about places in the sources is so: a function "`name` (`file.c`)" is one of that file, and the versions
-in docs/versions.md are those of the code. Pages that are wrong in one place are noticed.
+"""What docs/ says about places in the sources is so: a function "`name` (`file.c`)" is one of that file, and the
+versions in docs/versions.md are those of the code. Pages that are wrong in one place are noticed.
 
 usage: check_places.py SOURCES
 """
