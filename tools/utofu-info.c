@@ -71,8 +71,8 @@ static void print_help(void)
            "port one over several hosts, or with UTOFU_PROVIDER=verbs or\n"
            "UTOFU_VERBS_DEVICES. So UTOFU_PROVIDER=verbs utofu-info --check says whether a\n"
            "host is fit for RDMA. What costs speed is a note that says how much.\n\n"
-           "Exit status: 0, 1 when the library does not start, a check failed or no report\n"
-           "was written, 2 for wrong usage.\n");
+           "Exit status: 0, 1 when the library does not start, a check failed, or a report\n"
+           "or the output could not be written, 2 for wrong usage.\n");
 }
 
 static void add_code(const struct ut_code *code)

@@ -128,8 +128,9 @@ static void print_help(void)
            "  UTOFU_ROOT         unix socket where the processes meet, served by utofurun:\n"
            "                     unix:@utofurun.PID.NUMBER,nodes=K\n"
            "  UTOFU_JOB_KEY      random key of the job, without which nobody is let in\n\n"
-           "Exit status: the worst of the processes' (128 + number for a signal), 2 for\n"
-           "wrong usage, 124 after --timeout, 127 if the program cannot be run.\n");
+           "Exit status: the worst of the processes' (128 + number for a signal), 1 if the\n"
+           "processes cannot be started or their output cannot be passed on, 2 for wrong\n"
+           "usage, 124 after --timeout, 127 if the program cannot be run.\n");
 }
 
 static void __attribute__((noreturn, format(printf, 1, 2))) usage_error(const char *fmt, ...)
