@@ -131,6 +131,23 @@ def group_bad():
     done = run(RUN, "-n", "2", "sh", "-c", script, PERF)
     check("processes_with_different_options_are_refused", done.returncode == 2 and
           "given other options" in done.stderr, (done.returncode, done.stderr))
+    peer = os.path.join(os.path.dirname(PERF), "peers", "peer")
+    for args, words in ((["ucx", "put-lat", "x", "10", "8"], "WINDOW 'x' is not a number from 1 to 1024"),
+                        (["ucx", "put-lat", "64", "0", "8"], "ITERATIONS '0' is not a number"),
+                        (["mpich", "put-lat", "64", "10", "8", "-8"], "SIZE '-8' is not a number"),
+                        (["perftest", "put-lat", "64", "10"], "Usage: peer list"),
+                        (["lam", "put-lat", "64", "10", "8"], "Usage: peer list")):
+        done = run(peer, *args)
+        check(f"peer_refuses: {' '.join(args)}", done.returncode == 2 and words in done.stderr,
+              (done.returncode, done.stderr))
+    check("peer_has_no_counterpart", run(peer, "ucx", "barrier", "1", "1", "0").returncode == 3)
+    with tempfile.TemporaryDirectory() as folder:
+        moved = os.path.join(folder, "bin", "utofu-perf")  # without what --peers needs
+        os.mkdir(os.path.dirname(moved))
+        shutil.copy(PERF, moved)
+        done = run(moved, "--peers", "put-lat", "-n", "10", "-s", "8")
+        check("moved_alone_it_says_what_is_missing", done.returncode == 0 or (
+              done.returncode == 1 and "it is installed with utofu-perf" in done.stderr), done.stderr)
 
 
 def rows_of(done):

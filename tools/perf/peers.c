@@ -82,7 +82,10 @@ static void find_programs(void)
     if (access(peer, X_OK) != 0)
         snprintf(peer, sizeof(peer), "%s/peer", PERF_PEERS_DIR);
     if (access(peer, X_OK) != 0)
-        party_fail(1, "cannot run %s: %s", peer, strerror(errno));
+        party_fail(1,
+                   "cannot run %s: %s; it is installed with " PERF_NAME
+                   ", and lies in peers/ beside it in a build folder",
+                   peer, strerror(errno));
 }
 
 static void add_peer(char *name, void *arg)
