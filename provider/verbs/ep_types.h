@@ -117,7 +117,13 @@ struct vp_ep {
     uint64_t id;
     void *owner;
 };
-enum { VP_PEND_EVENTS = 1, VP_PEND_SRQ_LIMIT = 2, VP_PEND_STALLS = 4, VP_PEND_OWED = 8 };
+enum {
+    VP_PEND_EVENTS = 1,
+    VP_PEND_SRQ_LIMIT = 2,
+    VP_PEND_STALLS = 4,
+    VP_PEND_OWED = 8,
+    VP_PEND_REFILL = 16, /* the device has not taken a receive */
+};
 
 /* The contract's name is opaque; this is the same object. */
 static inline struct vp_ep *vp_ep(struct prov_ep *ep)

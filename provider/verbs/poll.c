@@ -275,6 +275,23 @@ static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
         ep->cb.crowded(ep->owner);
 }
 
+static void __attribute__((cold)) refill_all(struct vp_ep *ep)
+{
+    if (ep->srq) {
+        refill(ep, &ep->recvs);
+        return;
+    }
+    pthread_mutex_lock(&ep->prov->lock);
+    for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
+        pthread_mutex_unlock(&ep->prov->lock); /* only the owner removes from this list */
+        if (conn->in_table && conn->life < VP_FAILING)
+            refill(ep, conn->recvs);
+        pthread_mutex_lock(&ep->prov->lock);
+    }
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
 static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
 {
     uint32_t pending = __atomic_exchange_n(&ep->pending, 0, __ATOMIC_ACQUIRE);
@@ -300,6 +317,8 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
         vp_look_for_stalls(ep);
     if (pending & VP_PEND_SRQ_LIMIT)
         receives_ran_low(ep);
+    if (pending & VP_PEND_REFILL)
+        refill_all(ep);
 }
 
 static inline void poll_queues(struct vp_ep *ep)

@@ -9,10 +9,11 @@
 
 #include "device.h"
 #include "util/assert.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "wake.h"
 
-enum { REFILL_MOST = 32, REFILL_PART = 4 };
+enum { REFILL_MOST = 32, REFILL_PART = 4, AGAIN_MS = 10 };
 
 static size_t whole_pages(size_t size)
 {
@@ -117,21 +118,44 @@ void vp_recvs_free(struct vp_recvs *recvs)
     free(recvs->sges);
 }
 
-static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
+/* `bad`: the first one that the device has not taken. */
+static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first,
+                     struct ibv_recv_wr **bad)
 {
-    struct ibv_recv_wr *bad;
+    *bad = first;
     int rc =
-        recvs->qp ? ibv_post_recv(recvs->qp, first, &bad) : ibv_post_srq_recv(ep->srq, first, &bad);
+        recvs->qp ? ibv_post_recv(recvs->qp, first, bad) : ibv_post_srq_recv(ep->srq, first, bad);
 
     if (__builtin_expect(rc, 0))
         ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
     return -rc;
 }
 
+/* Those of the list from `first` on are posted later: with the next ones that are given back, and
+ * as there may be none, when the owner polls. Peers would wait for them for ever. */
+static void __attribute__((noinline, cold))
+keep(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
+{
+    if (recvs->to_post)
+        recvs->last->next = first;
+    else
+        recvs->first = first;
+    for (struct ibv_recv_wr *wr = first; wr; wr = wr->next) {
+        recvs->last = wr;
+        recvs->to_post++;
+        recvs->posted--;
+    }
+    UT_ASSERT(recvs->to_post <= recvs->depth);
+    __atomic_fetch_or(&ep->pending, VP_PEND_REFILL, __ATOMIC_RELEASE);
+    vp_ep_wake_later(ep, ut_clock_ms() + AGAIN_MS);
+}
+
 int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
 {
+    struct ibv_recv_wr *bad;
+
     recvs->posted += recvs->depth;
-    return post_list(ep, recvs, recvs->wrs);
+    return post_list(ep, recvs, recvs->wrs, &bad);
 }
 
 void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
@@ -148,8 +172,10 @@ void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
         return;
     }
     ut_debug(VP_CAT, "an endpoint of %s has %u receives now", ep->port->name, depth);
+    struct ibv_recv_wr *bad;
     recvs->posted += depth - before;
-    post_list(ep, recvs, &recvs->wrs[before]);
+    if (post_list(ep, recvs, &recvs->wrs[before], &bad))
+        keep(ep, recvs, bad);
 }
 
 void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
@@ -160,7 +186,9 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
     recvs->last->next = NULL;
     recvs->posted += recvs->to_post;
     recvs->to_post = 0;
-    post_list(ep, recvs, recvs->first);
+    struct ibv_recv_wr *bad;
+    if (__builtin_expect(post_list(ep, recvs, recvs->first, &bad), 0))
+        keep(ep, recvs, bad);
 }
 
 /* Another queue of `depth` receives has room in the completion queue, which may have to grow.

@@ -227,10 +227,16 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 static unsigned int fake_receives;
 static uintptr_t fake_receives_end;
 
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static unsigned int fake_takes_receives = UINT_MAX; /* so many more */
+
+static int take_receives(struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    (void)srq, (void)bad;
     for (; wr; wr = wr->next) {
+        if (fake_takes_receives == 0) {
+            *bad = wr;
+            return ENOMEM;
+        }
+        fake_takes_receives -= fake_takes_receives != UINT_MAX;
         uintptr_t end = (uintptr_t)wr->sg_list->addr + wr->sg_list->length;
         fake_receives++;
         if (end > fake_receives_end)
@@ -239,10 +245,16 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
     return 0;
 }
 
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    (void)srq;
+    return take_receives(wr, bad);
+}
+
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    (void)qp, (void)wr, (void)bad;
-    return 0;
+    (void)qp;
+    return take_receives(wr, bad);
 }
 
 static bool fake_refuses; /* requests */

@@ -915,6 +915,41 @@ static void what_arrived_comes_before_the_end(void)
     close_all("what arrived comes before the end");
 }
 
+/* Receives that the device does not take are offered again: to the shared queue, or to that of the
+ * connection. */
+static void refused_receives_are_posted_later(bool shared)
+{
+    open_with(PLACES);
+    if (!shared) {
+        vp_ep_close(ep);
+        prov->devices[0].has_srq = false;
+        prov->tuning.rq_depth = 80;
+        CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
+    }
+    ask(&conns[0]);
+    run();
+    CHECK(conns[0].up);
+    struct vp_recvs *recvs = shared ? &vp_ep(ep)->recvs : vp_conn(conns[0].conn)->recvs;
+    unsigned int all = recvs->depth;
+    CHECK(all > 5 && all <= ARRIVALS && recvs->to_post == 0);
+    fake_receives = 0;
+    fake_takes_receives = 5;
+    for (unsigned int i = 0; i < all; i++) {
+        arrive(&conns[0]);
+        arrivals[i].wr_id = i;
+    }
+    while (vp_ep_poll(ep) > 0)
+        ;
+    CHECK(fake_receives == 5 && conns[0].messages == all);
+    int wait = vp_progress(&prov->base); /* also where nothing comes any more, and nobody polls */
+    CHECK(wait >= 0 && wait <= SOON_MS);
+    fake_takes_receives = UINT_MAX;
+    run();
+    CHECK(recvs->to_post < recvs->refill_at);
+    CHECK(fake_receives + recvs->to_post == all);
+    close_all(shared ? "refused receives are posted later" : "so are those of a connection");
+}
+
 static bool lacks_memory;
 
 void *__real_calloc(size_t number, size_t size);
@@ -1381,6 +1416,8 @@ int main(void)
     who_is_late_is_refused();
     stopped_peers_do_not_keep_their_places();
     what_arrived_comes_before_the_end();
+    refused_receives_are_posted_later(true);
+    refused_receives_are_posted_later(false);
     no_memory_to_ask_for_the_peer();
     what_arrives_at_the_end_is_not_lost();
     late_confirmation();
