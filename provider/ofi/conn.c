@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "order.h"
 #include "peer.h"
 #include "pull.h"
 #include "send.h"
@@ -169,6 +170,7 @@ static int down(struct fp_conn *conn, enum prov_reason reason)
         return calls; /* closed by such a call */
     fp_send_drop_queued(conn);
     fp_pulls_drop(conn);
+    fp_kept_drop(conn);
     if (before == FP_AWAITED || before == FP_CLOSING) { /* nobody knows it, or any more */
         fp_conn_end(conn);
         return calls;
@@ -232,7 +234,11 @@ static int answered(struct fp_conn *conn, const struct fp_note *note)
     case FP_BYE:
         return part(conn, note->executed);
     case FP_GONE:
-        return down(conn, conn->state == FP_ACCEPTED ? PROV_REASON_CLOSED : PROV_REASON_BROKEN);
+        if (conn->state == FP_ACCEPTED)
+            return down(conn, PROV_REASON_CLOSED);
+        conn->gone = true;
+        fp_mark_busy(conn);
+        return fp_conn_settle(conn);
     default:
         return 0;
     }
@@ -268,11 +274,12 @@ int fp_conn_started(struct fp_conn *conn)
  * Operations and ends
  */
 
-/* Has either end got everything that it waits for? */
+/* Has either end got everything that it waits for? What is still on its way to the fabric may be
+ * lost when the endpoint is closed. */
 static bool is_served(const struct fp_conn *conn)
 {
     return conn->reported == conn->posted && conn->first_answer == conn->last_answer &&
-           !conn->first;
+           conn->num_queued == 0 && conn->num_sending == 0;
 }
 
 static bool has_ended(struct fp_conn *conn, uint32_t n)
@@ -315,12 +322,22 @@ int fp_conn_look(struct fp_conn *conn)
     return fp_conn_settle(conn);
 }
 
+/* Where the fabric keeps no order, a write that is under way may land behind one that comes over
+ * the next connection. */
+static bool may_land_late(const struct fp_conn *conn)
+{
+    return conn->num_placing > 0 && !conn->ep->prov->keeps_order;
+}
+
 int fp_conn_settle(struct fp_conn *conn)
 {
-    if (conn->parting && conn->state < FP_DOWN && !waits_for_data(conn))
+    if (conn->state >= FP_DOWN || may_land_late(conn))
+        return 0;
+    if (conn->parting && !waits_for_data(conn))
         return down(conn, PROV_REASON_CLOSED);
-    if (!conn->broken || conn->state >= FP_DOWN ||
-        !fp_peer_has_answered(conn->peer, conn->wanted_answer))
+    if (conn->gone)
+        return down(conn, PROV_REASON_BROKEN);
+    if (!conn->broken || !fp_peer_has_answered(conn->peer, conn->wanted_answer))
         return 0;
     tell(conn, FP_GONE, false);
     return down(conn, PROV_REASON_BROKEN);
@@ -334,6 +351,7 @@ void fp_conn_end(struct fp_conn *conn)
         tell(conn, FP_BYE, false);
     fp_send_drop_queued(conn);
     fp_pulls_drop(conn);
+    fp_kept_drop(conn);
     conn->state = FP_CLOSED;
     conn->next_closed = conn->ep->closed;
     conn->ep->closed = conn;

@@ -63,6 +63,7 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
         fp_pool_put(buf);
         return false;
     }
+    c->num_sending++;
     peer->blocked = 0;
     return true;
 }
@@ -211,6 +212,12 @@ static void take_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size)
         ut_warn(FP_CAT, "a message of %zu bytes is none of this version of the library", size);
 }
 
+static void sent(struct fp_control *c, struct fp_buf *buf)
+{
+    c->num_sending--;
+    fp_pool_put(buf);
+}
+
 static void take_error(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
@@ -229,7 +236,7 @@ static void take_error(struct fp_prov *prov)
     struct fp_peer *peer = buf->owner;
     struct fp_note note;
     memcpy(&note, buf->bytes, sizeof(note));
-    fp_pool_put(buf);
+    sent(c, buf);
     if (note.kind != FP_PONG)
         queue(peer, &note); /* again, until the peer is given up */
 }
@@ -261,7 +268,7 @@ static long read_some(struct fp_prov *prov)
         if (buf->kind == FP_BUF_RECEIVE)
             take_receive(prov, buf, entries[i].len);
         else
-            fp_pool_put(buf);
+            sent(c, buf);
     }
     return n == -FI_EAGAIN ? 0 : n;
 }
@@ -354,14 +361,16 @@ static void free_mail(struct fp_mail *mail)
     }
 }
 
-/* What has been closed last is said to the peers, as far as they take it. */
+/* What has been closed last is said to the peers, as far as they take it. A fabric may drop what it
+ * has not sent when the endpoint is closed. */
 static void say_last(struct fp_prov *prov)
 {
     enum { TRIES = 200 };
+    const struct fp_control *c = &prov->control;
 
-    for (int i = 0; i < TRIES && prov->control.first; i++) {
+    for (int i = 0; i < TRIES && (c->first || c->num_sending > 0); i++) {
         fp_control_progress(prov);
-        if (prov->control.first)
+        if (c->first || c->num_sending > 0)
             usleep(SOON_MS * 1000);
     }
 }
@@ -372,9 +381,10 @@ void fp_control_close(struct fp_prov *prov)
 
     if (c->fids.ep)
         say_last(prov);
-    fp_fids_close(prov, &c->fids);
+    fp_fids_end(&c->fids);
     fp_pool_free(&c->sends);
     fp_pool_free(&c->receives);
+    fp_fids_close(prov, &c->fids);
     free_mail(c->first);
     c->first = NULL;
 }

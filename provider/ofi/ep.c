@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "control.h"
 #include "fabric.h"
+#include "order.h"
 #include "place.h"
 #include "pool.h"
 #include "post.h"
@@ -79,11 +80,12 @@ static void release(struct fp_ep *ep)
     if (ep->fids.cq_fd >= 0)
         epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->fids.cq_fd, NULL);
     fp_unexpose(ep);
-    fp_fids_close(ep->prov, &ep->fids);
+    fp_fids_end(&ep->fids);
     fp_pool_free(&ep->chunks);
     fp_pool_free(&ep->small);
     fp_pool_free(&ep->large);
     fp_pool_free(&ep->receives);
+    fp_fids_close(ep->prov, &ep->fids);
     while (ep->mail) {
         struct fp_mail *mail = ep->mail;
         ep->mail = mail->next;
@@ -103,6 +105,7 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
         return -ENOMEM;
     ep->prov = prov;
     ep->attr = *attr;
+    ep->inject = prov->inject;
     ep->fids.cq_fd = -1;
     ep->last_mail = &ep->mail;
     ep->news_seen = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
@@ -182,7 +185,6 @@ static void take_error(struct fp_ep *ep)
 static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
 {
     struct fp_buf *buf = entry->op_context;
-    int calls = 0;
 
     if (!buf)
         return 0;
@@ -196,9 +198,7 @@ static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
         fp_place_done(buf);
         return 0;
     }
-    calls = fp_serve(ep, buf->bytes, entry->len);
-    fp_receive(buf, ep->fids.ep, &ep->unposted);
-    return calls;
+    return fp_serve(ep, buf, entry->len);
 }
 
 static int read_queue(struct fp_ep *ep)
@@ -235,7 +235,7 @@ static int serve_busy(struct fp_ep *ep)
         fp_serve_reads(conn);
         fp_pull_ask(conn);
         calls += fp_conn_report(conn) + fp_conn_settle(conn);
-        if ((conn->broken || conn->parting) && conn->state < FP_DOWN)
+        if ((conn->broken || conn->parting || conn->gone) && conn->state < FP_DOWN)
             fp_mark_busy(conn);
     }
     return calls;
@@ -271,6 +271,8 @@ static int look(struct fp_ep *ep)
             fp_conn_ask_again(conn);
         if (conn && long_ago && (conn->state == FP_UP || conn->state == FP_CLOSING))
             nudge(conn);
+        if (conn && long_ago && fp_kept_waits_for_long(conn))
+            fp_break(conn, "a message was lost");
     }
     if (long_ago)
         ep->looked_ms = now;
@@ -368,6 +370,16 @@ static void part_with(struct fp_conn *conn)
     }
 }
 
+/* What was injected before it has been sent when this has: a fabric may drop what it has not sent
+ * when the endpoint is closed. */
+static void say_last(struct fp_conn *conn)
+{
+    struct fp_head ack = {.kind = FP_ACK};
+
+    if (conn->state == FP_UP && !conn->broken && !conn->parting && !conn->gone)
+        fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: as if it were lost */
+}
+
 static bool still_closing(const struct fp_ep *ep)
 {
     for (uint32_t i = 0; i < ep->num_names; i++) {
@@ -384,9 +396,12 @@ void fp_ep_close(struct prov_ep *base)
     uint64_t until = ut_now_ms() + CLOSING_MS;
 
     ep->is_closing = true;
+    ep->inject = 0;
     for (uint32_t i = 0; i < ep->num_names; i++) {
-        if (ep->conns[i])
-            part_with(ep->conns[i]);
+        if (!ep->conns[i])
+            continue;
+        say_last(ep->conns[i]);
+        part_with(ep->conns[i]);
     }
     while (still_closing(ep) && ut_now_ms() < until) {
         fp_ep_poll(base);

@@ -319,10 +319,16 @@ int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
     return rc == -FI_EMFILE || rc == -FI_ENOMEM ? rc : -EIO;
 }
 
-void fp_fids_close(struct fp_prov *prov, struct fp_fids *f)
+void fp_fids_end(struct fp_fids *f)
 {
     if (f->ep)
         fi_close(&f->ep->fid);
+    f->ep = NULL;
+}
+
+void fp_fids_close(struct fp_prov *prov, struct fp_fids *f)
+{
+    fp_fids_end(f);
     if (f->cq)
         fi_close(&f->cq->fid);
     if (f->av)

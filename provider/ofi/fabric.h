@@ -23,7 +23,10 @@ uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
  * own where the fabric serves all sockets of one at once. cq_fd: -1 where the fabric has no
  * descriptor to sleep on. 0 or -errno after an error line. */
 int fp_fids_open(struct fp_prov *prov, struct fp_fids *fids);
-/* Any of them may be NULL. */
+/* Any of them may be NULL. fp_fids_end() closes the endpoint alone, so that the fabric uses no
+ * memory any more; what is registered is then closed before the rest, which fp_fids_close() closes.
+ */
+void fp_fids_end(struct fp_fids *fids);
 void fp_fids_close(struct fp_prov *prov, struct fp_fids *fids);
 
 /* Does cq_fd tell of everything that comes from now on? False: something is there already. */

@@ -9,6 +9,7 @@
 #include "pool.h"
 #include "region.h"
 #include "send.h"
+#include "util/log.h"
 
 bool fp_any_order(struct prov_conn *base)
 {
@@ -110,14 +111,24 @@ static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t
     return fi_writemsg(conn->ep->fids.ep, &m, FI_COMPLETION | delivered);
 }
 
-/* A fabric that has no FI_DELIVERY_COMPLETE refuses the first one, and no more are tried. */
-static void refused(struct fp_conn *conn, ssize_t rc)
+/* A fabric that has no FI_DELIVERY_COMPLETE refuses the first one, and no more are tried: what has
+ * not begun goes in messages. */
+static int refused(struct fp_conn *conn, const struct fp_op *op, ssize_t rc)
 {
     struct fp_prov *prov = conn->ep->prov;
 
-    if (!prov->keeps_order && rc != -FI_ENOMEM)
+    if (rc == -FI_EAGAIN)
+        return -EAGAIN;
+    if (!prov->keeps_order && rc != -FI_ENOMEM) {
         __atomic_store_n(&prov->places, 0, __ATOMIC_RELAXED);
+        if (op->moved == 0) {
+            ut_info(FP_CAT, "the fabric does not say when data are delivered (%s): no RMA writes",
+                    fp_strerror(rc));
+            return -ENOKEY;
+        }
+    }
     fp_break(conn, fp_strerror(rc));
+    return -EAGAIN;
 }
 
 int fp_place(struct fp_conn *conn, struct fp_op *op)
@@ -139,11 +150,10 @@ int fp_place(struct fp_conn *conn, struct fp_op *op)
         ssize_t written = write_part(conn, op, n, buf);
         if (written != 0) {
             fp_pool_put(buf);
-            if (written != -FI_EAGAIN)
-                refused(conn, written);
-            return -EAGAIN;
+            return refused(conn, op, written);
         }
         conn->num_sending++;
+        conn->num_placing++;
         op->writes++;
         op->moved += n;
     }
@@ -155,8 +165,8 @@ void fp_place_done(struct fp_buf *buf)
     struct fp_conn *conn = buf->owner;
     uint32_t n = (uint32_t)buf->bytes[0];
 
-    conn->num_sending--;
-    fp_pool_put(buf);
+    conn->num_placing--;
+    fp_sent(buf);
     if (n - conn->reported >= conn->posted - conn->reported)
         return; /* the connection went down meanwhile */
     fp_op_at(conn, n)->writes--;
@@ -167,8 +177,8 @@ void fp_place_failed(struct fp_buf *buf, int error)
 {
     struct fp_conn *conn = buf->owner;
 
-    conn->num_sending--;
-    fp_pool_put(buf);
+    conn->num_placing--;
+    fp_sent(buf);
     fp_break(conn, fp_strerror(-error));
 }
 

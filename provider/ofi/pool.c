@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "register.h"
 #include "util/log.h"
 
 enum { BUFFERS_AT_ONCE = 32, LONG_AT_ONCE = FP_CHUNKS, LONG = 65536 };
@@ -25,17 +26,8 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
     if (!(prov->mr_mode & FI_MR_LOCAL))
         return 0;
-    int rc = fi_mr_reg(pool->fids->domain, slab->bytes, size,
-                       FI_SEND | FI_RECV | (prov->pull_min > 0 ? FI_READ : 0), 0,
-                       (uint64_t)(uintptr_t)slab, 0, &slab->mr, NULL);
-    if (rc == 0 && (prov->mr_mode & FI_MR_ENDPOINT)) {
-        rc = fi_mr_bind(slab->mr, &pool->fids->ep->fid, 0);
-        if (rc == 0)
-            rc = fi_mr_enable(slab->mr);
-        if (rc != 0)
-            fi_close(&slab->mr->fid);
-    }
-    return rc;
+    return fp_register(prov, pool->fids, slab->bytes, size,
+                       FI_SEND | FI_RECV | (prov->pull_min > 0 ? FI_READ : 0), &slab->mr);
 }
 
 static bool grow(struct fp_pool *pool)
@@ -89,7 +81,7 @@ void fp_pool_free(struct fp_pool *pool)
         struct fp_slab *slab = pool->slabs;
         pool->slabs = slab->next;
         if (slab->mr)
-            fi_close(&slab->mr->fid);
+            fp_unregister(slab->mr);
         free(slab);
     }
     pool->free = NULL;

@@ -8,7 +8,7 @@
 /* `item`: bytes that a buffer holds. */
 void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, const struct fp_fids *fids,
                   size_t item);
-/* Every buffer of it is unused: the endpoint is closed. */
+/* Every buffer of it is unused: the endpoint is closed, but not its domain. */
 void fp_pool_free(struct fp_pool *pool);
 
 /* NULL: no memory, logged. */

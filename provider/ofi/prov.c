@@ -33,7 +33,10 @@ static int open_fabric(struct fp_prov *prov)
 {
     struct fi_info *info = prov->info;
 
+    size_t key_bits = 8 * info->domain_attr->mr_key_size;
+
     prov->mr_mode = (uint64_t)info->domain_attr->mr_mode;
+    prov->key_mask = key_bits > 0 && key_bits < 64 ? ((uint64_t)1 << key_bits) - 1 : UINT64_MAX;
     prov->inject = info->tx_attr->inject_size < FP_SMALL ? info->tx_attr->inject_size : FP_SMALL;
     prov->piece = FP_PIECE;
     size_t most = fp_fabric_in_order(prov->lib, info);

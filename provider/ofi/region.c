@@ -10,6 +10,7 @@
 #include "common/there.h"
 #include "lib.h"
 #include "mapped.h"
+#include "register.h"
 #include "util/log.h"
 
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
@@ -95,7 +96,7 @@ static void conceal(struct fp_region *r, const struct fp_ep *ep)
             continue;
         }
         *at = e->next;
-        fi_close(&e->mr->fid);
+        fp_unregister(e->mr);
         free(e);
     }
 }
@@ -167,21 +168,11 @@ static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid
 
     if (fp_places(prov) && (r->access & PROV_ACCESS_WRITE))
         access |= FI_REMOTE_WRITE;
-    int rc = fi_mr_reg(ep->fids.domain, (const void *)(uintptr_t)r->addr, r->size, access, 0,
-                       ++prov->last_key, 0, mr, NULL);
-
-    if (rc != 0)
+    int rc = fp_register(prov, &ep->fids, (const void *)(uintptr_t)r->addr, r->size, access, mr);
+    if (rc != 0 || fi_mr_key(*mr) != FI_KEY_NOTAVAIL)
         return rc;
-    if (prov->mr_mode & FI_MR_ENDPOINT) {
-        rc = fi_mr_bind(*mr, &ep->fids.ep->fid, 0);
-        if (rc == 0)
-            rc = fi_mr_enable(*mr);
-    }
-    if (rc == 0 && fi_mr_key(*mr) == FI_KEY_NOTAVAIL)
-        rc = -FI_ENOKEY;
-    if (rc != 0)
-        fi_close(&(*mr)->fid);
-    return rc;
+    fp_unregister(*mr); /* its key has more than 8 bytes */
+    return -FI_ENOKEY;
 }
 
 /* With the lock. */

@@ -6,6 +6,7 @@
 
 #include "mapped.h"
 #include "life.h"
+#include "order.h"
 #include "pool.h"
 #include "util/log.h"
 
@@ -33,6 +34,7 @@ void fp_break(struct fp_conn *conn, const char *why)
         return;
     ut_info(FP_CAT, "a connection breaks: %s", why);
     conn->broken = true;
+    fp_kept_drop(conn);
     conn->wanted_answer = fp_peer_ask(conn->peer);
     fp_mark_busy(conn);
 }
@@ -73,7 +75,7 @@ static bool inject(struct fp_conn *conn, const void *head, size_t head_size, con
 {
     uint64_t bytes[FP_SMALL / 8];
 
-    if (conn->first || head_size + size > conn->ep->prov->inject)
+    if (conn->first || head_size + size > conn->ep->inject)
         return false;
     assemble(bytes, head, head_size, data, size);
     ssize_t rc = fi_inject(conn->ep->fids.ep, bytes, head_size + size, conn->at);
@@ -89,9 +91,12 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
 
     h->to = conn->rmt_name;
     h->ack = conn->executed;
+    h->number = conn->next_out;
     conn->told = conn->executed;
-    if (inject(conn, head, head_size, data, size))
+    if (inject(conn, head, head_size, data, size)) {
+        conn->next_out++;
         return 0;
+    }
     struct fp_buf *buf =
         fp_pool_get(total <= FP_SMALL ? &conn->ep->small : &conn->ep->large, FP_BUF_SEND, conn);
     if (!buf)
@@ -100,6 +105,7 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
     buf->size = (uint32_t)total;
     *conn->last = buf;
     conn->last = &buf->next;
+    conn->next_out++;
     conn->num_queued++;
     fp_send_queued(conn);
     return 0;
@@ -144,6 +150,8 @@ void fp_sent(struct fp_buf *buf)
 
     conn->num_sending--;
     fp_pool_put(buf);
+    if (conn->state == FP_CLOSING)
+        fp_mark_busy(conn);
 }
 
 void fp_send_acks(struct fp_ep *ep)

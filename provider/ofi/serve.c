@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of a connection have numbers without gaps, so a message that the fabric has lost is
- * noticed with the next one: the connection breaks, and the core repeats what did not arrive.
+ * Messages of a connection have numbers without gaps, so one that the fabric has lost is noticed
+ * when later ones have waited for it for long: the connection breaks, and the core repeats what did
+ * not arrive.
  * Everything that comes is checked: a peer can break its own connection, and no more.
  */
 #include "serve.h"
@@ -9,7 +10,9 @@
 #include <string.h>
 
 #include "conn.h"
+#include "order.h"
 #include "place.h"
+#include "pool.h"
 #include "pull.h"
 #include "region.h"
 #include "send.h"
@@ -17,7 +20,7 @@
 
 static void refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    struct fp_head fail = {.kind = FP_FAIL, .status = (uint16_t)status, .seq = seq};
+    struct fp_head fail = {.kind = FP_FAIL, .flags = (uint8_t)status, .seq = seq};
 
     conn->refused = true;
     if (fp_send(conn, &fail, sizeof(fail), NULL, 0) != 0)
@@ -254,8 +257,8 @@ static void take_failure(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_op *op = answered_op(conn, head->seq);
 
-    if (op && head->status > PROV_OK && head->status <= PROV_FAILED)
-        end_op(conn, op, (enum prov_status)head->status);
+    if (op && head->flags > PROV_OK && head->flags <= PROV_FAILED)
+        end_op(conn, op, (enum prov_status)head->flags);
     else
         fp_break(conn, "an answer to nothing");
 }
@@ -309,13 +312,12 @@ static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
     return 0;
 }
 
-int fp_serve(struct fp_ep *ep, const void *bytes, size_t size)
+/* The message whose turn it is. */
+static int take(struct fp_conn *conn, const void *bytes, size_t size)
 {
     const struct fp_head *head = bytes;
-    struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
 
-    if (!conn || conn->broken)
-        return 0; /* of a connection that has ended */
+    conn->next_in++;
     if (head->kind == FP_START ? conn->state != FP_ACCEPTED
                                : conn->state != FP_UP && conn->state != FP_CLOSING)
         return 0;
@@ -324,6 +326,45 @@ int fp_serve(struct fp_ep *ep, const void *bytes, size_t size)
     if (conn->reported != conn->sent || conn->state == FP_CLOSING)
         calls += fp_conn_report(conn);
     return calls;
+}
+
+/* Those that came before it. */
+static int take_kept(struct fp_conn *conn)
+{
+    struct fp_ep *ep = conn->ep;
+    struct fp_buf *buf;
+    int calls = 0;
+
+    while ((buf = fp_kept_next(conn))) {
+        calls += take(conn, buf->bytes, buf->size);
+        fp_receive(buf, ep->fids.ep, &ep->unposted);
+    }
+    return calls;
+}
+
+static bool listens(const struct fp_conn *conn)
+{
+    return !conn->broken && !conn->gone &&
+           (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED);
+}
+
+int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
+{
+    const struct fp_head *head = (const void *)buf->bytes;
+    struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
+    int calls = 0;
+
+    if (conn && listens(conn)) { /* and has not ended */
+        if (head->number != conn->next_in) {
+            if (fp_keep(conn, buf, size))
+                return 0;
+            fp_break(conn, "a message was lost, or came twice");
+        } else {
+            calls = take(conn, buf->bytes, size);
+        }
+    }
+    fp_receive(buf, ep->fids.ep, &ep->unposted);
+    return conn && conn->num_kept > 0 ? calls + take_kept(conn) : calls;
 }
 
 /* Lets the peer fetch it, if it may. */

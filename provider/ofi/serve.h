@@ -5,8 +5,9 @@
 
 #include "types.h"
 
-/* A message has come. Returns the number of callbacks. */
-int fp_serve(struct fp_ep *ep, const void *bytes, size_t size);
+/* A message of `size` bytes has come in a receive, which is posted again. Returns the number of
+ * callbacks. */
+int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size);
 
 /* The fabric has fetched something of a long transfer. Returns the number of callbacks. */
 int fp_serve_pulled(struct fp_buf *buf);

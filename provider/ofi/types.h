@@ -7,10 +7,11 @@
  * background thread serves: connections are asked for, answered and closed through it, and by its
  * answers it is known that the process lives.
  *
- * All a fabric has to do is to carry messages reliably and in order (FI_ORDER_SAS). Data travel in
- * them, or, where the fabric has RMA and they are long, are fetched by whoever is to get them: see
- * pull.h. The target checks each operation against its own regions, copies so that the last bytes
- * land last, and counts what it has executed.
+ * All a fabric has to do is to carry messages reliably and in order (FI_ORDER_SAS), and it may
+ * report them in another one: see order.h. Data travel in them, or, where the fabric has RMA and
+ * they are long, are fetched by whoever is to get them: see pull.h. The target checks each
+ * operation against its own regions, copies so that the last bytes land last, and counts what it
+ * has executed.
  *
  * Locks: prov->control.lock before prov->lock. What belongs to an endpoint is protected by its
  * owner's lock, but for what is marked as shared.
@@ -43,12 +44,12 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 3,        /* of what the processes exchange */
+    FP_VERSION = 4,        /* of what the processes exchange */
     FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* writes up to this size need no registered source */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
-    FP_RECEIVES = 128,     /* receives that are posted for an endpoint */
+    FP_RECEIVES = 128,     /* receives that are posted for an endpoint, a power of two */
     FP_OPS = 128,          /* of a connection that are not reported, a power of two */
     FP_READS = 16,         /* of a connection that are not answered, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not taken yet */
@@ -121,11 +122,11 @@ enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* Begins everything that endpoints send each other. */
 struct fp_head {
-    uint8_t kind, flags;
-    uint16_t status; /* FP_FAIL: enum prov_status */
-    uint32_t to;     /* the receiver's name of the connection */
-    uint32_t seq;    /* of the operation; FP_NUDGE: of the last one that was sent */
-    uint32_t ack;    /* how many of the receiver's operations the sender has executed */
+    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status */
+    uint16_t number;     /* of the message: 0, 1... in the order in which they are sent */
+    uint32_t to;         /* the receiver's name of the connection */
+    uint32_t seq;        /* of the operation; FP_NUDGE: of the last one that was sent */
+    uint32_t ack;        /* how many of the receiver's operations the sender has executed */
 };
 
 /* FP_WRITE: bytes follow, from `offset` on. FP_READ: without. FP_DATA: bytes that were read.
@@ -317,12 +318,19 @@ struct fp_conn {
     /* messages that the fabric has not taken, and how many */
     struct fp_buf *first, **last;
     unsigned int num_queued, num_sending;
+    unsigned int num_placing; /* of those under way: writes of the fabric */
+
+    /* numbers of messages; those that have come before their turn: see order.h */
+    uint16_t next_out, next_in, seen_in;
+    unsigned int num_kept, looks;
+    struct fp_buf *kept[FP_RECEIVES];
 
     struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
     bool busy, due, owing; /* in these lists of the endpoint */
     bool parting;          /* the peer has closed it: what it has sent before may still come */
     bool refused;          /* an operation of the peer */
     bool is_self;          /* both ends are of this endpoint */
+    bool gone;             /* the peer says that it is broken */
     bool broken;           /* the fabric failed: the answer `wanted_answer` of the peer decides */
     uint32_t wanted_answer;
     uint64_t parting_ms;
@@ -347,6 +355,7 @@ struct fp_ep {
     uint64_t looked_ms; /* at connections that wait for long */
     bool is_closing;    /* no callbacks any more */
     uint32_t empty_polls;
+    size_t inject; /* bytes that are sent without a completion */
 
     struct fp_mail *mail, **last_mail; /* shared */
     uint32_t has_mail, armed, retry;   /* atomic, shared; retry: its sends or receives wait */
@@ -359,6 +368,7 @@ struct fp_control {
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
     bool helped; /* by who polls an endpoint */
+    unsigned int num_sending;
     /* with prov->lock */
     struct fp_mail *first, **last; /* notes to be sent */
     uint32_t round;
@@ -394,7 +404,8 @@ struct fp_prov {
     pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
     struct fp_region **regions;
     uint32_t num_regions, room_for_regions, free_region;
-    uint64_t last_key;         /* that was proposed to the fabric */
+    uint64_t last_key;         /* atomic: that was proposed to the fabric */
+    uint64_t key_mask;         /* which of its bits the fabric takes */
     uint8_t way;               /* how the kernel copies: region.c */
     struct prov_bounce bounce; /* copies to and from memory that may not be there */
 };

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "register.h"
+
+#include "lib.h"
+#include "util/log.h"
+
+/* The fabric may take keys of a few bytes only, and each of them once. */
+static uint64_t next_key(struct fp_prov *prov)
+{
+    return __atomic_add_fetch(&prov->last_key, 1, __ATOMIC_RELAXED) & prov->key_mask;
+}
+
+static int enable(struct fp_prov *prov, const struct fp_fids *fids, struct fid_mr *mr)
+{
+    int rc = 0;
+
+    if (prov->mr_mode & FI_MR_ENDPOINT) {
+        rc = fi_mr_bind(mr, &fids->ep->fid, 0);
+        if (rc == 0)
+            rc = fi_mr_enable(mr);
+    }
+    return rc;
+}
+
+int fp_register(struct fp_prov *prov, const struct fp_fids *fids, const void *addr, size_t size,
+                uint64_t access, struct fid_mr **mr)
+{
+    enum { TRIES = 65536 };
+    int rc = -FI_ENOKEY;
+
+    for (int i = 0; i < TRIES && rc == -FI_ENOKEY; i++)
+        rc = fi_mr_reg(fids->domain, addr, size, access, 0, next_key(prov), 0, mr, NULL);
+    if (rc != 0)
+        return rc;
+    rc = enable(prov, fids, *mr);
+    if (rc != 0)
+        fp_unregister(*mr);
+    return rc;
+}
+
+void fp_unregister(struct fid_mr *mr)
+{
+    int rc = fi_close(&mr->fid);
+
+    if (rc != 0)
+        ut_warn(FP_CAT, "the fabric keeps a memory region that is not used any more: %s",
+                fp_strerror(rc));
+}
