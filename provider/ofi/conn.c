@@ -236,7 +236,8 @@ static int answered(struct fp_conn *conn, const struct fp_note *note)
     case FP_GONE:
         if (conn->state == FP_ACCEPTED)
             return down(conn, PROV_REASON_CLOSED);
-        conn->gone = true;
+        conn->gone = conn->broken = true;
+        fp_kept_drop(conn);
         fp_mark_busy(conn);
         return fp_conn_settle(conn);
     default:

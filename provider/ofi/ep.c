@@ -235,7 +235,7 @@ static int serve_busy(struct fp_ep *ep)
         fp_serve_reads(conn);
         fp_pull_ask(conn);
         calls += fp_conn_report(conn) + fp_conn_settle(conn);
-        if ((conn->broken || conn->parting || conn->gone) && conn->state < FP_DOWN)
+        if ((conn->broken || conn->parting) && conn->state < FP_DOWN)
             fp_mark_busy(conn);
     }
     return calls;
@@ -376,7 +376,7 @@ static void say_last(struct fp_conn *conn)
 {
     struct fp_head ack = {.kind = FP_ACK};
 
-    if (conn->state == FP_UP && !conn->broken && !conn->parting && !conn->gone)
+    if (conn->state == FP_UP && !conn->broken && !conn->parting)
         fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: as if it were lost */
 }
 

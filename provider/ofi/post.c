@@ -47,7 +47,7 @@ static int room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
         return -EAGAIN;
-    if (conn->state != FP_UP || conn->broken || conn->parting || conn->gone)
+    if (conn->state != FP_UP || conn->broken || conn->parting)
         return -ENOTCONN;
     if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
         !fp_send_has_room(conn) || waits_for_fetching(conn, is_offer) ||

@@ -318,8 +318,7 @@ static int take(struct fp_conn *conn, const void *bytes, size_t size)
     const struct fp_head *head = bytes;
 
     conn->next_in++;
-    if (head->kind == FP_START ? conn->state != FP_ACCEPTED
-                               : conn->state != FP_UP && conn->state != FP_CLOSING)
+    if (conn->state == FP_ACCEPTED && head->kind != FP_START)
         return 0;
     fp_conn_acked(conn, head->ack);
     int calls = dispatch(conn, bytes, size);
@@ -328,24 +327,24 @@ static int take(struct fp_conn *conn, const void *bytes, size_t size)
     return calls;
 }
 
-/* Those that came before it. */
-static int take_kept(struct fp_conn *conn)
-{
-    struct fp_ep *ep = conn->ep;
-    struct fp_buf *buf;
-    int calls = 0;
-
-    while ((buf = fp_kept_next(conn))) {
-        calls += take(conn, buf->bytes, buf->size);
-        fp_receive(buf, ep->fids.ep, &ep->unposted);
-    }
-    return calls;
-}
-
 static bool listens(const struct fp_conn *conn)
 {
-    return !conn->broken && !conn->gone &&
+    return !conn->broken &&
            (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED);
+}
+
+/* False: its receive is kept. */
+static bool is_in_turn(struct fp_conn *conn, struct fp_buf *buf, size_t size)
+{
+    const struct fp_head *head = (const void *)buf->bytes;
+
+    if (head->number == conn->next_in)
+        return true;
+    if (fp_keep(conn, buf, size))
+        return false;
+    fp_break(conn, "a message was lost, or came twice");
+    fp_receive(buf, conn->ep->fids.ep, &conn->ep->unposted);
+    return false;
 }
 
 int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
@@ -354,17 +353,19 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
     int calls = 0;
 
-    if (conn && listens(conn)) { /* and has not ended */
-        if (head->number != conn->next_in) {
-            if (fp_keep(conn, buf, size))
-                return 0;
-            fp_break(conn, "a message was lost, or came twice");
-        } else {
-            calls = take(conn, buf->bytes, size);
-        }
+    if (!conn || !listens(conn)) { /* it has ended */
+        fp_receive(buf, ep->fids.ep, &ep->unposted);
+        return 0;
     }
-    fp_receive(buf, ep->fids.ep, &ep->unposted);
-    return conn && conn->num_kept > 0 ? calls + take_kept(conn) : calls;
+    if (!is_in_turn(conn, buf, size))
+        return 0;
+    do {
+        calls += take(conn, buf->bytes, size);
+        fp_receive(buf, ep->fids.ep, &ep->unposted);
+        buf = conn->num_kept > 0 ? fp_kept_next(conn) : NULL;
+        size = buf ? buf->size : 0;
+    } while (buf);
+    return calls;
 }
 
 /* Lets the peer fetch it, if it may. */

@@ -330,7 +330,7 @@ struct fp_conn {
     bool parting;          /* the peer has closed it: what it has sent before may still come */
     bool refused;          /* an operation of the peer */
     bool is_self;          /* both ends are of this endpoint */
-    bool gone;             /* the peer says that it is broken */
+    bool gone;             /* the peer says that it is broken, and so it is */
     bool broken;           /* the fabric failed: the answer `wanted_answer` of the peer decides */
     uint32_t wanted_answer;
     uint64_t parting_ms;
