@@ -38,20 +38,20 @@
  */
 
 struct profile {
-    const char *name, *text;  /* text: for --help */
-    const char *calls_itself; /* instead of the provider's name; such a one has domains that are
-                                 shared by endpoints, and nothing to sleep on */
-    uint64_t mr_mode;         /* FI_MR_... */
-    uint64_t lacks;           /* of the capabilities: FI_RMA... */
-    size_t inject, message;   /* bytes at most; SIZE_MAX: as the real one */
-    size_t depth;             /* receives and sends of an endpoint; 0: as the real one */
-    size_t key_size;          /* bytes of a key */
-    unsigned int late;   /* looks at a queue for which something may be held back; 0: nothing */
-    unsigned int busy;   /* one call in so many gets -FI_EAGAIN; 0: none */
-    bool unordered;      /* no FI_ORDER_SAW */
-    bool shuffles;       /* completions: FI_ORDER_NONE */
-    bool has_context;    /* mode FI_CONTEXT2 */
-    bool never_delivers; /* FI_DELIVERY_COMPLETE is refused */
+    const char *name, *text; /* text: for --help */
+    const char
+        *calls_itself; /* instead of the provider\'s name; such a one has nothing to sleep on */
+    uint64_t mr_mode;  /* FI_MR_... */
+    uint64_t lacks;    /* of the capabilities: FI_RMA... */
+    size_t inject, message; /* bytes at most; SIZE_MAX: as the real one */
+    size_t depth;           /* receives and sends of an endpoint; 0: as the real one */
+    size_t key_size;        /* bytes of a key */
+    unsigned int late;      /* looks at a queue for which something may be held back; 0: nothing */
+    unsigned int busy;      /* one call in so many gets -FI_EAGAIN; 0: none */
+    bool unordered;         /* no FI_ORDER_SAW */
+    bool shuffles;          /* completions: FI_ORDER_NONE */
+    bool has_context;       /* mode FI_CONTEXT2 */
+    bool never_delivers;    /* FI_DELIVERY_COMPLETE is refused */
 };
 
 enum fault { FAULT_LOSE, FAULT_FAIL, FAULT_REFUSE_MR, NUM_FAULTS };

@@ -119,8 +119,6 @@ static void claim(struct fi_info *info, const struct profile *p)
     uint64_t order = FI_ORDER_SAS | (p->unordered ? 0 : FI_ORDER_SAW);
 
     rename_to(&info->fabric_attr->prov_name, p->calls_itself);
-    if (p->calls_itself)
-        info->ep_attr->protocol = FI_PROTO_UNSPEC;
     info->caps &= ~p->lacks;
     info->tx_attr->caps &= ~p->lacks;
     info->rx_attr->caps &= ~p->lacks;

@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A message that is really lost, and one that cannot be sent: the connection breaks, and what did not arrive is
+# repeated. And what the library makes of fabrics that refuse something.
+# Usage: lost.sh WITH-FABRIC UTOFURUN BUILD-FOLDER
+set -u
+with=$1 run=$2 build=$3
+fail() { echo "lost: $*"; exit 1; }
+
+export UTOFU_PROVIDER=ofi UTOFU_OFI_DOMAIN=lo UTOFU_LOG_LEVEL=info UTOFU_LOG_CATEGORY=ofi
+for profile in plain unordered all; do
+    out=$("$with" --profile $profile --fault lose=500 -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) ||
+        fail "lose, $profile: $out"
+    echo "$out" | grep -q 'a connection breaks: a message was lost' || fail "nothing is lost, $profile: $out"
+    echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "lose, $profile: $out"
+    # the bad twin: without the fault nothing breaks, however much is reordered
+    out=$("$with" --profile $profile -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "$profile: $out"
+    echo "$out" | grep -q 'a connection breaks' && fail "$profile breaks a connection: $out"
+done
+out=$("$with" --fault fail=500 -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "fail: $out"
+echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "fail: $out"
+
+perf() { "$with" "$@" -- "$run" -n 2 "$build/tools/utofu-perf" --verify -s 20000,100000 -n 20 put-lat get-lat 2>&1; }
+out=$(perf --profile no-delivery) || fail "no-delivery: $out"
+echo "$out" | grep -q 'does not say when data are delivered' || fail "FI_DELIVERY_COMPLETE is not refused: $out"
+echo "$out" | grep -q 'a connection breaks' && fail "a refused write breaks a connection: $out"
+out=$(perf --profile strict-mr --fault refuse-mr=1) || fail "refuse-mr: $out"
+echo "$out" | grep -q 'the fabric takes no registration' || fail "no registration is refused: $out"
+exit 0
