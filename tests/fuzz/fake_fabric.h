@@ -36,7 +36,8 @@ struct fake_ep {
 
 static struct fake_ep fake_eps[FAKE_EPS];
 static unsigned int fake_num_eps;
-static int fake_busy; /* the next posting is not taken */
+static int fake_busy;      /* the next posting is not taken */
+static bool fake_reorders; /* what ended last is reported first */
 static struct fid_fabric fake_fabric;
 static struct fid_domain fake_domain;
 static uint64_t fake_last_key;
@@ -161,8 +162,9 @@ static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
         return -FI_EAVAIL;
     if (fake->num_done == 0 || count == 0)
         return -FI_EAGAIN;
-    memcpy(entries, fake->done, sizeof(*fake->done));
-    memmove(fake->done, fake->done + 1, --fake->num_done * sizeof(*fake->done));
+    struct fi_cq_msg_entry *at = fake->done + (fake_reorders ? fake->num_done - 1 : 0);
+    memcpy(entries, at, sizeof(*at));
+    memmove(at, at + 1, (size_t)(fake->done + --fake->num_done - at) * sizeof(*at));
     return 1;
 }
 

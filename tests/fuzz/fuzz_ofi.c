@@ -73,6 +73,7 @@ static void open_all(void)
     fake_num_eps = 0;
     policy = 0;
     fake_busy = 0;
+    fake_reorders = false;
     if (ofi_provider.open(&config, &base) != 0 ||
         ofi_provider.reg(base, 0, memory, sizeof(memory), PROV_ACCESS_READ | PROV_ACCESS_WRITE,
                          &mr) != 0 ||
@@ -140,13 +141,15 @@ static void repair(uint8_t *bytes, const struct fp_conn *conn, uint8_t how)
 {
     struct fp_xfer *x = (struct fp_xfer *)(void *)bytes;
 
+    /* in its turn, or before it */
+    x->head.number = (uint16_t)(conn->next_in + (x->head.number & 48 ? 0 : x->head.number & 7));
     x->head.to = conn->name;
     x->head.kind = (uint8_t)(1 + x->head.kind % FP_KEY);
     if (x->head.kind == FP_DATA || x->head.kind == FP_FAIL || x->head.kind == FP_OFFER ||
         x->head.kind == FP_KEY)
         x->head.seq = conn->reported + 1 + x->head.seq % 4;
     else
-        x->head.seq = conn->taken + 1;
+        x->head.seq = conn->taken + 1 + (uint16_t)(x->head.number - conn->next_in);
     x->head.ack = conn->sent - x->head.ack % 4;
     if (!(how & 32) || x->head.kind == FP_KEY)
         return;
@@ -183,7 +186,8 @@ static void take_message(struct fuzz_input *in, uint8_t how)
     if ((how & 24) == 24)
         size = sizeof(struct fp_xfer) + fuzz_byte(in);
     fake_arrive(&fake_eps[1], bytes, size);
-    ofi_provider.ep_poll(ep);
+    if (!(bytes[1] & 128)) /* else together with the next one */
+        ofi_provider.ep_poll(ep);
 }
 
 static void post_one(struct fuzz_input *in, uint8_t how)
@@ -255,6 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         default:
             policy = how & 1;
             fake_busy = how >> 1 & 3;
+            fake_reorders = how >> 3 & 1;
             ofi_provider.progress(&prov->base);
             ofi_provider.ep_poll(ep);
         }
