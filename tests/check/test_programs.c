@@ -752,6 +752,18 @@ static void write_relayed(struct ut_end *relay, size_t at)
     __atomic_store_n((uint64_t *)(relay->mem + at / 8 * 8), ++value, __ATOMIC_RELAXED);
 }
 
+/* The source of a put that was told to start is written, before its TCQ entry in the wrong version.
+ */
+static void write_source(struct ut_end *relay, size_t at, bool right)
+{
+    if (right)
+        await_relayed(relay, 1);
+    write_relayed(relay, at);
+    if (!right)
+        await_relayed(relay, 1);
+    ut_end_close(relay);
+}
+
 /* The source of a put is written once it was told to start (2.2.8.1), and in the right version
  * before that, too. */
 static void relay_source(const struct program *p, bool right)
@@ -762,11 +774,7 @@ static void relay_source(const struct program *p, bool right)
     relay_put(&relay, SRC, 0, p->length, p->flags);
     write_relayed(&relay, SRC + p->at);
     trigger(&relay, 1);
-    if (right)
-        await_relayed(&relay, 1);
-    write_relayed(&relay, SRC + p->at);
-    await_relayed(&relay, right ? 0 : 1);
-    ut_end_close(&relay);
+    write_source(&relay, SRC + p->at, right);
 }
 /* The same where the put that starts it has arrived before. */
 static void late_relay_source(const struct program *p, bool right)
@@ -777,11 +785,7 @@ static void late_relay_source(const struct program *p, bool right)
     trigger(&relay, 1);
     write_relayed(&relay, SRC + p->at);
     relay_put(&relay, SRC, 0, p->length, p->flags);
-    if (right)
-        await_relayed(&relay, 1);
-    write_relayed(&relay, SRC + p->at);
-    await_relayed(&relay, right ? 0 : 1);
-    ut_end_close(&relay);
+    write_source(&relay, SRC + p->at, right);
 }
 /* Of two that start one after the other, with a NOP between them, the second one. */
 static void second_relay_source(const struct program *p, bool right)
@@ -797,11 +801,7 @@ static void second_relay_source(const struct program *p, bool right)
     write_relayed(&relay, SRC);
     write_relayed(&relay, SRC + LONG);
     trigger(&relay, 2);
-    if (right)
-        await_relayed(&relay, 1);
-    write_relayed(&relay, SRC + LONG);
-    await_relayed(&relay, right ? 0 : 1);
-    ut_end_close(&relay);
+    write_source(&relay, SRC + LONG, right);
 }
 /* One put starts two that write the same memory. */
 static void two_relayed(const struct program *p, bool right)
