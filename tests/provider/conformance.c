@@ -674,13 +674,22 @@ static void writes_at_full_speed_do_not_block_each_other(void)
  * Protection
  */
 
-/* An operation that must fail, at once or later; afterwards the connection is up again. */
-static struct link *expect(struct link *link, int to, bool write, struct prov_xfer x, int error,
-                           enum prov_status status)
+/* The connection may be down now; it is up again when this returns. */
+static struct link *after_failure(struct link *link, int to)
 {
     struct end *end = link->end;
     uint64_t id = link->peer_id;
 
+    link->num_failed = 0;
+    for (int i = 0; i < 1000; i++)
+        pump();
+    return link->down ? link_to(end, to, id) : link;
+}
+
+/* An operation that must fail, at once or later; afterwards the connection is up again. */
+static struct link *expect(struct link *link, int to, bool write, struct prov_xfer x, int error,
+                           enum prov_status status)
+{
     x.flags |= PROV_SIGNAL;
     int rc = post_xfer(link, write, &x);
     if (rc >= 0) {
@@ -688,14 +697,11 @@ static struct link *expect(struct link *link, int to, bool write, struct prov_xf
         pump_until(link->outstanding == 0);
         CHECK(link->num_failed == 1 && link->failure == status, "status %d instead of %d",
               (int)link->failure, (int)status);
-        link->num_failed = 0;
-        for (int i = 0; i < 1000; i++) /* it may be down now */
-            pump();
-    } else {
-        CHECK(rc == error, "%d instead of %d", rc, error);
-        CHECK(!link->down);
+        return after_failure(link, to);
     }
-    return link->down ? link_to(end, to, id) : link;
+    CHECK(rc == error, "%d instead of %d", rc, error);
+    CHECK(!link->down);
+    return link;
 }
 
 /* A write that must fail, now or over the next connection: what places it may only notice that a
@@ -703,9 +709,6 @@ static struct link *expect(struct link *link, int to, bool write, struct prov_xf
 static struct link *expect_again(struct link *link, int to, struct prov_xfer x, int error,
                                  enum prov_status status)
 {
-    struct end *end = link->end;
-    uint64_t id = link->peer_id;
-
     x.flags |= PROV_SIGNAL;
     int rc = post_xfer(link, true, &x);
     if (rc < 0)
@@ -713,12 +716,10 @@ static struct link *expect_again(struct link *link, int to, struct prov_xfer x, 
     pump_until(link->outstanding == 0);
     CHECK(link->num_failed == 1 && (link->failure == status || link->failure == PROV_FLUSHED),
           "status %d instead of %d", (int)link->failure, (int)status);
-    if (link->failure != PROV_FLUSHED) {
-        link->num_failed = 0;
-        return link;
-    }
+    if (link->failure != PROV_FLUSHED)
+        return after_failure(link, to);
     pump_until(link->down);
-    return expect(link_to(end, to, id), to, true, x, error, status);
+    return expect(after_failure(link, to), to, true, x, error, status);
 }
 
 static void bad_keys_ranges_and_rights_are_refused(void)
