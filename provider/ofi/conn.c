@@ -14,7 +14,13 @@
 #include "util/log.h"
 #include "wake.h"
 
-enum { NAME_BITS = 20, MAX_NAMES = 1 << NAME_BITS, FIRST_NAMES = 16, PARTING_MS = 1000 };
+enum {
+    NAME_BITS = 20,
+    MAX_NAMES = 1 << NAME_BITS,
+    FIRST_NAMES = 16,
+    PARTING_MS = 1000,
+    LAST_WORDS_MS = 20, /* after a process has ended: what it sent may be on its way */
+};
 
 /*
  * Names
@@ -316,8 +322,10 @@ int fp_conn_look(struct fp_conn *conn)
 {
     if (conn->state >= FP_DOWN)
         return 0;
-    if (fp_peer_is_dead(conn->peer))
-        return down(conn, PROV_REASON_PEER_DEAD);
+    if (fp_peer_is_dead(conn->peer)) {
+        conn->orphaned = true;
+        fp_mark_busy(conn);
+    }
     if (__atomic_load_n(&conn->peer->silences, __ATOMIC_ACQUIRE) != conn->silences)
         return down(conn, PROV_REASON_SILENT);
     return fp_conn_settle(conn);
@@ -330,9 +338,19 @@ static bool may_land_late(const struct fp_conn *conn)
     return conn->num_placing > 0 && !conn->ep->prov->keeps_order;
 }
 
+/* What the process has sent before it ended may still come. */
+static bool has_no_last_words(const struct fp_conn *conn)
+{
+    return conn->orphaned && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
+}
+
 int fp_conn_settle(struct fp_conn *conn)
 {
-    if (conn->state >= FP_DOWN || may_land_late(conn))
+    if (conn->state >= FP_DOWN)
+        return 0;
+    if (has_no_last_words(conn))
+        return down(conn, PROV_REASON_PEER_DEAD);
+    if (may_land_late(conn))
         return 0;
     if (conn->parting && !waits_for_data(conn))
         return down(conn, PROV_REASON_CLOSED);

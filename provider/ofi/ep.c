@@ -235,7 +235,7 @@ static int serve_busy(struct fp_ep *ep)
         fp_serve_reads(conn);
         fp_pull_ask(conn);
         calls += fp_conn_report(conn) + fp_conn_settle(conn);
-        if ((conn->broken || conn->parting) && conn->state < FP_DOWN)
+        if ((conn->broken || conn->parting || conn->orphaned) && conn->state < FP_DOWN)
             fp_mark_busy(conn);
     }
     return calls;

@@ -141,6 +141,7 @@ void fp_peer_heard(struct fp_peer *peer, uint32_t answer)
 void fp_peer_ended(struct fp_peer *peer)
 {
     ut_info(FP_CAT, "process %u has ended", peer->address.pid);
+    peer->ended_ms = ut_now_ms();
     __atomic_store_n(&peer->fate, FP_DEAD, __ATOMIC_RELEASE);
     __atomic_add_fetch(&peer->prov->news, 1, __ATOMIC_SEQ_CST);
 }

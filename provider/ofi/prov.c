@@ -239,12 +239,19 @@ static void tick(struct fp_prov *prov)
     wake_owners(prov, false);
 }
 
+/* Its goodbyes are there by now: they are taken first. */
+static void end_peer(struct fp_peer *peer)
+{
+    fp_control_progress(peer->prov);
+    fp_peer_ended(peer);
+}
+
 static void take_event(struct fp_prov *prov, uint64_t data)
 {
     if (data == FP_EVENT_TICK)
         tick(prov);
     else if (data & FP_EVENT_PEER)
-        fp_peer_ended((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
+        end_peer((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
     else if (data != FP_EVENT_CONTROL)
         prov->config.wake((void *)(uintptr_t)data);
 }

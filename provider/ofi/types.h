@@ -214,6 +214,7 @@ struct fp_peer {
     uint64_t looked_ms, waited_ms; /* the last look at it; how long nothing has been heard */
     uint32_t blocked;              /* in this round the fabric took a note no more */
     uint32_t fate;                 /* atomic: enum fp_fate */
+    uint64_t ended_ms;             /* set before FP_DEAD: when this process has heard of that */
     uint32_t silences;             /* atomic: how often it was given up */
     uint32_t pings;                /* atomic: the number of the last question */
     uint32_t answered;             /* atomic: and that of the last answer */
@@ -330,6 +331,7 @@ struct fp_conn {
     bool parting;          /* the peer has closed it: what it has sent before may still come */
     bool refused;          /* an operation of the peer */
     bool is_self;          /* both ends are of this endpoint */
+    bool orphaned;         /* the peer's process has ended: see LAST_WORDS_MS */
     bool gone;             /* the peer says that it is broken, and so it is */
     bool broken;           /* the fabric failed: the answer `wanted_answer` of the peer decides */
     uint32_t wanted_answer;
