@@ -6,9 +6,11 @@
 #include "peers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -1045,6 +1047,36 @@ static void closed_endpoint_delivers_what_was_sent(void)
     }
 }
 
+/* What a process has taken, it has taken, also if that is only heard of when the process has ended.
+ */
+static void process_that_ends_has_executed_what_it_took(void)
+{
+    enum { MESSAGES = 20 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct link *link = pair_up(end, id_of(!rank, 0));
+
+    barrier();
+    if (rank == 1) {
+        pump_until(link->num_messages == MESSAGES);
+        set_cell(0, 1);
+        mark_gone(1);
+        end_close(end);
+        close_provider();
+        exit(0);
+    }
+    pump_until(__atomic_load_n(&world->pids[1], __ATOMIC_RELAXED) != 0);
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, (pid_t)world->pids[1], 0),
+                           .events = POLLIN};
+    CHECK(ended.fd >= 0);
+    for (uint64_t i = 0; i < MESSAGES; i++)
+        CHECK(post_send(link, &i, 8, PROV_SIGNAL) >= 0);
+    pump_until(cell(0) == 1); /* some fabrics send nothing otherwise */
+    CHECK(poll(&ended, 1, -1) == 1);
+    close(ended.fd);
+    pump_until(link->down);
+    CHECK(link->num_failed == 0 && link->outstanding == 0, "%d failed", (int)link->num_failed);
+}
+
 static void forked_child_does_not_hide_a_death(void)
 {
     struct end *end = end_open(id_of(rank, 0));
@@ -1340,6 +1372,7 @@ static const struct test tests[] = {
     TEST(killed_peer_takes_its_connections_down, 2, 1 << 1),
     TEST(killed_producer_does_not_stop_the_others, 4, 1 << 1 | 1 << 2 | 1 << 3),
     TEST(closed_endpoint_delivers_what_was_sent, 2, 0),
+    TEST(process_that_ends_has_executed_what_it_took, 2, 0),
     TEST(forked_child_does_not_hide_a_death, 2, 1 << 1),
     TEST(forked_child_does_not_disturb, 2, 0),
     TEST(self_connections_work, 1, 0),

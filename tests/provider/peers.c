@@ -517,7 +517,7 @@ static void open_provider(void)
     CHECK(pthread_create(&thread, NULL, background, NULL) == 0);
 }
 
-static void close_provider(void)
+void close_provider(void)
 {
     while (num_ends > 0)
         end_close(ends[0]);

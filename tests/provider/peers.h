@@ -132,6 +132,9 @@ int pump(void);
         while (!(cond))                                                                            \
             pump();                                                                                \
     } while (0)
+/* As at the end of a process. Nothing may follow. */
+void close_provider(void);
+
 /* Waits for all processes, polling. */
 void barrier(void);
 /* The same without polling: nothing is given to callbacks. */
