@@ -5,43 +5,44 @@
 
 enum { LOOKS = 3 };
 
-static struct fp_buf **place_of(struct fp_conn *conn, uint16_t number)
+/* How many messages come before it. */
+static uint16_t turns_before(const struct fp_conn *conn, const struct fp_buf *buf)
 {
-    return &conn->kept[number % FP_RECEIVES];
+    const struct fp_head *head = (const void *)buf->bytes;
+
+    return (uint16_t)(head->number - conn->next_in);
 }
 
 bool fp_keep(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 {
-    const struct fp_head *head = (const void *)buf->bytes;
-    struct fp_buf **place = place_of(conn, head->number);
+    struct fp_buf **at = &conn->kept;
+    uint16_t turns = turns_before(conn, buf);
 
-    if ((uint16_t)(head->number - conn->next_in) >= FP_RECEIVES || *place)
+    while (*at && turns_before(conn, *at) < turns)
+        at = &(*at)->next;
+    if (turns >= FP_RECEIVES || (*at && turns_before(conn, *at) == turns))
         return false;
     buf->size = (uint32_t)size;
-    *place = buf;
-    conn->num_kept++;
+    buf->next = *at;
+    *at = buf;
     return true;
 }
 
 struct fp_buf *fp_kept_next(struct fp_conn *conn)
 {
-    struct fp_buf **place = place_of(conn, conn->next_in), *buf = *place;
+    struct fp_buf *buf = conn->kept;
 
-    if (!buf)
+    if (!buf || turns_before(conn, buf) > 0)
         return NULL;
-    *place = NULL;
-    conn->num_kept--;
+    conn->kept = buf->next;
     return buf;
 }
 
 void fp_kept_drop(struct fp_conn *conn)
 {
-    for (int i = 0; conn->num_kept > 0 && i < FP_RECEIVES; i++) {
-        struct fp_buf *buf = conn->kept[i];
-        if (!buf)
-            continue;
-        conn->kept[i] = NULL;
-        conn->num_kept--;
+    while (conn->kept) {
+        struct fp_buf *buf = conn->kept;
+        conn->kept = buf->next;
         buf->next = conn->ep->unposted;
         conn->ep->unposted = buf;
     }
@@ -49,7 +50,7 @@ void fp_kept_drop(struct fp_conn *conn)
 
 bool fp_kept_waits_for_long(struct fp_conn *conn)
 {
-    bool same = conn->num_kept > 0 && conn->next_in == conn->seen_in;
+    bool same = conn->kept && conn->next_in == conn->seen_in;
 
     conn->looks = same ? conn->looks + 1 : 0;
     conn->seen_in = conn->next_in;

@@ -362,7 +362,7 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     do {
         calls += take(conn, buf->bytes, size);
         fp_receive(buf, ep->fids.ep, &ep->unposted);
-        buf = conn->num_kept > 0 ? fp_kept_next(conn) : NULL;
+        buf = conn->kept ? fp_kept_next(conn) : NULL;
         size = buf ? buf->size : 0;
     } while (buf);
     return calls;

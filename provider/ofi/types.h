@@ -49,7 +49,7 @@ enum {
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* writes up to this size need no registered source */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
-    FP_RECEIVES = 128,     /* receives that are posted for an endpoint, a power of two */
+    FP_RECEIVES = 128,     /* receives that are posted for an endpoint */
     FP_OPS = 128,          /* of a connection that are not reported, a power of two */
     FP_READS = 16,         /* of a connection that are not answered, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not taken yet */
@@ -323,8 +323,8 @@ struct fp_conn {
 
     /* numbers of messages; those that have come before their turn: see order.h */
     uint16_t next_out, next_in, seen_in;
-    unsigned int num_kept, looks;
-    struct fp_buf *kept[FP_RECEIVES];
+    unsigned int looks;
+    struct fp_buf *kept; /* by their numbers */
 
     struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
     bool busy, due, owing; /* in these lists of the endpoint */
