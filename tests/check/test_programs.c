@@ -1072,18 +1072,25 @@ static void double_buffer(void)
     tcq(2);
 }
 
+/* Rank 1 has got word number i, and says so. */
+static void answer(uint64_t i)
+{
+    struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
+
+    ut_await_word((uint64_t *)(end.mem + LONG), i);
+    back.rmt = peers[0].id;
+    back.rmt_stadd = peers[0].stadd;
+    back.data = &i;
+    ut_start_busy(&back);
+}
+
 /* Data and a flag, one behind the other and in order; many times to the same place, each answered.
  */
 static void flag_behind_data(void)
 {
     for (uint64_t i = 1; i <= 20; i++) {
         if (ut_rank == 1) {
-            ut_await_word((uint64_t *)(end.mem + LONG), i);
-            struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
-            back.rmt = peers[0].id;
-            back.rmt_stadd = peers[0].stadd;
-            back.data = &i;
-            ut_start_busy(&back);
+            answer(i);
             continue;
         }
         memcpy(end.mem + SRC, &i, 8);
@@ -1216,12 +1223,7 @@ static void relayed_ping_pong(void)
     ut_allgather(&mine, all, sizeof(mine));
     for (uint64_t i = 1; i <= 20; i++) {
         if (ut_rank == 1) {
-            ut_await_word((uint64_t *)(end.mem + LONG), i);
-            struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
-            back.rmt = peers[0].id;
-            back.rmt_stadd = peers[0].stadd;
-            back.data = &i;
-            ut_start_busy(&back);
+            answer(i);
             continue;
         }
         relay_put(&relay, SRC, LONG, 64, 0);
