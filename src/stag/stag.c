@@ -551,8 +551,8 @@ static int region_error(int rc, const void *addr, size_t size, bool writable)
     case -EACCES:
         return ut_log_refuse(
             UTOFU_ERR_INVALID_ADDRESS, UT_LOG_WARNING, "stag",
-            "%zu bytes at %p cannot be registered: not all of it is mapped%s for the "
-            "CPU, as memory of a GPU is not",
+            "%zu bytes at %p cannot be registered: not all of it is memory of the host that is "
+            "mapped%s",
             size, addr,
             writable ? " and writable (UTOFU_REG_MEM_FLAG_READ_ONLY is for "
                        "constant data)"

@@ -2,8 +2,8 @@
 /*
  * The source of a small put is written again as soon as the put is on its way: another thread of
  * the program may know from the peer that it has arrived, before the call has returned. The
- * connection breaks before the origin hears of it, and the put is repeated: with the data of then.
- * One process, two VCQs; the fake provider.
+ * connection breaks before the origin hears of it, and the put is repeated: with the data that it
+ * had when it was posted. One process, two VCQs; the fake provider.
  */
 #include "pair.h"
 
