@@ -11,6 +11,8 @@ wrong in the source; one that is not installed is left out, and said so.
 """
 
 import functools
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -29,6 +31,8 @@ UNITS = {  # parameters whose page must name a unit or a range
     "length": r"bytes", "size": r"bytes", "stride": r"bytes", "edata": r"bytes", "num_vbgs": r"\d",
 }
 
+MAN = ["man", "--warnings", "-E", "UTF-8", "-l"]  # formats a page, and complains of what groff finds wrong
+
 failed = []
 
 
@@ -37,10 +41,25 @@ def bad(page, what):
 
 
 def run(command):
+    """Exit status, output and errors of a command on a page; kept in the folder CHECK_MAN_CACHE by the page's text."""
+    cache = os.environ.get("CHECK_MAN_CACHE")
+    if not cache or not os.path.isfile(command[-1]):
+        return run_now(command)
+    with open(command[-1], "rb") as f:
+        key = hashlib.sha256(f.read() + repr(command).encode()).hexdigest()
+    kept = os.path.join(cache, key)
+    if not os.path.exists(kept):
+        with open(kept, "w", encoding="utf-8") as f:
+            json.dump(run_now(command), f)
+    with open(kept, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def run_now(command):
     env = dict(os.environ, LC_ALL="C.UTF-8", MANWIDTH="100", MANROFFSEQ="", MAN_KEEP_FORMATTING="")
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                          encoding="utf-8", check=False)
-    return done.returncode, done.stdout
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, encoding="utf-8",
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
 @functools.lru_cache(maxsize=None)
@@ -53,7 +72,7 @@ def has(tool):
 
 @functools.lru_cache(maxsize=None)
 def formatted(path):
-    for command in (["man", "-l", path], ["mandoc", "-Tutf8", path]):
+    for command in (MAN + [path], ["mandoc", "-Tutf8", path]):
         if has(command[0]):
             text = run(command)[1]
             return re.sub(".\b", "", re.sub("\x1b\\[[0-9;]*m", "", text))
@@ -75,15 +94,14 @@ def check_source(path):
     name = os.path.basename(path)
     if has("man"):
         # man-db warns about what groff finds wrong
-        code, out = run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path])
-        warnings = [line for line in out.split("\n") if re.search(r"warning|error", line)
-                    and not line.startswith(("x ", "t", "C"))]
+        code, _, said = run(MAN + [path])
+        warnings = [line for line in said.split("\n") if re.search(r"warning|error", line)]
         if code or warnings:
             bad(name, "man --warnings: %s" % "; ".join(warnings[:3]))
     if has("mandoc"):
-        code, out = run(["mandoc", "-Tlint", "-Wwarning", path])
-        if code or out:
-            bad(name, "mandoc -Tlint: %s" % out.strip())
+        code, out, said = run(["mandoc", "-Tlint", "-Wwarning", path])
+        if code or out or said:
+            bad(name, "mandoc -Tlint: %s" % (out + said).strip())
 
 
 def exported(script):

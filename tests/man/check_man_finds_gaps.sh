@@ -10,6 +10,9 @@ tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
+# each page is formatted once for each of its texts
+mkdir "$tmp/cache"
+export CHECK_MAN_CACHE="$tmp/cache"
 # one function and what belongs to it is enough, and quick
 mkdir "$tmp/whole"
 cp "$pages"/*.[17] "$pages/utofu.3" "$tmp/whole"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regions [bad|open|codes|uneven|leaves N|absent N|late N]
+ * regions [bad|open|codes|uneven|leaves N|absent N|late N [SECONDS]]
  *
  * A process that puts to itself within regions that test_stats.py knows of. `bad`: calls that are
  * refused, checked here; `open`: ends inside a region; `codes`: only what is checked when nothing
  * is counted; `uneven`: rank r makes r puts more; `leaves`: rank N ends by _exit(), 2 s before the
- * others; `absent`: rank N never calls the library; `late`: rank N goes on when the others have
- * ended.
+ * others; `absent`: rank N never calls the library; `late`: rank N goes on for SECONDS (4)
+ * when the others have ended.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -166,6 +166,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "leaves") == 0)
         sleep(2); /* so that nobody has handed it anything */
     if (mine && strcmp(what, "late") == 0)
-        sleep(4); /* longer than a parent waits for its children */
+        sleep(argc > 3 ? (unsigned)atoi(argv[3])
+                       : 4); /* longer than a parent waits for its children */
     return 0;
 }

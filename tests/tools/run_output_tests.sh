@@ -5,6 +5,9 @@
 # output is closed, say so and fail; tools that read files say what they cannot read; and those that
 # write one leave no half of it behind. INFO, UTOFURUN, PERF, TRACE and EXAMPLES name the programs.
 
+# whoever starts tests under nohup ignores SIGHUP, and so would the tools
+[ -n "${OUTPUT_SIGNALS:-}" ] || OUTPUT_SIGNALS=default exec env --default-signal=HUP,TERM "$0" "$@"
+
 : "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PERF:?names utofu-perf}"
 : "${TRACE:?names utofu-trace}" "${EXAMPLES:?names the folder of the examples}"
 folder=$(mktemp -d)
