@@ -36,7 +36,8 @@ X(JOB_TIMEOUT, "UTOFU_JOB_TIMEOUT", UINT, 60, 1, 86400, NULL,
   "seconds to wait for the launcher or another process before giving up, also while the address of "
   "a peer cannot be resolved")
 X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
-  "XxYxZ: how far the x, y and z coordinates of the nodes run")
+  "X, XxY or XxYxZ: how far the x, y and z coordinates of the nodes run; where the product is the "
+  "number of the job's nodes, also the shape of the job that mpi-ext.h of utofu-compat gives")
 X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
   "which CQs of a TNI each local rank gets: auto, stride:N (N apart), or lists "
   "a,b,c/d,e,f/... one per local rank")
