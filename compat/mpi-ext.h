@@ -19,18 +19,67 @@
 #    endif
 #endif
 
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <utofu_ext.h>
+#define FJMPI_SUCCESS MPI_SUCCESS
 
 /* Views of FJMPI_Topology_get_coords() and FJMPI_Topology_get_ranks(); the numbers are ours. */
-#define FJMPI_LOGICAL  0 /* of the node in the shape of the job */
+#define FJMPI_LOGICAL  0 /* x, y, z of the node in the shape of the job, as far as it has them */
 #define FJMPI_TOFU_SYS 1 /* X, Y, Z, A, B, C of the node in the system */
 #define FJMPI_TOFU_REL 2 /* the same from the job's first node on; here that is the origin */
 
 #define FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION 0x46000001 /* too few elements for the view */
 #define FJMPI_ERR_TOPOLOGY_NO_PROCESS        0x46000002 /* of the communicator is there */
 #define FJMPI_ERR_TOPOLOGY_UNKNOWN           0x46000003 /* the library cannot tell */
+#define FJMPI_ERR_TOPOLOGY_NODE_SHARED_JOB                                                         \
+    0x46000004 /* never returned: such jobs have nodes, too */
+
+/* Programs for Fugaku link with MPI alone. So libtofucom is looked for at run time where they are
+ * not linked with it. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]);
+#pragma weak utofu_compat_rank_node
+#pragma weak dlopen /* not in the C library before glibc 2.34 */
+#pragma weak dlsym
+#ifdef __cplusplus
+}
+#endif
+typedef int (*utofu_compat_query)(uint32_t rank, uint32_t *node, uint8_t coords[]);
+
+static inline utofu_compat_query utofu_compat_load(void)
+{
+    void *library = &dlopen ? dlopen("libtofucom.so.1", RTLD_NOW) : NULL;
+    void *function = library && &dlsym ? dlsym(library, "utofu_compat_rank_node") : NULL;
+    utofu_compat_query query = NULL;
+
+    if (function)
+        memcpy(&query, &function, sizeof(query));
+    else
+        fprintf(stderr,
+                "mpi-ext.h: FJMPI_Topology_*: %s: link with -ltofucom (pkg-config --libs "
+                "utofu-compat), or name its folder in LD_LIBRARY_PATH\n",
+                library ? "libtofucom.so.1 is too old" : "libtofucom.so.1 is not found");
+    return query;
+}
+
+static inline utofu_compat_query utofu_compat_function(void)
+{
+    static utofu_compat_query query;
+    static int looked;
+
+    if (&utofu_compat_rank_node)
+        return &utofu_compat_rank_node;
+    if (!looked)
+        query = utofu_compat_load();
+    looked = 1;
+    return query;
+}
 
 static inline int utofu_compat_world_rank(MPI_Comm comm, int rank, int *world)
 {
@@ -48,92 +97,160 @@ static inline int utofu_compat_world_rank(MPI_Comm comm, int rank, int *world)
     return rc == MPI_SUCCESS && *world == MPI_UNDEFINED ? MPI_ERR_RANK : rc;
 }
 
-/* 1 or 6 coordinates of a rank of MPI_COMM_WORLD. */
-static inline int utofu_compat_coords(int world, int view, int coords[6])
+/* The node of a rank of MPI_COMM_WORLD, and its coordinates in the system. */
+static inline int utofu_compat_node(int world, int *node, uint8_t coords[6])
 {
-    uint32_t node;
-    uint8_t tofu[6];
-    int i;
+    utofu_compat_query query = utofu_compat_function();
+    uint32_t n = 0;
 
-    if (utofu_query_rank_node((uint32_t)world, &node, tofu) != UTOFU_SUCCESS)
+    if (!query || query((uint32_t)world, &n, coords) != 0)
         return FJMPI_ERR_TOPOLOGY_UNKNOWN;
-    coords[0] = (int)node;
-    for (i = 0; view != FJMPI_LOGICAL && i < 6; i++)
-        coords[i] = tofu[i];
+    *node = (int)n;
     return MPI_SUCCESS;
 }
 
-static inline int utofu_compat_dims(int view)
+static inline int utofu_compat_num_nodes(int *nodes)
 {
-    return view == FJMPI_LOGICAL ? 1 : view == FJMPI_TOFU_SYS || view == FJMPI_TOFU_REL ? 6 : 0;
+    static int known;
+    int rank, size, node = 0, most = 0, rc = MPI_SUCCESS;
+    uint8_t coords[6];
+
+    if (!known) {
+        rc = MPI_Comm_size(MPI_COMM_WORLD, &size);
+        for (rank = 0; rc == MPI_SUCCESS && rank < size; rank++) {
+            rc = utofu_compat_node(rank, &node, coords);
+            most = node > most ? node : most;
+        }
+        if (rc == MPI_SUCCESS)
+            known = most + 1;
+    }
+    *nodes = known;
+    return rc;
 }
 
-/* How many dimensions the shape of the job has: one, its nodes in a row. */
+/* The numbers of UTOFU_SHAPE, as libtofucom reads them: how many, and their product. */
+static inline int utofu_compat_numbers(int shape[3], int *product)
+{
+    const char *text = getenv("UTOFU_SHAPE");
+    char *end;
+    int n;
+
+    *product = 1;
+    for (n = 0; text && n < 3; n++) {
+        shape[n] = (int)strtol(text, &end, 10);
+        *product *= shape[n];
+        text = end != text && *end == 'x' ? end + 1 : NULL;
+    }
+    return n;
+}
+
+/* UTOFU_SHAPE where it has as many nodes as the job; else one dimension, the nodes in a row. */
+static inline int utofu_compat_shape(int *dims, int shape[3])
+{
+    static int told;
+    int nodes, product, rank, rc = utofu_compat_num_nodes(&nodes);
+
+    if (rc != MPI_SUCCESS)
+        return rc;
+    shape[0] = shape[1] = shape[2] = 1;
+    *dims = utofu_compat_numbers(shape, &product);
+    if (*dims > 0 && product == nodes)
+        return MPI_SUCCESS;
+    if (*dims > 0 && !told && MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0)
+        fprintf(stderr,
+                "mpi-ext.h: UTOFU_SHAPE=%s has %d nodes and the job %d: its shape is one "
+                "dimension; give numbers whose product is %d\n",
+                getenv("UTOFU_SHAPE"), product, nodes, nodes);
+    told = 1;
+    *dims = 1;
+    shape[0] = nodes;
+    shape[1] = shape[2] = 1;
+    return MPI_SUCCESS;
+}
+
+/* Coordinates of a rank of MPI_COMM_WORLD, and how many they are: 1 to 3, or 6. */
+static inline int utofu_compat_coords(int world, int view, int *dims, int coords[6])
+{
+    uint8_t tofu[6] = {0, 0, 0, 0, 0, 0};
+    int shape[3], node = 0, i, rc = utofu_compat_node(world, &node, tofu);
+
+    *dims = 6;
+    if (rc == MPI_SUCCESS && view == FJMPI_LOGICAL)
+        rc = utofu_compat_shape(dims, shape);
+    for (i = 0; rc == MPI_SUCCESS && i < *dims; i++) {
+        coords[i] = view == FJMPI_LOGICAL ? node % shape[i] : tofu[i];
+        node /= view == FJMPI_LOGICAL ? shape[i] : 1;
+    }
+    return rc;
+}
+
+static inline int utofu_compat_is_view(int view)
+{
+    return view == FJMPI_LOGICAL || view == FJMPI_TOFU_SYS || view == FJMPI_TOFU_REL;
+}
+
+/* How many dimensions the shape of the job has: as many as UTOFU_SHAPE has numbers, or one. */
 static inline int FJMPI_Topology_get_dimension(int *size)
 {
-    if (!size)
-        return MPI_ERR_ARG;
-    *size = 1;
-    return MPI_SUCCESS;
+    int shape[3];
+
+    return size ? utofu_compat_shape(size, shape) : MPI_ERR_ARG;
 }
 
-/* The number of nodes; y and z, which a shape of one dimension does not have, are 1. */
+/* Its extents, in nodes; 1 for each that it does not have. */
 static inline int FJMPI_Topology_get_shape(int *x, int *y, int *z)
 {
-    int rank, size, rc, coords[6], most = 0;
+    int dims, shape[3], rc;
 
     if (!x || !y || !z)
         return MPI_ERR_ARG;
-    rc = MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (rank = 0; rc == MPI_SUCCESS && rank < size; rank++) {
-        rc = utofu_compat_coords(rank, FJMPI_LOGICAL, coords);
-        if (rc == MPI_SUCCESS && coords[0] > most)
-            most = coords[0];
-    }
+    rc = utofu_compat_shape(&dims, shape);
     if (rc != MPI_SUCCESS)
         return rc;
-    *x = most + 1;
-    *y = *z = 1;
+    *x = shape[0];
+    *y = shape[1];
+    *z = shape[2];
     return MPI_SUCCESS;
 }
 
-/* The coordinates of the node of a rank: 1 of them or 6, by view; coords has room for maxdims. */
+/* The coordinates of the node of a rank: all maxdims elements of coords are written, those that the
+ * view does not have as 0. */
 static inline int FJMPI_Topology_get_coords(MPI_Comm comm, int rank, int view, int maxdims,
                                             int coords[])
 {
-    int n = utofu_compat_dims(view), size, world = 0, found[6], rc;
+    int dims = 0, size, world = 0, found[6] = {0, 0, 0, 0, 0, 0}, i, rc;
 
-    if (!coords || n == 0)
+    if (!coords || !utofu_compat_is_view(view))
         return MPI_ERR_ARG;
-    if (maxdims < n)
-        return FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION;
     rc = MPI_Comm_size(comm, &size);
     if (rc == MPI_SUCCESS && (rank < 0 || rank >= size))
         rc = MPI_ERR_RANK;
     if (rc == MPI_SUCCESS)
         rc = utofu_compat_world_rank(comm, rank, &world);
     if (rc == MPI_SUCCESS)
-        rc = utofu_compat_coords(world, view, found);
-    if (rc == MPI_SUCCESS)
-        memcpy(coords, found, (size_t)n * sizeof(found[0]));
+        rc = utofu_compat_coords(world, view, &dims, found);
+    if (rc == MPI_SUCCESS && maxdims < dims)
+        rc = FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION;
+    for (i = 0; rc == MPI_SUCCESS && i < maxdims; i++)
+        coords[i] = i < dims ? found[i] : 0;
     return rc;
 }
 
-/* The ranks on the node with these coordinates, ascending: as many as there are into outppn, the
- * first maxppn of them into ranks. */
+/* The ranks on the node with these coordinates, as many as the view has, ascending: as many as
+ * there are into outppn, the first maxppn of them into ranks. */
 static inline int FJMPI_Topology_get_ranks(MPI_Comm comm, int view, const int coords[], int maxppn,
                                            int *outppn, int ranks[])
 {
-    int n = utofu_compat_dims(view), size, rank, world = 0, found[6], count = 0, rc;
+    int dims = 0, size, rank, world = 0, found[6] = {0, 0, 0, 0, 0, 0}, count = 0, rc;
 
-    if (!coords || !outppn || !ranks || maxppn < 1 || n == 0)
+    if (!coords || !outppn || !ranks || maxppn < 1 || !utofu_compat_is_view(view))
         return MPI_ERR_ARG;
     rc = MPI_Comm_size(comm, &size);
     for (rank = 0; rc == MPI_SUCCESS && rank < size; rank++) {
         rc = utofu_compat_world_rank(comm, rank, &world);
         if (rc == MPI_SUCCESS)
-            rc = utofu_compat_coords(world, view, found);
-        if (rc != MPI_SUCCESS || memcmp(found, coords, (size_t)n * sizeof(found[0])) != 0)
+            rc = utofu_compat_coords(world, view, &dims, found);
+        if (rc != MPI_SUCCESS || memcmp(found, coords, (size_t)dims * sizeof(found[0])) != 0)
             continue;
         if (count < maxppn)
             ranks[count] = rank;

@@ -5,16 +5,30 @@
  * VCQ that was made with a chosen component id follows from where it lives, and the STADD of memory
  * under a chosen STag follows from the id. Rank 0 is the first process of the first node, so
  * everybody knows where to find it: all send it their ids, and it sends all of them the whole list.
+ *
+ * A process that waits for another one would wait for ever if that one died: memory that nobody
+ * writes to says nothing. So whoever waits asks the others from time to time whether they live.
  */
 #include "meet.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { TNI = 0, COMPONENT = 0, STAG = 255, ROWS_STAG = 254 };
+enum {
+    TNI = 0,
+    COMPONENT = 0,
+    PROBE_COMPONENT = 1,
+    STAG = 255,
+    ROWS_STAG = 254,
+    SECONDS = 60,   /* for the others to come, at the start */
+    PROBE_MS = 100, /* from one question to the next */
+    PROBE_SIZE =
+        64, /* more than a word: that may be read from shared memory, without its process */
+};
 
 void check_call(int rc, const char *what)
 {
@@ -98,6 +112,106 @@ void *aligned_memory(size_t size)
     return memset(memory, 0, whole);
 }
 
+/*
+ * Whether the others live.
+ */
+
+/* Rank 0 asks all, the others ask rank 0: when it finds that one is gone it ends, which they find.
+ * With a VCQ of its own, so that no notice of the program's comes in between. */
+static struct {
+    utofu_vcq_hdl_t vcq;
+    void *memory; /* what is read is not looked at */
+    utofu_stadd_t stadd, offset;
+    utofu_vcq_id_t ids[MAX_PROCESSES]; /* of the processes that are known; 0: not yet */
+    int rank;
+    bool under_way;
+    bool paused; /* rank 0 lets the others go on, which may leave the job then */
+    int64_t next_ms;
+    char gone[1024]; /* the reason why this rank does not answer */
+} probe;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
+}
+
+/* Those that have not been heard of yet are waited for, 60 seconds long. */
+static bool choose_next_rank(void)
+{
+    int n = my_rank() == 0 ? num_processes() : 1;
+
+    for (int i = 0; i < n; i++) {
+        probe.rank = (probe.rank + 1) % n;
+        if (probe.rank != my_rank() && probe.ids[probe.rank] != 0)
+            return true;
+    }
+    return false;
+}
+
+static void ask(void)
+{
+    utofu_stadd_t theirs;
+
+    probe.next_ms = now_ms() + PROBE_MS;
+    if (!choose_next_rank())
+        return;
+    CALL(utofu_query_stadd(probe.ids[probe.rank], STAG, &theirs));
+    CALL(utofu_get(probe.vcq, probe.ids[probe.rank], probe.stadd, theirs + probe.offset, PROBE_SIZE,
+                   0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
+    probe.under_way = true;
+}
+
+static void look_for_answer(void)
+{
+    struct utofu_mrq_notice notice;
+    int rc = utofu_poll_mrq(probe.vcq, 0, &notice);
+
+    if (rc == UTOFU_ERR_NOT_FOUND)
+        return;
+    probe.under_way = false;
+    if (rc != UTOFU_SUCCESS)
+        utofu_get_last_error(probe.gone);
+}
+
+/* What a process did before it left is there when it is found to be gone: so whoever waits looks
+ * once more before this ends the program. */
+void wait_a_moment(void)
+{
+    sched_yield(); /* there may be more processes than processors */
+    if (probe.paused)
+        return;
+    if (probe.gone[0] != '\0') {
+        fprintf(stderr, "rank %d: rank %d has ended or cannot be reached: %s\n", my_rank(),
+                probe.rank, probe.gone);
+        exit(1);
+    }
+    if (probe.under_way)
+        look_for_answer();
+    else if (now_ms() >= probe.next_ms)
+        ask();
+}
+
+static void open_probe(utofu_stadd_t offset)
+{
+    probe.memory = aligned_memory(PROBE_SIZE);
+    probe.offset = offset;
+    probe.next_ms = now_ms() + PROBE_MS;
+    CALL(utofu_create_vcq_with_cmp_id(TNI, PROBE_COMPONENT, 0, &probe.vcq));
+    CALL(utofu_reg_mem(probe.vcq, probe.memory, PROBE_SIZE, 0, &probe.stadd));
+}
+
+static void close_probe(void)
+{
+    while (probe.under_way)
+        look_for_answer();
+    CALL(utofu_dereg_mem(probe.vcq, probe.stadd, 0));
+    CALL(utofu_free_vcq(probe.vcq));
+    free(probe.memory);
+}
+
 /* Notices that came for the program while meet() waited for its own. */
 static struct utofu_mrq_notice early[MAX_PROCESSES];
 static int num_early, num_given;
@@ -110,7 +224,7 @@ struct utofu_mrq_notice wait_notice(utofu_vcq_hdl_t vcq)
     if (num_given < num_early)
         return early[num_given++];
     while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
-        sched_yield(); /* there may be more processes than processors */
+        wait_a_moment();
     check_call(rc, "utofu_poll_mrq");
     return notice;
 }
@@ -123,7 +237,7 @@ static int wait_own(utofu_vcq_hdl_t vcq)
         int rc = utofu_poll_mrq(vcq, 0, &notice);
 
         if (rc == UTOFU_ERR_NOT_FOUND)
-            sched_yield();
+            wait_a_moment();
         else if (notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT)
             return rc;
         else if (num_early < MAX_PROCESSES)
@@ -151,13 +265,14 @@ static uint64_t read_word(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Rank 0 may not have made its VCQ or registered its list yet. That is no error: only the put
- * fails, and it is tried again. */
+/* At the first meeting rank 0 may not have made its VCQ or registered its list yet. That is no
+ * error: only the put fails, and it is tried again, but not for ever. */
 static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 {
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
     utofu_vcq_id_t rank_0;
     utofu_stadd_t rank_0_list;
+    int64_t until = now_ms() + (round_number == 1 ? SECONDS * 1000 : 0);
     int rc;
 
     CALL(utofu_construct_vcq_id(first_node, TNI, 0, COMPONENT, &rank_0));
@@ -175,22 +290,25 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
                                  sizeof(list->process[0]), 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
                                  NULL));
         rc = wait_own(vcq);
-    } while (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER);
+    } while ((rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER) && now_ms() < until);
     check_call(rc, "put to rank 0");
+    probe.ids[0] = rank_0;
 }
 
 /* At the first meeting a process that does not come is a mistake in how the program was started. */
 static void wait_for(int rank)
 {
-    time_t start = time(NULL);
+    int64_t until = now_ms() + SECONDS * 1000;
 
     while (read_word(&list->process[rank].round) < round_number) {
-        sched_yield();
-        if (round_number == 1 && time(NULL) - start > 60) {
-            fprintf(stderr, "rank 0: rank %d has not come in 60 seconds\n", rank);
+        wait_a_moment();
+        if (round_number == 1 && now_ms() > until) {
+            fprintf(stderr, "rank 0: rank %d has not come in %d seconds\n", rank, SECONDS);
             exit(1);
         }
     }
+    if (rank != 0)
+        probe.ids[rank] = list->process[rank].id;
 }
 
 static void send_to_all(utofu_vcq_hdl_t vcq)
@@ -202,6 +320,7 @@ static void send_to_all(utofu_vcq_hdl_t vcq)
         answer->process[rank].round = round_number;
     }
     list->round = answer->round = round_number;
+    probe.paused = true;
     for (int rank = 1; rank < num_processes(); rank++) {
         utofu_stadd_t their_list;
 
@@ -211,6 +330,7 @@ static void send_to_all(utofu_vcq_hdl_t vcq)
                        NULL));
         check_call(wait_own(vcq), "put to all");
     }
+    probe.paused = false;
 }
 
 utofu_vcq_hdl_t open_vcq(void)
@@ -219,12 +339,13 @@ utofu_vcq_hdl_t open_vcq(void)
     utofu_vcq_hdl_t vcq;
 
     need_processes(1, MAX_PROCESSES);
-    list = aligned_memory(2 * size);
+    list = aligned_memory(2 * size + 256);
     answer = (struct list *)(void *)((char *)list + size);
     CALL(utofu_create_vcq_with_cmp_id(TNI, COMPONENT, 0, &vcq));
     CALL(utofu_query_vcq_id(vcq, &list->process[my_rank()].id));
-    CALL(utofu_reg_mem_with_stag(vcq, list, 2 * size, STAG, 0, &my_list));
+    CALL(utofu_reg_mem_with_stag(vcq, list, 2 * size + 256, STAG, 0, &my_list));
     my_answer = my_list + size;
+    open_probe(2 * size); /* what probes read, nobody writes */
     return vcq;
 }
 
@@ -236,9 +357,9 @@ void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t ids[MAX_PROCESSES])
     else
         send_to_rank_0(vcq);
     while (read_word(&list->round) < round_number) /* the last word comes last */
-        sched_yield();
+        wait_a_moment();
     for (int rank = 0; rank < num_processes(); rank++)
-        ids[rank] = list->process[rank].id;
+        ids[rank] = probe.ids[rank] = list->process[rank].id;
 }
 
 void share_rows(utofu_vcq_hdl_t vcq, void *table, size_t row_size)
@@ -267,6 +388,7 @@ void close_vcq(utofu_vcq_hdl_t vcq)
     utofu_vcq_id_t ids[MAX_PROCESSES];
 
     meet(vcq, ids);
+    close_probe();
     CALL(utofu_dereg_mem(vcq, my_list, 0));
     CALL(utofu_free_vcq(vcq));
     free(list);

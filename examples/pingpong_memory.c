@@ -8,7 +8,6 @@
  *     utofurun -n 2 ./pingpong_memory
  *     mpirun -n 2 ./pingpong_memory
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,7 +38,7 @@ static void send(uint64_t round)
 static void receive(uint64_t round)
 {
     while (__atomic_load_n(&in[WORDS - 1], __ATOMIC_ACQUIRE) != round)
-        sched_yield();
+        wait_a_moment();
     for (int i = 0; i < WORDS; i++) {
         if (in[i] != round) {
             fprintf(stderr, "rank %d: word %d came later than the last\n", my_rank(), i);

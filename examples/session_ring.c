@@ -10,7 +10,6 @@
  *     utofurun -n 4 ./session_ring
  *     mpirun -n 4 ./session_ring
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,7 +44,7 @@ static uint64_t compute_until(uint64_t round)
     while (__atomic_load_n(&in[PIECES - 1][WORDS - 1], __ATOMIC_ACQUIRE) != round) {
         for (uint64_t k = 0; k < 1000; k++)
             sum = sum * 6364136223846793005u + k;
-        sched_yield();
+        wait_a_moment();
     }
     return sum;
 }

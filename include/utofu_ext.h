@@ -153,6 +153,24 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
  */
 int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]) UTOFU_MUST_USE;
 
+/**
+ * utofu_compat_rank_node - the same, for mpi-ext.h of utofu-compat
+ *
+ * FJMPI_Topology_get_coords() and its like, which Fugaku's MPI has, call it. So the check mode does
+ * not count it among the calls of functions that are not there.
+ *
+ * @param rank [in] As of utofu_query_rank_node().
+ * @param node [out] The same.
+ * @param coords [out] The same.
+ * @return UTOFU_SUCCESS: They are written.
+ * @return UTOFU_ERR_INVALID_POINTER: node or coords is NULL.
+ * @return UTOFU_ERR_INVALID_NUMBER: The job has no such rank.
+ * @return UTOFU_ERR_NOT_AVAILABLE: The process has not come in time, or the launcher is gone.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]) UTOFU_MUST_USE;
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

@@ -313,6 +313,28 @@ static int xfer_am(const lapi_am_t *x)
     return rc == LAPI_SUCCESS ? la_send_data(&r) : rc;
 }
 
+/* Nothing behind udata_len is read: programs do not set it. */
+static int xfer_light_am(const lapi_am_t *x)
+{
+    const struct la_req r = {.kind = LA_AM,
+                             .light = true,
+                             .rank = x->tgt,
+                             .at = x->hdr_hdl,
+                             .uhdr = x->uhdr,
+                             .uhdr_len = (uint16_t)x->uhdr_len,
+                             .data = x->udata,
+                             .len = x->udata_len};
+    int rc = check_am((void *)(uintptr_t)x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    if (x->udata_len > LA_PAYLOAD - (x->uhdr_len + 7u) / 8 * 8)
+        return LAPI_ERR_DATA_LEN;
+    if (la_send_line(LA_AM, x->tgt, x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len, 0))
+        return LAPI_SUCCESS;
+    return send_data(r);
+}
+
 static int xfer_put(const lapi_put_t *x)
 {
     struct la_req r = {.kind = LA_PUT,
@@ -369,6 +391,33 @@ static int xfer_rmw(const lapi_rmw_t *x)
     return la_send(&r);
 }
 
+/* Numbers of memory are addresses (util.c). */
+static int xfer_rdma(const lapi_hwxfer_t *x)
+{
+    void *own = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
+    struct la_req r = {.rank = x->tgt,
+                       .at = x->tgt_pvo + x->tgt_offset,
+                       .len = x->len,
+                       .shdlr = x->shdlr,
+                       .info = x->sinfo,
+                       .org_cntr = x->org_cntr};
+    int rc = check_addresses((void *)(uintptr_t)r.at, own, r.len);
+
+    if (x->op != LAPI_RDMA_PUT && x->op != LAPI_RDMA_GET)
+        return LAPI_ERR_XFER_CMD;
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    if (x->op == LAPI_RDMA_PUT) {
+        r.kind = LA_PUT;
+        r.data = own;
+        return la_send_data(&r);
+    }
+    r.kind = LA_GET;
+    r.flags = LA_WANTS_FIN;
+    r.result = own;
+    return send_get(&r);
+}
+
 static int xfer_vectors(const lapi_xfer_t *x)
 {
     struct la_req put = {.rank = x->Putv.tgt,
@@ -418,6 +467,10 @@ static int xfer(const lapi_xfer_t *x)
         return xfer_rmw(&x->Rmw);
     case LAPI_AMV_XFER:
         return xfer_amv(&x->Amv);
+    case LAPI_AM_LW_XFER:
+        return xfer_light_am(&x->Am);
+    case LAPI_RDMA_XFER:
+        return xfer_rdma(&x->HwXfer);
     default:
         return xfer_vectors(x);
     }

@@ -49,10 +49,11 @@ typedef struct {                        /* used through functions only */
     int reserved;
 } lapi_cntr_t;
 
-#define LAPI_ADDR_NULL  ((void *)0)
-#define LAPI_MAX_MSG_SZ 0x7fffffffffffffffUL /* bytes of the data of a message */
-#define LAPI_ADDRTBL_SZ 64                   /* indices of LAPI_Addr_set(): 1 to this less one */
-#define LAPI_MSG_STRING 160                  /* bytes that LAPI_Msg_string() writes at most */
+#define LAPI_ADDR_NULL      ((void *)0)
+#define LAPI_MAX_MSG_SZ     0x7fffffffffffffffUL /* bytes of the data of a message */
+#define LAPI_ADDRTBL_SZ     64  /* indices of LAPI_Addr_set(): 1 to this less one */
+#define LAPI_MSG_STRING     160 /* bytes that LAPI_Msg_string() writes at most */
+#define LAPI_MAX_ERR_STRING LAPI_MSG_STRING
 
 typedef enum {
     LAPI_SUCCESS = 0,
@@ -100,8 +101,9 @@ typedef enum {
     LAPI_ERR_VEC_LEN_DIFF = 441,
     LAPI_ERR_ORG_STRIDE = 442,
     LAPI_ERR_TGT_STRIDE = 443,
-    LAPI_ERR_XFER_CMD = 444, /* no such type of transfer */
-    LAPI_ERR_UTIL_CMD = 445, /* no such utility */
+    LAPI_ERR_XFER_CMD = 444,   /* no such type of transfer */
+    LAPI_ERR_UTIL_CMD = 445,   /* no such utility */
+    LAPI_ERR_NOT_LOCKED = 446, /* mutex_unlock(): this thread does not have the lock */
     LAPI_ERR_CODE_END
 } lapi_err_code_t;
 
@@ -144,7 +146,7 @@ typedef enum {
     MAX_UHDR_SZ,   /* bytes of a user header */
     MAX_DATA_SZ,   /* of a message, as far as an int can say it */
     MAX_PKT_SZ,    /* header and data that travel together */
-    ERROR_CHK,     /* always 1: arguments are checked */
+    ERROR_CHK,     /* 0 or 1; can be set, and arguments are checked all the same */
     TIMEOUT,       /* seconds after which a task counts as gone: UTOFU_PEER_TIMEOUT */
     INTERRUPT_SET, /* 0 or 1; can be set */
     LOC_ADDRTBL_SZ,
@@ -193,6 +195,8 @@ typedef enum {
     LAPI_GETV_XFER,
     LAPI_PUTV_XFER,
     LAPI_AMV_XFER,
+    LAPI_AM_LW_XFER, /* lapi_am_t up to udata_len: whole in one packet, and gone at the return */
+    LAPI_RDMA_XFER,
     LAPI_LAST_XFER
 } lapi_xfer_type_t;
 
@@ -280,6 +284,29 @@ typedef struct {
     lapi_long_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
 } lapi_amv_t;
+/* A put or a get of memory that LAPI_Util() has given numbers for, at both tasks. */
+typedef unsigned int lapi_user_cxt_t;
+typedef unsigned long long lapi_user_pvo_t;
+typedef unsigned short lapi_rdma_tag_t;
+typedef unsigned short lapi_rdma_op_t;
+#define LAPI_RDMA_GET     0x1
+#define LAPI_RDMA_PUT     0x2
+#define LAPI_RCALLBACK    0x4 /* the target is to be told: there is no such transfer here, */
+#define LAPI_RCNTR_UPDATE 0x8 /* nor this one */
+typedef struct {
+    lapi_xfer_type_t Xfer_type;
+    int flags;
+    uint tgt;
+    lapi_rdma_op_t op;        /* LAPI_RDMA_GET or LAPI_RDMA_PUT */
+    lapi_rdma_tag_t rdma_tag; /* for what the target is told: without effect */
+    lapi_user_cxt_t remote_cxt;
+    lapi_user_pvo_t src_pvo, tgt_pvo; /* of memory of this task; of the target */
+    uint src_offset, tgt_offset;      /* bytes behind their beginning */
+    uint len;
+    lapi_cntr_t *org_cntr;
+    scompl_hndlr_t *shdlr;
+    void *sinfo;
+} lapi_hwxfer_t;
 typedef union {
     lapi_xfer_type_t Xfer_type;
     lapi_get_t Get;
@@ -289,11 +316,19 @@ typedef union {
     lapi_getv_t Getv;
     lapi_putv_t Putv;
     lapi_amv_t Amv;
+    lapi_hwxfer_t HwXfer;
 } lapi_xfer_t;
 
-typedef enum { LAPI_GET_THREAD_FUNC, LAPI_LAST_UTIL } lapi_util_type_t;
+typedef enum {
+    LAPI_GET_THREAD_FUNC,
+    LAPI_XLATE_ADDRESS, /* lapi_get_pvo_t */
+    LAPI_REMOTE_RCXT,   /* lapi_remote_cxt_t */
+    LAPI_LAST_UTIL
+} lapi_util_type_t;
 
-/* The lock of the library. Who has it may call anything that does not wait. */
+/* The lock of the library, which a thread may take several times. Who has it may call anything.
+ * Calls that wait or make progress give all of it away meanwhile, as pthread_cond_wait() does, and
+ * have it again when they return. LAPI_Term() releases it. */
 typedef struct {
     lapi_util_type_t Util_type;
     int (*mutex_lock)(lapi_handle_t hndl);
@@ -301,9 +336,27 @@ typedef struct {
     int (*mutex_trylock)(lapi_handle_t hndl, int *locked);
     int (*mutex_getowner)(lapi_handle_t hndl, int *is_mine);
 } lapi_thread_func_t;
+typedef enum { LAPI_RDMA_ACQUIRE, LAPI_RDMA_RELEASE } lapi_rdma_req_t;
+/* A number for memory of this task; memory needs no registration here. */
+typedef struct {
+    lapi_util_type_t Util_type;
+    uint length;
+    lapi_user_pvo_t usr_pvo; /* written, or released */
+    void *address;
+    lapi_rdma_req_t operation;
+} lapi_get_pvo_t;
+/* A number for a task; there is nothing behind it here. */
+typedef struct {
+    lapi_util_type_t Util_type;
+    lapi_rdma_req_t operation;
+    int dest;
+    lapi_user_cxt_t usr_rcxt; /* written, or released */
+} lapi_remote_cxt_t;
 typedef union {
     lapi_util_type_t Util_type;
     lapi_thread_func_t Thread;
+    lapi_get_pvo_t Pvo;
+    lapi_remote_cxt_t Rcxt;
 } lapi_util_t;
 
 /*
@@ -359,15 +412,16 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val);
 /**
  * LAPI_Senv - change the environment
  *
- * INTERRUPT_SET 1 starts the thread that makes progress, 0 ends it.
+ * INTERRUPT_SET 1 starts the thread that makes progress, 0 ends it. ERROR_CHK is kept for
+ * LAPI_Qenv(): arguments are checked in any case, as that costs next to nothing here.
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @param query [in] INTERRUPT_SET, or ERROR_CHK, which stays 1.
+ * @param query [in] INTERRUPT_SET or ERROR_CHK.
  * @param set_val [in] The value.
  * @return LAPI_SUCCESS: It is set.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_QUERY_TYPE: It cannot be set.
- * @return LAPI_ERR_SET_VAL: The value is neither 0 nor 1, or ERROR_CHK is to be 0.
+ * @return LAPI_ERR_SET_VAL: The value is neither 0 nor 1.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
  * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
  */
@@ -738,25 +792,45 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
  * As the function of the kind, with a handler that is called when the origin's memory may be used
  * again or, of gets, when the data is there. It runs in the dispatcher.
  *
+ * LAPI_AM_LW_XFER is a light active message: Am.uhdr and Am.udata, together at most MAX_PKT_SZ
+ * bytes, may be used again when the function returns, and the header handler gets all data at once.
+ * Fields of Am behind udata_len are not read, so there are no counters and no handler of the
+ * origin.
+ *
+ * LAPI_RDMA_XFER (HwXfer) is a put or a get of memory that LAPI_Util() has given numbers for.
+ *
  * @param hndl [in] The handle from LAPI_Init().
  * @param xfer_struct [in] The arguments; Xfer_type says which.
  * @return LAPI_SUCCESS: It is started.
  * @return LAPI_ERR_RET_PTR_NULL: xfer_struct is NULL.
- * @return LAPI_ERR_XFER_CMD: There is no such kind.
+ * @return LAPI_ERR_XFER_CMD: There is no such kind, or HwXfer.op is neither LAPI_RDMA_GET nor
+ *     LAPI_RDMA_PUT.
  * @return LAPI_ERR_OP_SZ: size of an atomic operation is neither 32 nor 64.
  * @return others: As of the function of the kind.
  */
 int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct);
 
 /**
- * LAPI_Util - get functions for the lock of the library
+ * LAPI_Util - get functions for the lock of the library, or numbers for LAPI_RDMA_XFER
+ *
+ * LAPI_GET_THREAD_FUNC writes functions that take and release the lock, which is recursive. A
+ * thread may have it during any calls: those that wait or make progress (LAPI_Waitcntr(),
+ * LAPI_Gfence(), LAPI_Getcntr(), LAPI_Probe()...) let others have it meanwhile, so that the
+ * library's threads go on; and so does LAPI_Xfer() while there is no room for its message.
+ * LAPI_Term() releases it. mutex_unlock() without it returns LAPI_ERR_NOT_LOCKED.
+ *
+ * LAPI_XLATE_ADDRESS (lapi_get_pvo_t) writes a number for memory, LAPI_REMOTE_RCXT
+ * (lapi_remote_cxt_t) one for a task; LAPI_RDMA_RELEASE gives them back, which changes nothing.
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @param util_struct [in,out] Util_type is LAPI_GET_THREAD_FUNC; the functions are written.
- * @return LAPI_SUCCESS: They are written.
+ * @param util_struct [in,out] Util_type says what is asked for.
+ * @return LAPI_SUCCESS: It is written.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_RET_PTR_NULL: util_struct is NULL.
- * @return LAPI_ERR_UTIL_CMD: There is no such utility.
+ * @return LAPI_ERR_UTIL_CMD: There is no such utility, or operation is neither LAPI_RDMA_ACQUIRE
+ *     nor LAPI_RDMA_RELEASE.
+ * @return LAPI_ERR_ORG_ADDR_NULL: address is NULL, with LAPI_RDMA_ACQUIRE.
+ * @return LAPI_ERR_TGT: There is no task dest.
  */
 int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct);
 

@@ -5,6 +5,7 @@
  * The lock: everything below LAPI_*() runs with it held, in a call of the program, in the thread
  * for interrupts, or in that for completion handlers. LAPI_*() take it with la_enter(), la_*()
  * expect it unless they say so. Handlers in the dispatcher run with it held, so it is recursive.
+ * The program may hold it too (LAPI_Util()): a call that waits gives all of it away meanwhile.
  */
 #ifndef LA_LAYER_H
 #define LA_LAYER_H
@@ -47,6 +48,7 @@ enum {
  */
 extern struct la {
     uint32_t lock, depth;
+    uint32_t held; /* of depth: taken by the program, with the functions of LAPI_Util() */
     const void *owner;
     bool running, leaving;
     bool interrupts;
@@ -54,6 +56,7 @@ extern struct la {
     lapi_handle_t handle;
     uint32_t rank, procs, num_fingers;
     int epoch;
+    int error_chk; /* what LAPI_Senv() has set; arguments are always checked */
     LAPI_err_hndlr *err_hndlr;
     uint64_t losses, told; /* errors; how many of them were returned by calls that wait */
     int code;              /* of the last one */
@@ -70,7 +73,14 @@ extern struct la {
 bool la_enter(lapi_handle_t hndl); /* false: it is not valid, and the lock is not held */
 void la_take(void);
 void la_leave(void);
+void la_leave_all(void); /* also what the program has taken */
 bool la_try(void);
+/* All of the lock, given away and taken back as it was. */
+struct la_share {
+    uint32_t depth, held;
+};
+struct la_share la_give_away(void);
+void la_take_back(struct la_share share);
 void la_let_others(void); /* that wait for it have it */
 static inline void la_give_way(void)
 {
@@ -78,6 +88,7 @@ static inline void la_give_way(void)
         la_let_others();
 }
 bool la_alone(void); /* not in a handler: may wait */
+lapi_thread_func_t la_lock_functions(void);
 
 /*
  * log.c
@@ -239,6 +250,7 @@ enum {
 struct la_req {
     uint8_t kind, flags;
     bool used, queued, cancelled, by_handler;
+    bool light; /* the program uses its memory again when the call returns */
     uint16_t index, uhdr_len, op;
     uint32_t rank;
     uint64_t serial;

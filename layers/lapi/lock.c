@@ -72,16 +72,39 @@ void la_leave(void)
     __atomic_store_n(&la.lock, 0, __ATOMIC_RELEASE);
 }
 
+void la_leave_all(void)
+{
+    la.depth = 1;
+    la.held = 0;
+    la_leave();
+}
+
+struct la_share la_give_away(void)
+{
+    const struct la_share share = {.depth = la.depth, .held = la.held};
+
+    la_leave_all();
+    return share;
+}
+
+void la_take_back(struct la_share share)
+{
+    la_take();
+    la.depth = share.depth;
+    la.held = share.held;
+}
+
 void la_let_others(void)
 {
     uint32_t was = __atomic_load_n(&served, __ATOMIC_RELAXED);
+    struct la_share share;
 
-    if (la.depth > 1)
+    if (!la_alone())
         return;
-    la_leave();
+    share = la_give_away();
     for (int i = 0; i < YIELDS && __atomic_load_n(&served, __ATOMIC_RELAXED) == was; i++)
         sched_yield();
-    la_take();
+    la_take_back(share);
 }
 
 bool la_enter(lapi_handle_t hndl)
@@ -95,7 +118,7 @@ bool la_enter(lapi_handle_t hndl)
 
 bool la_alone(void)
 {
-    return la.depth == 1 && !la.dispatching;
+    return la.depth == la.held + 1 && !la.dispatching;
 }
 
 /*
@@ -104,15 +127,22 @@ bool la_alone(void)
 
 static int lock(lapi_handle_t hndl)
 {
-    return la_enter(hndl) ? LAPI_SUCCESS : LAPI_ERR_HNDL_INVALID;
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    la.held++;
+    return LAPI_SUCCESS;
 }
 
 static int unlock(lapi_handle_t hndl)
 {
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (la.depth > 1)
+    if (la.held == 0) {
         la_leave();
+        return LAPI_ERR_NOT_LOCKED;
+    }
+    la.held--;
+    la_leave();
     la_leave();
     return LAPI_SUCCESS;
 }
@@ -124,8 +154,12 @@ static int try_lock(lapi_handle_t hndl, int *locked)
     if (is_mine())
         la.depth++;
     *locked = is_mine() || la_try();
-    if (!*locked || (la.running && hndl == la.handle))
+    if (!*locked)
         return LAPI_SUCCESS;
+    if (la.running && hndl == la.handle) {
+        la.held++;
+        return LAPI_SUCCESS;
+    }
     la_leave();
     return LAPI_ERR_HNDL_INVALID;
 }
@@ -139,19 +173,11 @@ static int get_owner(lapi_handle_t hndl, int *mine)
     return LAPI_SUCCESS;
 }
 
-int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct)
+lapi_thread_func_t la_lock_functions(void)
 {
-    if (!la_enter(hndl))
-        return LAPI_ERR_HNDL_INVALID;
-    la_leave();
-    if (util_struct == NULL)
-        return LAPI_ERR_RET_PTR_NULL;
-    if (util_struct->Util_type != LAPI_GET_THREAD_FUNC)
-        return LAPI_ERR_UTIL_CMD;
-    util_struct->Thread = (lapi_thread_func_t){.Util_type = LAPI_GET_THREAD_FUNC,
-                                               .mutex_lock = lock,
-                                               .mutex_unlock = unlock,
-                                               .mutex_trylock = try_lock,
-                                               .mutex_getowner = get_owner};
-    return LAPI_SUCCESS;
+    return (lapi_thread_func_t){.Util_type = LAPI_GET_THREAD_FUNC,
+                                .mutex_lock = lock,
+                                .mutex_unlock = unlock,
+                                .mutex_trylock = try_lock,
+                                .mutex_getowner = get_owner};
 }

@@ -135,12 +135,14 @@ void la_pause(uint32_t *idle)
 
 void la_rest(uint32_t *idle)
 {
+    struct la_share share;
+
     la_handlers_begin_wait();
-    la_leave();
+    share = la_give_away();
     __atomic_fetch_add(&resting, 1, __ATOMIC_RELAXED);
     pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
     __atomic_fetch_sub(&resting, 1, __ATOMIC_RELAXED);
-    la_take();
+    la_take_back(share);
     la_handlers_end_wait();
 }
 

@@ -113,7 +113,7 @@ static struct la_req *take_req(const struct la_req *what)
     struct la_req *r;
 
     while (la.free_reqs <= (is_handler() ? 0 : LA_KEEP_REQS)) {
-        if (la.dispatching || la.depth > 1) {
+        if (!la_alone()) {
             la_net_poll();
             la_send_waiting();
             la_send_help(); /* others wait for that, too */
@@ -378,7 +378,7 @@ static int send_or_append(struct la_peer *peer, struct la_req *r)
         posted(r);
         return LAPI_SUCCESS;
     }
-    if (r->by_handler && !keep_copy(r))
+    if ((r->by_handler || r->light) && !keep_copy(r))
         return give_up(r, LAPI_ERR_MEMORY_EXHAUSTED);
     append(peer, r);
     return LAPI_SUCCESS;

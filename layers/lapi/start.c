@@ -64,6 +64,7 @@ static bool start(void)
     la.leaving = la.dispatching = false;
     la.losses = la.told = la.departures = la.arrivals = 0;
     la.lost = 0;
+    la.error_chk = 1;
     if (!open_all())
         return false;
     if (!meet()) {
@@ -156,7 +157,7 @@ int LAPI_Term(lapi_handle_t hndl)
     }
     rc = stop();
     la.running = false;
-    la_leave();
+    la_leave_all();
     if (la.interrupts)
         la_progress_stop_thread();
     la_handlers_stop();
@@ -172,7 +173,7 @@ static int value_of(lapi_query_t query)
         [MAX_UHDR_SZ] = LA_MAX_UHDR,
         [MAX_DATA_SZ] = INT_MAX,
         [MAX_PKT_SZ] = LA_PAYLOAD,
-        [ERROR_CHK] = 1,
+        [ERROR_CHK] = la.error_chk,
         [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 30),
         [INTERRUPT_SET] = la.interrupts,
         [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
@@ -200,7 +201,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
     return rc;
 }
 
-/* The thread cannot be waited for with the lock. */
+/* The thread only tries to take the lock, so that it can be waited for with it. */
 static int set_interrupts(bool on)
 {
     if (!la_alone())
@@ -212,9 +213,7 @@ static int set_interrupts(bool on)
         return la.interrupts ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
     }
     la.interrupts = false;
-    la_leave();
     la_progress_stop_thread();
-    la_take();
     return LAPI_SUCCESS;
 }
 
@@ -222,9 +221,12 @@ static int set(lapi_query_t query, int value)
 {
     if (query != INTERRUPT_SET && query != ERROR_CHK)
         return LAPI_ERR_QUERY_TYPE;
-    if ((value != 0 && value != 1) || (query == ERROR_CHK && value == 0))
+    if (value != 0 && value != 1)
         return LAPI_ERR_SET_VAL;
-    return query == INTERRUPT_SET ? set_interrupts(value == 1) : LAPI_SUCCESS;
+    if (query == INTERRUPT_SET)
+        return set_interrupts(value == 1);
+    la.error_chk = value; /* arguments are checked in any case */
+    return LAPI_SUCCESS;
 }
 
 int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)

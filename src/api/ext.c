@@ -62,7 +62,7 @@ int utofu_profile_stop(const char *name)
                      name ? name : "(NULL)");
 }
 
-int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
+int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
 {
     const struct ut_process *process;
     struct ut_coords at;
@@ -85,8 +85,16 @@ int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
         return UT_REFUSE(UTOFU_ERR_NOT_AVAILABLE, "rank %u: its node %u lies outside UTOFU_SHAPE",
                          rank, *node);
     memcpy(coords, at.at, sizeof(at.at));
-    ut_check_extension();
     return UT_RESULT(UTOFU_SUCCESS, "none");
+}
+
+int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
+{
+    int rc = utofu_compat_rank_node(rank, node, coords);
+
+    if (rc == UTOFU_SUCCESS)
+        ut_check_extension();
+    return rc;
 }
 
 int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t timeout_us)

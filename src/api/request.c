@@ -34,7 +34,12 @@ int ut_refuse_pace(size_t mtu, size_t gap)
 int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size)
 {
     if (op < UTOFU_ARMW_OP_SWAP || op > UT_ARMW_OP_CSWAP)
-        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%u is no ARMW operator", op);
+        return UT_REFUSE(
+            UTOFU_ERR_INVALID_OP,
+            "operator %u: those of an ARMW are %d to %d, UTOFU_ARMW_OP_SWAP, ADD, XOR, "
+            "AND and OR; compare and swap are utofu_cswap4() and utofu_cswap8()",
+            op == UT_ARMW_OP_NO_CSWAP ? (uint32_t)UT_ARMW_OP_CSWAP : op, UTOFU_ARMW_OP_SWAP,
+            UTOFU_ARMW_OP_OR);
     return UT_REFUSE(UTOFU_ERR_INVALID_STADD, "STADD %016llx is not aligned to %zu bytes",
                      (unsigned long long)rmt_stadd, size);
 }

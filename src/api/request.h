@@ -90,14 +90,18 @@ ALWAYS_INLINE struct ut_request request_atomic(uint32_t op, size_t size, utofu_v
                                .compare = compare};
 }
 
-/* UT_ARMW_OP_CSWAP is internal: as an armw_op of a caller it is invalid. */
+/* UT_ARMW_OP_CSWAP is internal: as an armw_op of a caller it is invalid, and NO_CSWAP until it is
+ * refused. */
+#define UT_ARMW_OP_NO_CSWAP (~(uint32_t)UT_ARMW_OP_CSWAP)
 ALWAYS_INLINE struct ut_request request_armw(enum utofu_armw_op armw_op, size_t size,
                                              utofu_vcq_id_t rmt_vcq_id, uint64_t op_value,
                                              utofu_stadd_t rmt_stadd, uint64_t edata,
                                              unsigned long int flags)
 {
-    return request_atomic((uint32_t)armw_op > UTOFU_ARMW_OP_OR ? 0 : (uint32_t)armw_op, size,
-                          rmt_vcq_id, op_value, 0, rmt_stadd, edata, flags);
+    const uint32_t op = (uint32_t)armw_op;
+
+    return request_atomic(op == UT_ARMW_OP_CSWAP ? UT_ARMW_OP_NO_CSWAP : op, size, rmt_vcq_id,
+                          op_value, 0, rmt_stadd, edata, flags);
 }
 ALWAYS_INLINE struct ut_request request_cswap(size_t size, utofu_vcq_id_t rmt_vcq_id,
                                               uint64_t old_value, uint64_t new_value,

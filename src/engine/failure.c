@@ -287,7 +287,7 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
         add(t, "its process has freed the VCQ");
         break;
     case UT_CAUSE_NO_VCQ:
-        add(t, "its process did not create the VCQ within %llu s", s);
+        add(t, "its process has no such VCQ, which was freed, or not created within %llu s", s);
         break;
     case UT_CAUSE_NOT_STARTED:
         add(t, "its process has not called the library within %llu s", s);

@@ -11,17 +11,22 @@ bool ut_shape_parse(const char *text, struct ut_shape *shape)
 {
     uint32_t *field[3] = {&shape->x, &shape->y, &shape->z};
 
+    *shape = (struct ut_shape){1, 1, 1};
     for (int i = 0; i < 3; i++) {
         char *end;
         if (*text < '0' || *text > '9')
             return false;
         unsigned long n = strtoul(text, &end, 10);
-        if (n < 1 || n > 256 || *end != (i < 2 ? 'x' : '\0'))
+        if (n < 1 || n > 256)
             return false;
         *field[i] = (uint32_t)n;
+        if (*end == '\0')
+            return true;
+        if (*end != 'x')
+            return false;
         text = end + 1;
     }
-    return true;
+    return false;
 }
 
 struct ut_shape ut_shape_for(uint32_t num_nodes)

@@ -47,7 +47,7 @@ struct ut_vcq_ident {
 struct ut_shape {
     uint32_t x, y, z;
 };
-/* Three numbers "XxYxZ" from 1 to 256; false: it is something else. */
+/* "X", "XxY" or "XxYxZ": numbers from 1 to 256, 1 where there is none. False: something else. */
 bool ut_shape_parse(const char *text, struct ut_shape *shape);
 /* A shape for `num_nodes` nodes (0: the largest): a line of cells, else a plane, else the largest.
  */

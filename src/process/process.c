@@ -168,7 +168,7 @@ static int place_in_network(void)
     if (*text == '\0') {
         proc.shape = ut_shape_for(0);
     } else if (!ut_shape_parse(text, &proc.shape)) {
-        ut_error("process", "UTOFU_SHAPE=%s: give XxYxZ, three numbers from 1 to 256", text);
+        ut_error("process", "UTOFU_SHAPE=%s: give X, XxY or XxYxZ, numbers from 1 to 256", text);
         return UTOFU_ERR_FATAL;
     }
     if (!ut_coords_of_node(&proc.shape, proc.job->node, &proc.coords)) {

@@ -289,7 +289,7 @@ __attribute__((used)) void ut_dump(void)
  * The signal: its handler wakes a thread of its own, as all others may hang
  */
 
-static void on_signal(int number)
+void ut_dump_on_signal(int number)
 {
     int saved = errno;
     uint64_t one = 1;
@@ -325,7 +325,7 @@ int ut_dump_open(unsigned int rank)
 {
     static const int numbers[] = {0, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}; /* as in env_table.h */
     int number = numbers[ut_env_num(UT_ENV_DUMP_SIGNAL)];
-    struct sigaction old, ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction old, ours = {.sa_handler = ut_dump_on_signal, .sa_flags = SA_RESTART};
 
     own_rank = rank;
     if (number == 0 || sigaction(number, NULL, &old) != 0)

@@ -19,6 +19,9 @@ struct ut_vcq;
 /* Installs the handler, where a signal is asked for. 0 or a negative errno. */
 int ut_dump_open(unsigned int rank);
 
+/* The handler: for who has one of its own for the same signal, which calls it. */
+void ut_dump_on_signal(int number);
+
 /* Writes everything, at any time, from any thread. */
 void ut_dump(void);
 

@@ -164,11 +164,14 @@ static void wake_thread(void)
         return; /* the counter is full: the thread is about to wake up */
 }
 
+static bool dumps_too; /* SIGUSR1 is UTOFU_DUMP_SIGNAL's as well: both are printed */
+
 static void on_signal(int number)
 {
     int saved = errno;
 
-    (void)number;
+    if (dumps_too)
+        ut_dump_on_signal(number);
     __atomic_store_n(&print_wanted, 1, __ATOMIC_RELEASE);
     wake_thread();
     errno = saved;
@@ -217,13 +220,16 @@ static int start_thread(void)
     return rc;
 }
 
-/* Unless the program handles SIGUSR1 itself. */
+/* Unless the program handles SIGUSR1 itself. For UTOFU_DUMP_SIGNAL=USR1 this handler calls the
+ * other. */
 static void take_signal(void)
 {
     struct sigaction old, ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-    if (sigaction(SIGUSR1, NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) &&
-        old.sa_handler == SIG_DFL)
+    if (sigaction(SIGUSR1, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO))
+        return;
+    dumps_too = old.sa_handler == ut_dump_on_signal;
+    if (dumps_too || old.sa_handler == SIG_DFL)
         sigaction(SIGUSR1, &ours, NULL);
 }
 

@@ -36,7 +36,8 @@ X(JOB_TIMEOUT, "UTOFU_JOB_TIMEOUT", UINT, 60, 1, 86400, NULL,
   "seconds to wait for the launcher or another process before giving up, also while the address of "
   "a peer cannot be resolved")
 X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
-  "XxYxZ: how far the x, y and z coordinates of the nodes run")
+  "X, XxY or XxYxZ: how far the x, y and z coordinates of the nodes run; where the product is the "
+  "number of the job's nodes, also the shape of the job that mpi-ext.h of utofu-compat gives")
 X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
   "which CQs of a TNI each local rank gets: auto, stride:N (N apart), or lists "
   "a,b,c/d,e,f/... one per local rank")
@@ -171,7 +172,7 @@ X(TRACE_LIMIT, "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
   "MiB that the timeline of a process may take; 0: as much as there is")
 X(DUMP_SIGNAL, "UTOFU_DUMP_SIGNAL", ENUM, 0, 0, 4, "none|HUP|QUIT|USR1|USR2",
   "signal on which a process writes what every VCQ, link and barrier gate waits for, for programs "
-  "that hang; none: no signal handler is installed")
+  "that hang; none: no signal handler is installed; on USR1 UTOFU_STATS=1 prints its counters, too")
 OTHER("UTOFU_DIR|UTOFU_HOME|UTOFU_PREFIX|UTOFU_PATH|UTOFU_INC|UTOFU_INCLUDE|UTOFU_INCLUDE_DIR|"
       "UTOFU_LIB|UTOFU_LIBDIR|UTOFU_LIBRARY|UTOFU_VERSION|UTOFU_VERBS_DIR|UTOFU_VERBS_HOME|"
       "UTOFU_VERBS_PREFIX|UTOFU_VERBS_PATH|UTOFU_VERBS_ROOT|UTOFU_VERBS_INC|UTOFU_VERBS_INCLUDE|"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include <mpi-ext.h>
-#include <utofu.h>
+#include <utofu_ext.h>
 
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \

@@ -83,8 +83,12 @@ Test(ident, shapes_are_parsed_or_refused)
 
     cr_assert(ut_shape_parse("4x3x2", &s));
     cr_assert(s.x == 4 && s.y == 3 && s.z == 2);
-    static const char *const bad[] = {"",        "4",      "4x3",   "0x1x1",
-                                      "257x1x1", "1x1x1x", "ax1x1", "-1x1x1"};
+    cr_assert(ut_shape_parse("4x3", &s));
+    cr_assert(s.x == 4 && s.y == 3 && s.z == 1);
+    cr_assert(ut_shape_parse("256", &s));
+    cr_assert(s.x == 256 && s.y == 1 && s.z == 1);
+    static const char *const bad[] = {"",      "x",      "4x",      "4x3x",  "0x1x1",  "257",
+                                      "4x257", "1x1x1x", "1x1x1x1", "ax1x1", "-1x1x1", "4,3"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_assert_not(ut_shape_parse(bad[i], &s), "'%s'", bad[i]);
 }

@@ -127,6 +127,17 @@ def unasked():
     check("bad: refused", done.returncode != 0 and "none|HUP|QUIT|USR1|USR2" in done.stderr, done.stderr)
 
 
+def with_counters():
+    """Both variables use SIGUSR1: then it prints both."""
+    job = Job("put", "sleep", UTOFU_DUMP_SIGNAL="USR1", UTOFU_STATS="1")
+    os.kill(job.pids[0], signal.SIGUSR1)
+    job.await_line(r"^utofu: dump: \[rank 0\] end$")
+    text = job.await_line(r"^utofu: stats: \[rank 0\] vcq ")
+    says("with counters", text, r"^utofu: dump: \[rank 0\] end$", r"^utofu: stats: \[rank 0\] vcq ")
+    check("with counters: no warning", "warning" not in text, text)
+    job.end()
+
+
 def gdb():
     if not shutil.which("gdb"):
         print("skipped: gdb is not installed")
@@ -149,5 +160,5 @@ def gdb():
 
 
 {"put": put, "session": session, "barrier": barrier, "locked": locked, "unasked": unasked,
- "gdb": gdb}[sys.argv[1]]()
+ "gdb": gdb, "with_counters": with_counters}[sys.argv[1]]()
 sys.exit(failures != 0)

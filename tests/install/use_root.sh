@@ -119,6 +119,19 @@ use_cmake() {
     rm -rf "$moved"
 }
 
+# use_lapi EXAMPLES LIB WORK CC...: with each of the names that configure scripts look for
+use_lapi() {
+    local source=$1/lapi_message.c lib=$2 work=$3 include name
+    shift 3
+    [ -e "$lib/liblapi_utofu.so" ] || { echo 'not tried: the layer lapi is not installed'; return; }
+    include=$(pkg-config --variable=includedir utofu)
+    for name in lapi_utofu lapi lapi_r; do
+        "$@" -std=gnu11 "-I$PKG_CONFIG_SYSROOT_DIR$include" -o "$work.$name" "$source" -L"$lib" "-l$name" \
+            "-Wl,-rpath-link,$lib" && utofurun --timeout 60 -n 2 "$work.$name" >"$work.out" 2>&1 ||
+            { fail "a program of LAPI with -l$name"; cat "$work.out"; }
+    done
+}
+
 # use_docs FOLDER: what the documents lead to is there
 use_docs() {
     local file link
@@ -152,6 +165,7 @@ use_root() {
         use_first_lines "$examples" "$work/lines" "$@"
         use_make "$examples" "$work/make" "$@"
         use_cmake "$root" "$examples" "$work/cmake" "$@"
+        use_lapi "$examples" "$lib" "$work/lapi" "$@"
         use_docs "$(dirname "$(dirname "$examples/.")")"
         exit $failures
     ) || failures=$((failures + $?))

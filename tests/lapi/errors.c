@@ -100,8 +100,13 @@ static void environment(void)
     CHECK(LAPI_Qenv(hndl, TASK_ID, NULL) == LAPI_ERR_RET_PTR_NULL);
     CHECK(LAPI_Senv(hndl, TASK_ID, 1) == LAPI_ERR_QUERY_TYPE);
     CHECK(LAPI_Senv(hndl, INTERRUPT_SET, 2) == LAPI_ERR_SET_VAL);
-    CHECK(LAPI_Senv(hndl, ERROR_CHK, 0) == LAPI_ERR_SET_VAL);
-    OK(LAPI_Senv(hndl, ERROR_CHK, 1));
+    CHECK(LAPI_Senv(hndl, ERROR_CHK, -1) == LAPI_ERR_SET_VAL);
+    for (int on = 0; on < 2; on++) {
+        OK(LAPI_Senv(hndl, ERROR_CHK, on));
+        OK(LAPI_Qenv(hndl, ERROR_CHK, &number));
+        CHECK(number == on &&
+              LAPI_Put(hndl, (uint)n, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    }
 }
 
 static void texts(void)
@@ -249,6 +254,31 @@ static void by_xfer(void)
     XFER(Amv, LAPI_ERR_UHDR_NULL, .Xfer_type = LAPI_AMV_XFER, .hdr_hdl = h, .uhdr_len = 4,
          .org_vec = &vec);
     XFER(Amv, LAPI_ERR_ORG_VEC_NULL, .Xfer_type = LAPI_AMV_XFER, .hdr_hdl = h);
+    XFER(Am, LAPI_ERR_HDR_HNDLR_NULL, .Xfer_type = LAPI_AM_LW_XFER);
+    XFER(Am, LAPI_ERR_ORG_ADDR_NULL, .Xfer_type = LAPI_AM_LW_XFER, .hdr_hdl = h, .udata_len = 1);
+    XFER(Am, LAPI_ERR_DATA_LEN, .Xfer_type = LAPI_AM_LW_XFER, .hdr_hdl = h, .udata = data,
+         .udata_len = 2000);
+    XFER(HwXfer, LAPI_ERR_XFER_CMD, .Xfer_type = LAPI_RDMA_XFER, .src_pvo = at, .tgt_pvo = at,
+         .op = LAPI_RDMA_PUT | LAPI_RCALLBACK, .len = 1);
+    XFER(HwXfer, LAPI_ERR_ORG_ADDR_NULL, .Xfer_type = LAPI_RDMA_XFER, .tgt_pvo = at,
+         .op = LAPI_RDMA_PUT, .len = 1);
+    XFER(HwXfer, LAPI_ERR_TGT_ADDR_NULL, .Xfer_type = LAPI_RDMA_XFER, .src_pvo = at,
+         .op = LAPI_RDMA_GET, .len = 1);
+}
+
+static void by_util(void)
+{
+    lapi_util_t util = {.Pvo = {.Util_type = LAPI_XLATE_ADDRESS}};
+
+    CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_ORG_ADDR_NULL);
+    util.Pvo.operation = (lapi_rdma_req_t)2;
+    CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_UTIL_CMD);
+    util = (lapi_util_t){.Rcxt = {.Util_type = LAPI_REMOTE_RCXT, .dest = n}};
+    CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_TGT);
+    util.Rcxt.dest = -1;
+    CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_TGT);
+    util.Rcxt.operation = (lapi_rdma_req_t)2;
+    CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_UTIL_CMD);
 }
 
 /* What waits for room is dropped, and its counters do not rise; what has left arrives. */
@@ -366,6 +396,7 @@ int main(void)
         amsend();
         transfers();
         by_xfer();
+        by_util();
         purged();
         purged_while_messages_wait();
         found_at_the_target();

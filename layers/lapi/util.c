@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LAPI_Util(): the lock's functions, and the numbers that LAPI_RDMA_XFER takes. Memory needs no
+ * registration here, so the number of memory is its address, and that of a task its rank.
+ */
+#include "layer.h"
+
+static int translate(lapi_get_pvo_t *pvo)
+{
+    if ((unsigned int)pvo->operation > LAPI_RDMA_RELEASE)
+        return LAPI_ERR_UTIL_CMD;
+    if (pvo->operation == LAPI_RDMA_RELEASE)
+        return LAPI_SUCCESS;
+    if (pvo->address == NULL)
+        return LAPI_ERR_ORG_ADDR_NULL;
+    pvo->usr_pvo = (uintptr_t)pvo->address;
+    return LAPI_SUCCESS;
+}
+
+static int find_context(lapi_remote_cxt_t *cxt)
+{
+    if ((unsigned int)cxt->operation > LAPI_RDMA_RELEASE)
+        return LAPI_ERR_UTIL_CMD;
+    if (cxt->dest < 0 || (uint32_t)cxt->dest >= la.procs)
+        return LAPI_ERR_TGT;
+    if (cxt->operation == LAPI_RDMA_ACQUIRE)
+        cxt->usr_rcxt = (lapi_user_cxt_t)cxt->dest;
+    return LAPI_SUCCESS;
+}
+
+static int do_what_is_asked(lapi_util_t *util)
+{
+    switch (util->Util_type) {
+    case LAPI_GET_THREAD_FUNC:
+        util->Thread = la_lock_functions();
+        return LAPI_SUCCESS;
+    case LAPI_XLATE_ADDRESS:
+        return translate(&util->Pvo);
+    case LAPI_REMOTE_RCXT:
+        return find_context(&util->Rcxt);
+    default:
+        return LAPI_ERR_UTIL_CMD;
+    }
+}
+
+int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct)
+{
+    int rc = LAPI_ERR_RET_PTR_NULL;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (util_struct != NULL)
+        rc = do_what_is_asked(util_struct);
+    la_leave();
+    return rc;
+}

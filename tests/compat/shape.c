@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shape of the job as compat/mpi-ext.h gives it, and from ranks to coordinates and back in each
+ * view; the program includes no other header of the library. As the environment has it, it prints
+ * "lost" where the library is not found.
+ *
+ * usage: shape DIMENSIONS X Y Z RANKS-OF-A-NODE
+ */
+#include <mpi-ext.h>
+
+#include <stdbool.h>
+
+enum { MOST_RANKS = 64, UNWRITTEN = -7 };
+
+static int dims, extents[3], size, per_node;
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("FAILED: line %d: %s\n", __LINE__, #condition);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void query_shape(void)
+{
+    int dimension = UNWRITTEN, x, y, z;
+
+    EXPECT(FJMPI_Topology_get_dimension(&dimension) == FJMPI_SUCCESS && dimension == dims);
+    EXPECT(FJMPI_Topology_get_shape(&x, &y, &z) == FJMPI_SUCCESS);
+    EXPECT(x == extents[0] && y == extents[1] && z == extents[2]);
+}
+
+/* All maxdims elements are written, and no more. */
+static void query_coords(int rank, int view, int maxdims, int at[8])
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = UNWRITTEN;
+    EXPECT(FJMPI_Topology_get_coords(MPI_COMM_WORLD, rank, view, maxdims, at) == FJMPI_SUCCESS);
+    for (int i = 0; i < 8; i++)
+        EXPECT((at[i] == UNWRITTEN) == (i >= maxdims));
+}
+
+static void find_again(int rank, int view, const int at[])
+{
+    int n, ranks[MOST_RANKS];
+
+    EXPECT(FJMPI_Topology_get_ranks(MPI_COMM_WORLD, view, at, MOST_RANKS, &n, ranks) ==
+           FJMPI_SUCCESS);
+    EXPECT(n == per_node);
+    for (int i = 0; i < n; i++)
+        EXPECT(ranks[i] == rank / per_node * per_node + i);
+}
+
+static void place_logically(int rank)
+{
+    int at[8], node = rank / per_node;
+
+    for (int maxdims = dims; maxdims <= 7; maxdims++) {
+        query_coords(rank, FJMPI_LOGICAL, maxdims, at);
+        for (int i = 0; i < maxdims; i++)
+            EXPECT(i < dims ? at[i] >= 0 && at[i] < extents[i] : at[i] == 0);
+    }
+    EXPECT(at[0] + extents[0] * (at[1] + extents[1] * at[2]) == node);
+    EXPECT(FJMPI_Topology_get_coords(MPI_COMM_WORLD, rank, FJMPI_LOGICAL, dims - 1, at) ==
+           FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION);
+    query_coords(rank, FJMPI_LOGICAL, dims, at);
+    find_again(rank, FJMPI_LOGICAL, at);
+}
+
+static void place_in_system(int rank)
+{
+    int at[8], relative[8];
+
+    query_coords(rank, FJMPI_TOFU_SYS, 6, at);
+    find_again(rank, FJMPI_TOFU_SYS, at);
+    query_coords(rank, FJMPI_TOFU_REL, 7, relative);
+    EXPECT(memcmp(at, relative, 6 * sizeof(int)) == 0 && relative[6] == 0);
+}
+
+int main(int argc, char **argv)
+{
+    int at[6];
+
+    if (argc != 6)
+        return 2;
+    dims = atoi(argv[1]);
+    for (int i = 0; i < 3; i++)
+        extents[i] = atoi(argv[2 + i]);
+    per_node = atoi(argv[5]);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (FJMPI_Topology_get_coords(MPI_COMM_WORLD, 0, FJMPI_TOFU_SYS, 6, at) ==
+        FJMPI_ERR_TOPOLOGY_UNKNOWN) {
+        EXPECT(FJMPI_Topology_get_dimension(&dims) == FJMPI_ERR_TOPOLOGY_UNKNOWN);
+        printf("lost\n");
+        return 3;
+    }
+    query_shape();
+    for (int rank = 0; rank < size; rank++) {
+        place_logically(rank);
+        place_in_system(rank);
+    }
+    return 0;
+}
