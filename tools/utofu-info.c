@@ -245,6 +245,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* the output of a process stays together */
     if (opt.environment)
         return show_environment();
+    if (opt.check || opt.report)
+        info_hear_warnings();
     if ((opt.check || opt.report) && ut_process_environment() == 0 &&
         !ut_env_is_set(UT_ENV_LOG_LEVEL))
         ut_log_threshold = UT_LOG_NONE; /* the checks report it */

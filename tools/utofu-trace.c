@@ -24,6 +24,7 @@
 #include "trace/arrows.h"
 #include "trace/clocks.h"
 #include "trace/events.h"
+#include "util/file.h"
 
 enum { EXIT_BAD = 1, EXIT_USAGE = 2 };
 
@@ -329,14 +330,14 @@ static FILE *open_output(const char *path)
 
     if (path) {
         output_name = path;
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0)
+        bool is_new;
+        fd = ut_file_open_output(path, 0, &is_new);
+        if (is_new)
             tool_output_begun(made = path);
-        else if (errno == EEXIST)
-            fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     }
     if (fd < 0)
-        fail(EXIT_BAD, "cannot write %s: %s", output_name, strerror(errno));
+        fail(EXIT_BAD, "cannot write %s: %s", output_name,
+             fd == -ELOOP ? "a symbolic link of another user" : strerror(-fd));
     if (is_input(fd))
         fail(EXIT_USAGE, "%s is to be read and to be written", output_name);
     return path ? need(fdopen(fd, "w")) : stdout;

@@ -12,8 +12,6 @@
 
 #include "cuts.h"
 
-enum { WORD = 8 };
-
 static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
 {
     struct prov_cuts c = prov_cuts_of(write ? rmt : (uintptr_t)lcl, length);
@@ -38,15 +36,9 @@ static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
     return 0;
 }
 
-/* A naturally aligned word needs no cutting. */
-static inline bool is_word(uint64_t addr, size_t length)
-{
-    return length <= WORD && (length & (length - 1)) == 0 && (addr & (length - 1)) == 0;
-}
-
 int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
 {
-    if (is_word(rmt, length)) {
+    if (prov_is_piece(rmt, length, prov_kernel_width())) { /* needs no cutting */
         struct iovec l = {.iov_base = (void *)(uintptr_t)lcl, .iov_len = length};
         struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
         if (__builtin_expect(process_vm_writev(pid, &l, 1, &r, 1, 0) == (ssize_t)length, 1))

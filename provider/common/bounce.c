@@ -53,11 +53,10 @@ int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t 
 {
     if (b->fd < 0)
         return -ENOSYS;
-    bool is_word =
-        size <= sizeof(uint64_t) && (size & (size - 1)) == 0 && ((uintptr_t)to & (size - 1)) == 0;
+    bool is_piece = prov_is_piece((uintptr_t)to, size, prov_kernel_width());
     memcpy(b->here, from, size);
     prov_unwatched_begin(); /* by sanitizers: peers write when they like */
-    ssize_t n = is_word ? pread(b->fd, to, size, 0) : read_in_order(b->fd, to, size);
+    ssize_t n = is_piece ? pread(b->fd, to, size, 0) : read_in_order(b->fd, to, size);
     prov_unwatched_end();
     if (n == (ssize_t)size)
         return 0;

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ordered.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#    include <immintrin.h>
+#endif
 
 #include "lines.h"
 #include "mapped.h"
 #include "provider.h"
+#include "wide.h"
 
-enum { LINE = PROV_LINE, WORD = 8 };
+enum { LINE = PROV_LINE, WORD = PROV_WORD };
 
 /* The last, naturally aligned 1, 2, 4 or 8 bytes in one store behind all earlier ones. */
 static void store_word(void *to, const void *from, size_t size)
@@ -47,6 +53,72 @@ static inline void order_stores(void)
 #endif
 }
 
+/* Of one byte or more each. */
+static inline bool overlap(const void *to, const void *from, size_t length)
+{
+    return (uintptr_t)to - (uintptr_t)from + length - 1 < 2 * length - 1;
+}
+
+#if defined(__x86_64__)
+static inline void store_8(uint8_t *to, const uint8_t *from)
+{
+    uint64_t word;
+
+    memcpy(&word, from, 8);
+    __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+}
+
+static inline void store_16(uint8_t *to, const uint8_t *from)
+{
+    _mm_store_si128((__m128i *)(void *)to, _mm_loadu_si128((const __m128i *)(const void *)from));
+    order_stores();
+}
+
+__attribute__((target("avx"))) static void store_32(uint8_t *to, const uint8_t *from)
+{
+    _mm256_store_si256((__m256i *)(void *)to,
+                       _mm256_loadu_si256((const __m256i *)(const void *)from));
+    order_stores();
+}
+
+/* In the pieces of wide.h, each by one store. */
+static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *from, size_t size,
+                                                   unsigned int width)
+{
+    const uint8_t *end = to + size;
+
+    if ((uintptr_t)to & 8) {
+        store_8(to, from);
+        to += 8, from += 8;
+    }
+    if (((uintptr_t)to & 16) && end - to >= 16) {
+        store_16(to, from);
+        to += 16, from += 16;
+    }
+    for (; end - to >= 32; to += 32, from += 32) {
+        if (__builtin_expect(width == 32, 1)) {
+            store_32(to, from);
+        } else {
+            store_16(to, from);
+            store_16(to + 16, from + 16);
+        }
+    }
+    if ((end - to) & 16) {
+        store_16(to, from);
+        to += 16, from += 16;
+    }
+    if ((end - to) & 8)
+        store_8(to, from);
+}
+
+#else
+static void store_pieces(uint8_t *to, const uint8_t *from, size_t size, unsigned int width)
+{
+    (void)width; /* never called: no store of more than a word is known to be seen at once */
+    memcpy(to, from, size);
+}
+#endif
+
 /* Within one line: its last naturally aligned word behind all else. */
 static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
 {
@@ -64,28 +136,37 @@ static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
     order_stores();
 }
 
-static void copy_ordered(void *to, const void *from, size_t length)
+static __attribute__((noinline)) void copy_one_line(uint8_t *to, const uint8_t *from, size_t size)
 {
-    uint8_t *dst = to;
-    const uint8_t *src = from;
-    size_t first = -(uintptr_t)to & (LINE - 1); /* as far as the next line begins */
+    copy_in_line(to, from, size);
+}
 
+/* Of more than one line. */
+static __attribute__((noinline)) void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
+{
+    size_t first = -(uintptr_t)to & (LINE - 1); /* as far as the next line begins */
+    size_t whole = (length - first - 1) & ~(size_t)(LINE - 1);
+
+    if (first > 0)
+        copy_in_line(to, from, first);
+    if (whole > 0)
+        prov_copy_lines(to + first, from + first, whole);
+    first += whole;
+    copy_in_line(to + first, from + first, length - first);
+}
+
+static inline void copy_ordered(void *to, const void *from, size_t length)
+{
     if (length == 0)
         return;
-    if ((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length) {
+    if (overlap(to, from, length))
         memmove(to, from, length); /* an overlapping copy cannot be made piece by piece */
-        return;
-    }
-    if (first < length) {
-        size_t whole = (length - first - 1) & ~(size_t)(LINE - 1);
-        if (first > 0)
-            copy_in_line(dst, src, first);
-        prov_copy_lines(dst + first, src + first, whole);
-        dst += first + whole;
-        src += first + whole;
-        length -= first + whole;
-    }
-    copy_in_line(dst, src, length);
+    else if (prov_is_cut((uintptr_t)to, length) && prov_store_width() > WORD)
+        store_pieces(to, from, length, prov_store_width());
+    else if (((uintptr_t)to & (LINE - 1)) + length <= LINE)
+        copy_one_line(to, from, length);
+    else
+        copy_lines(to, from, length);
 }
 
 void prov_copy_ordered(void *to, const void *from, size_t length)

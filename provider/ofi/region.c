@@ -8,6 +8,7 @@
 #include "common/attach.h"
 #include "common/ordered.h"
 #include "common/there.h"
+#include "common/wide.h"
 #include "lib.h"
 #include "mapped.h"
 #include "register.h"
@@ -308,6 +309,13 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
     return rc == 0;
 }
 
+/* A few bytes that the kernel's copy would show in more parts than this CPU's stores. */
+static bool is_whole_by_stores(const void *to, size_t size)
+{
+    return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
+           prov_is_cut((uintptr_t)to, size);
+}
+
 /* With the lock. */
 static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
@@ -316,7 +324,8 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
 
     if (size == 0)
         return true;
-    if (size > PROV_BOUNCE_MAX) { /* one look takes less time than the kernel's copy */
+    /* of many bytes one look takes less time than the kernel's copy */
+    if (size > PROV_BOUNCE_MAX || is_whole_by_stores(to, size)) {
         if (!prov_memory_is_there(to, size, true))
             return false;
         prov_copy_ordered(to, from, size);

@@ -34,7 +34,7 @@ static inline void look_at_head(struct sp_ep *ep)
 
 static int find_place(struct sp_prov *prov, uint64_t id)
 {
-    int place = -ENOMEM;
+    int place = -ENOSPC;
 
     for (uint32_t i = 0; i < prov->num_eps; i++) {
         if (!prov->eps[i])
@@ -78,9 +78,14 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
         enter(prov, ep, (uint32_t)place);
     pthread_mutex_unlock(&prov->lock);
     if (place < 0) {
-        ut_error(SP_LOG, "cannot open endpoint %#llx: %s (%d of %d in use)",
-                 (unsigned long long)attr->id, strerror(-place), (int)prov->num_eps,
-                 (int)SP_MAX_EPS);
+        if (place == -ENOSPC)
+            ut_error(SP_LOG,
+                     "no further VCQ: a process has %d at the most where its host's processes meet "
+                     "in memory; free some with utofu_free_vcq()",
+                     (int)SP_MAX_EPS);
+        else
+            ut_error(SP_LOG, "cannot open endpoint %#llx: %s", (unsigned long long)attr->id,
+                     strerror(-place));
         free(ep);
         return place;
     }

@@ -53,6 +53,12 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank);
 /* Is the job known to stay on one host? */
 bool ut_job_is_on_one_host(const struct ut_job_info *info);
 
+/* In a job of one: how many tasks srun started that are not connected, as it does without --mpi;
+ * 0: no such thing is known. */
+uint32_t ut_job_lonely_tasks(void);
+#define UT_JOB_LONELY_REMEDY                                                                       \
+    "use srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can write"
+
 /* Marks the calling thread as one of the library. Where MPI uses the launcher's socket, too
  * (PMI-1), and it could not be shared, look-ups of this thread return -EBUSY while threads of the
  * program might be inside MPI; then only calls of the program look up. */

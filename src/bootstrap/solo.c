@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job of one process. */
+#include "bootstrap/job.h"
 #include "bootstrap/ops.h"
 #include "util/log.h"
 
@@ -11,18 +12,23 @@ static bool present(void)
     return true;
 }
 
-/* srun without --mpi starts processes that are not connected. SLURM_PROCID alone does not show
- * that: batch scripts and nested launchers set it, too. */
-static void warn_of_lonely_step(void)
+/* SLURM_PROCID alone does not show it: batch scripts and nested launchers set it, too. */
+uint32_t ut_job_lonely_tasks(void)
 {
     int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
 
+    return tasks > 1 && tasks <= UINT32_MAX ? (uint32_t)tasks : 0;
+}
+
+static void warn_of_lonely_step(void)
+{
+    uint32_t tasks = ut_job_lonely_tasks();
+
     if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* one of them says it */
         ut_warn("bootstrap",
-                "srun started %lld tasks without PMIx or PMI, so each is a job of one; use "
-                "srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can "
-                "write",
-                (long long)tasks);
+                "srun started %u tasks without PMIx or PMI, so each is a job of "
+                "one; " UT_JOB_LONELY_REMEDY,
+                tasks);
 }
 
 static int solo_open(struct ut_job_info *info, int64_t deadline)

@@ -104,7 +104,9 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
         };
         int rc = prov->ops->ep_open(prov, &attr, &v->eps[v->num_eps].ep);
         if (rc != 0)
-            return rc == -ENOMEM ? UTOFU_ERR_OUT_OF_MEMORY : UTOFU_ERR_OUT_OF_RESOURCE;
+            return rc == -ENOSPC   ? UTOFU_ERR_FULL
+                   : rc == -ENOMEM ? UTOFU_ERR_OUT_OF_MEMORY
+                                   : UTOFU_ERR_OUT_OF_RESOURCE;
         prov->ops->caps(prov, tni, &caps);
         v->eps[v->num_eps].ops = prov->ops;
         v->eps[v->num_eps].provider = i;

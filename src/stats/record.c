@@ -10,6 +10,7 @@
 
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/file.h"
 #include "util/log.h"
 #include "util/write.h"
 #include "stats/region.h"
@@ -321,10 +322,11 @@ static int open_file(uint32_t rank)
     if (!*path || rank != 0)
         return STDERR_FILENO;
     /* O_NONBLOCK: exit does not wait for the reader of a FIFO */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    int fd = ut_file_open_output(path, O_TRUNC | O_NONBLOCK, NULL);
     if (fd >= 0)
         return fd;
-    ut_error("stats", "UTOFU_STATS_FILE=%s: %s; the summary follows here", path, strerror(errno));
+    ut_error("stats", "UTOFU_STATS_FILE=%s: %s; the summary follows here", path,
+             fd == -ELOOP ? "a symbolic link of another user" : strerror(-fd));
     return STDERR_FILENO;
 }
 

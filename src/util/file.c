@@ -92,3 +92,28 @@ int ut_file_create(const char *path, char why[UT_FILE_WHY])
     snprintf(why, UT_FILE_WHY, "%s", strerror(-rc));
     return rc;
 }
+
+static bool is_link_of_ours(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()))
+        return true;
+    errno = ELOOP;
+    return false;
+}
+
+/* O_CREAT with O_EXCL follows no link. */
+int ut_file_open_output(const char *path, int flags, bool *made)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+
+    if (made)
+        *made = fd >= 0;
+    flags |= O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(path, flags | O_NOFOLLOW);
+    if (fd < 0 && errno == ELOOP && is_link_of_ours(path))
+        fd = open(path, flags | O_CREAT, 0666);
+    return fd < 0 ? -errno : fd;
+}

@@ -111,6 +111,14 @@ static void write_text(enum ut_log_level level, const char *category, const char
         write_line(names[level], category, text);
 }
 
+void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
+
+static void tell_hook(const char *category, const char *fmt, const char *text)
+{
+    if (ut_log_warning_hook)
+        ut_log_warning_hook(category, fmt, text);
+}
+
 void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
 {
     char text[UT_LAST_ERROR_TEXT];
@@ -121,6 +129,8 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
     va_end(ap);
     if (level <= UT_LOG_WARNING)
         ut_last_error_text(0, text);
+    if (level == UT_LOG_WARNING)
+        tell_hook(category, fmt, text);
     write_text(level, category, fmt, text, sizeof(text));
 }
 
@@ -132,6 +142,7 @@ void ut_log_note(const char *category, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    tell_hook(category, fmt, text);
     write_text(UT_LOG_WARNING, category, fmt, text, sizeof(text));
 }
 

@@ -26,6 +26,11 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
 /* A warning of what the user has asked for, once: it is not kept for utofu_get_last_error(). */
 void ut_log_note(const char *category, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Hears every warning that the library writes or would write, whatever the level; not the reasons
+ * for refusals. A warning that comes again has the same `fmt`, at the same address. For tools; set
+ * it before the library starts. */
+extern void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
+
 /* A remedy for EMFILE and ENFILE, to append to a message; else "". */
 const char *ut_descriptor_advice(int error);
 

@@ -174,6 +174,34 @@ Test(vcq, nine_cqs_of_eight_vcqs_for_a_process_alone_then_full)
     run_one(seventy_two, "UTOFU_NUM_SESSION_MODE_CQS=0");
 }
 
+static void most_in_memory(void *arg)
+{
+    enum { MOST = 256 };
+    static utofu_vcq_hdl_t vcqs[MOST + 1];
+    char text[1024];
+    size_t num = 0;
+    int rc = UTOFU_SUCCESS;
+
+    (void)arg;
+    while (num <= MOST && rc == UTOFU_SUCCESS) {
+        rc = utofu_create_vcq((utofu_tni_id_t)(num % UT_TNIS), 0, &vcqs[num]);
+        num += rc == UTOFU_SUCCESS;
+    }
+    CHECK_RC(rc, UTOFU_ERR_FULL);
+    CHECK_EQ(num, MOST);
+    utofu_get_last_error(text);
+    CHECK(strstr(text, "256"), "%s", text);
+    CHECK_OK(utofu_free_vcq(vcqs[--num]));
+    CHECK_OK(utofu_create_vcq(0, 0, &vcqs[num++]));
+    while (num > 0)
+        CHECK_OK(utofu_free_vcq(vcqs[--num]));
+}
+
+Test(vcq, two_hundred_and_fifty_six_meet_in_memory_then_full)
+{
+    run_one(most_in_memory, "UTOFU_PROVIDER=shm");
+}
+
 /* Component ids */
 
 static void chosen_components(void *arg)

@@ -33,7 +33,7 @@ def called(utofurun, program, size):
 def main():
     utofurun, program, document = sys.argv[1:]
     failed = 0
-    for size in (8, 64):
+    for size in (8, 128):
         got, listed = called(utofurun, program, size), documented(document, size)
         good = got == listed and len(got) > 3
         print(f"{'ok' if good else 'FAILED'}: a put of {size} bytes calls what is listed")

@@ -15,6 +15,7 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
 #define process_vm_writev watched
 #define process_vm_readv  watched_read
 #include "../../provider/common/attach.c"
+#include "../../provider/common/wide.c"
 #undef process_vm_writev
 #undef process_vm_readv
 #include "../harness/check.h"
@@ -52,19 +53,21 @@ static uintptr_t last_word(uintptr_t at, uintptr_t end)
     uintptr_t last = line_end < end ? line_end : end;
     size_t word = last & -last;
 
-    return last - (word > WORD ? WORD : word);
+    return last - (word > PROV_WORD ? PROV_WORD : word);
 }
 
 /* Within a piece the kernel copies in any order, so the last word of a line is in another one than
- * what is before it in the line. */
+ * what is before it in the line; unless its copy of the piece is seen as a whole. */
 static void check_pieces(uintptr_t to, size_t size)
 {
     uintptr_t at = to, end = to + size;
 
     for (unsigned int i = 0; i < num_pieces; i++) {
         uintptr_t next = at + pieces[i];
+        bool whole = __builtin_popcountll(pieces[i]) == 1 && at % pieces[i] == 0 &&
+                     pieces[i] <= prov_widths.kernel;
         for (uintptr_t line = at; line < next; line = (line | (PROV_LINE - 1)) + 1)
-            CHECK(line >= last_word(line, end) || next <= last_word(line, end));
+            CHECK(whole || line >= last_word(line, end) || next <= last_word(line, end));
         at = next;
     }
     CHECK(at == end);
@@ -128,11 +131,17 @@ int main(void)
         printf("skipped: a process may not read its own memory by process_vm_readv\n");
         return 77;
     }
-    for (size_t size = 1; size <= 16; size++)
-        for (size_t at = 1; at <= PROV_LINE; at++)
-            check_copies(target + at, size);
-    for (size_t size = 17; size <= 1024; size++)
-        check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+    prov_widths_find();
+    for (prov_widths.kernel = PROV_WORD; prov_widths.kernel <= PROV_WIDEST;
+         prov_widths.kernel *= 2) {
+        for (size_t size = 1; size <= 64; size++)
+            for (size_t at = 1; at <= PROV_LINE; at++)
+                check_copies(target + at, size);
+        for (size_t size = 65; size <= 1024; size++)
+            check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+        check_copies(target + PROV_LINE + PROV_WIDEST, PROV_WIDEST);
+        CHECK(num_pieces == (prov_widths.kernel == 8 ? 2 : PROV_WIDEST / prov_widths.kernel));
+    }
     check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
     check_process_that_is_gone();
     return 0;

@@ -348,7 +348,7 @@ static void too_many_endpoints_are_an_error(void)
     }
     CHECK(ops->ep_open(prov, &attr, &eps[SP_MAX_EPS]) == -EEXIST);
     attr.id = SP_MAX_EPS;
-    CHECK(ops->ep_open(prov, &attr, &eps[SP_MAX_EPS]) == -ENOMEM);
+    CHECK(ops->ep_open(prov, &attr, &eps[SP_MAX_EPS]) == -ENOSPC);
     ops->ep_close(eps[7]);
     CHECK(ops->ep_open(prov, &attr, &eps[7]) == 0);
     for (int i = 0; i < SP_MAX_EPS; i++)

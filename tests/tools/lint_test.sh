@@ -10,7 +10,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tree=$folder/tree
 mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
-cp "$source/scripts/lint" "$tree/scripts/"
+cp "$source/scripts/lint" "$source/scripts/function-length" "$tree/scripts/"
+echo '# none' >"$tree/.long-functions"
 cp "$source"/.{clang-format,codespellrc,cppcheck-suppressions,flake8} "$tree/"
 checks=0 failures=0
 # shellcheck source=tests/harness/checks.sh
@@ -50,6 +51,23 @@ finds spelling codespell 'echo "/* th""eer */" >>"$tree/src/a.c"'
 finds cppcheck cppcheck 'sed -i "s/return 0/int a[2]; return a[2]/" "$tree/src/a.c"'
 finds shell shellcheck 'echo "cd \$unquoted && exit \$(ls)" >>"$tree/scripts/a"'
 finds python flake8 'echo "import os" >>"$tree/scripts/b"'
+finds length python3 'sed -i "4s/.*/$(yes "    x();" | head -n 61 | tr "\n" "@")/; 4s/@/\n/g" "$tree/src/a.c"'
+# an exception is for as many lines as it says, and not for a function that is shorter by now
+long() { { printf '/* %s */\nint main(void)\n{\n' "$spdx" && yes '    x();' | head -n "$1" && echo '}'; } >"$tree/src/a.c"; }
+if command -v python3 >/dev/null; then
+    long 60
+    check sixty_lines_pass 0 '^lint: length: ok' 1 "$lint" length
+    long 70
+    echo '70 src/a.c main' >"$tree/.long-functions"
+    check an_exception_passes 0 '^lint: length: ok' 1 "$lint" length
+    long 71
+    check it_may_not_grow 1 'main has 71 lines' 1 "$lint" length
+    long 60
+    check it_has_to_go 1 'no more than 60 lines' 1 "$lint" length
+    echo '70 src/b.c main' >"$tree/.long-functions"
+    check a_file_that_is_gone 1 'there is no src/b.c' 1 "$lint" length
+    echo '# none' >"$tree/.long-functions"
+fi
 finds licence - 'sed -i 1d "$tree/src/a.c"'
 
 # another version does not format as the project does

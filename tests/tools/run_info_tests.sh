@@ -157,6 +157,32 @@ group_environment() {
     [ "$HAS_JSON" != 1 ] || check key_is_not_in_json 0 "$key" 0 env UTOFU_JOB_KEY=$key "$INFO" -e --json
 }
 
+# What the library warns of when it starts is found by --check, in whichever process it runs.
+group_warnings() {
+    local rank
+    for rank in 0 1; do
+        check "srun_without_pmi_$rank" 1 '^FAIL +job: srun started 2 tasks without PMIx or PMI' 1 \
+            env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=$rank "$INFO" --check
+    done
+    check srun_remedy 1 '^ +-> use srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT' 1 \
+        env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$INFO" --check
+    check srun_of_one_task 0 '^nothing would keep' 1 \
+        env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$INFO" --check
+    check srun_with_a_root 0 '^ok +job: rank 0 of 1' 1 "$UTOFURUN" -n 1 \
+        env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$INFO" --check
+    check statistics_file 0 '^note +warning: UTOFU_STATS_FILE has no effect' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_STATS=1 UTOFU_STATS_FILE="$folder/s" "$INFO" --check
+    mkdir -m 0777 "$folder/open"
+    chmod 0777 "$folder/open"
+    check open_folder 0 'note +warning: UTOFU_ROOT=' 1 bash -c "export UTOFU_PROVIDER=shm UTOFU_SIZE=2 \\
+        UTOFU_ROOT='$folder/open' UTOFU_LOCAL_SIZE=2; UTOFU_RANK=1 UTOFU_LOCAL_RANK=1 '$INFO' --check & \\
+        UTOFU_RANK=0 UTOFU_LOCAL_RANK=0 '$INFO' --check; wait"
+    check once 0 'UTOFU_LOGLEVEL' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_LOGLEVEL=info "$INFO" --check
+    check locked_pages 0 '^note +warning: UTOFU_SWAP_PROTECT: cannot lock' 1 \
+        bash -c 'ulimit -l 64; UTOFU_PROVIDER=shm UTOFU_SWAP_PROTECT=1 unprivileged "$INFO" --check'
+}
+
 group_check() {
     check shm 0 '^nothing would keep a job from running here$' 1 \
         env UTOFU_PROVIDER=shm "$INFO" --check

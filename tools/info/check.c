@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #ifdef PROV_WITH_OFI
 #    include "ofi/fabric.h"
 #endif
+#include "bootstrap/job.h"
 #include "shm/remap.h"
 #include "peers/peers.h"
 #include "util/build_id.h"
@@ -151,6 +153,13 @@ static void check_job(const struct info *info, struct info_checks *checks)
         return;
     }
     const struct ut_job_info *job = info->process->job;
+    uint32_t tasks = strcmp(job->launcher, "solo") == 0 ? ut_job_lonely_tasks() : 0;
+    if (tasks > 1) {
+        remedy(add(checks, "job", INFO_FAIL,
+                   "srun started %u tasks without PMIx or PMI, so each is a job of one", tasks),
+               UT_JOB_LONELY_REMEDY);
+        return;
+    }
     add(checks, "job", INFO_OK, "rank %u of %u, started by %s", job->rank, job->size,
         info_launcher(job->launcher));
 }
@@ -733,6 +742,64 @@ static void check_communication(const struct info *info, struct info_checks *che
     free(a.memory);
 }
 
+/* ---- what the library itself warns of ---- */
+
+enum { MAX_WARNINGS = 16 };
+
+static struct {
+    char category[16], text[INFO_TEXT];
+    const char *fmt;
+} warnings[MAX_WARNINGS];
+static unsigned int num_warnings;
+static pthread_mutex_t warnings_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A warning that repeats is heard once. */
+static void hear(const char *category, const char *fmt, const char *text)
+{
+    unsigned int i = 0;
+
+    pthread_mutex_lock(&warnings_lock);
+    while (i < num_warnings && warnings[i].fmt != fmt)
+        i++;
+    if (i == num_warnings && i < MAX_WARNINGS) {
+        warnings[i].fmt = fmt;
+        snprintf(warnings[i].category, sizeof(warnings[i].category), "%s", category);
+        snprintf(warnings[i].text, sizeof(warnings[i].text), "%s", text);
+        num_warnings++;
+    }
+    pthread_mutex_unlock(&warnings_lock);
+}
+
+void info_hear_warnings(void)
+{
+    ut_log_warning_hook = hear;
+}
+
+/* Does a check above say the same, and more? */
+static bool is_checked(const char *category, const char *text)
+{
+    return strncmp(text, "without effect, as no variable", strlen("without effect, as no")) == 0 ||
+           (strcmp(category, "bootstrap") == 0 && strncmp(text, "srun started", 12) == 0) ||
+           strncmp(text, "registered memory is not mapped", 31) == 0;
+}
+
+/* What it says while it starts and communicates, and no check above has an eye on. */
+static void check_warnings(struct info_checks *checks)
+{
+    pthread_mutex_lock(&warnings_lock);
+    for (unsigned int i = 0; i < num_warnings; i++) {
+        char *text = warnings[i].text, *last = strrchr(text, ';');
+        if (is_checked(warnings[i].category, text))
+            continue;
+        if (last)
+            *last = '\0';
+        struct info_check *c = add(checks, "warning", INFO_NOTE, "%s", text);
+        if (last)
+            remedy(c, "%s", last + 2);
+    }
+    pthread_mutex_unlock(&warnings_lock);
+}
+
 void info_check(const struct info *info, struct info_checks *checks)
 {
     memset(checks, 0, sizeof(*checks));
@@ -749,4 +816,5 @@ void info_check(const struct info *info, struct info_checks *checks)
     check_cpus(info, checks);
     check_communication(info, checks);
     check_peers(info, checks);
+    check_warnings(checks);
 }

@@ -82,6 +82,8 @@ bool info_loaded_library(char *path, char *build, size_t size);
 /* The folder in which the library lies: the first that has it of those where it may be; false:
  * none has it. */
 bool info_library_folder(char *buf, size_t size);
+/* From now on the library's warnings are kept for info_check(). */
+void info_hear_warnings(void);
 /* Looks for what would keep a job from running here. */
 void info_check(const struct info *info, struct info_checks *checks);
 

@@ -17,6 +17,7 @@
 
 #include "../output.h"
 #include "util/build_id.h"
+#include "util/file.h"
 
 static const char *const script[] = {
 #include "report.sh.inc"
@@ -63,13 +64,14 @@ static void write_report(const struct info *info)
     run_script();
 }
 
-/* What this process prints from here on goes to the file. */
-static int print_to(const char *path)
+/* What this process prints from here on goes to the file, a new one unless it is `special`. */
+static int print_to(const char *path, bool special)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = special ? ut_file_open_output(path, 0, NULL)
+                     : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
     if (fd < 0)
-        return -errno;
+        return special ? fd : -errno;
     int rc = dup2(fd, STDOUT_FILENO) < 0 ? -errno : 0;
     close(fd);
     return rc;
@@ -92,16 +94,17 @@ static int write_file(const struct info *info, const char *path)
         snprintf(part, sizeof(part), "%s", path);
     else
         snprintf(part, sizeof(part), "%s.%ld", path, (long)getpid());
-    unfinished = special ? NULL : part;
+    int rc = print_to(part, special);
+    bool made = rc == 0 && !special;
+    unfinished = made ? part : NULL;
     tool_output_begun(unfinished);
-    int rc = print_to(part);
     if (!rc)
         rc = write_out(info);
     if (special)
         return rc;
     if (!rc && rename(part, path))
         rc = -errno;
-    if (rc)
+    if (rc && made)
         unlink(part);
     tool_output_begun(NULL);
     return rc;

@@ -5,6 +5,7 @@
  */
 #include "output.h"
 #include "perf.h"
+#include "util/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,14 +347,12 @@ static void remove_empty(void)
 static void open_output(const char *path)
 {
     out.path = path;
-    out.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    out.made = out.fd >= 0;
+    out.fd = ut_file_open_output(path, 0, &out.made);
     if (out.made)
         tool_output_begun(path);
-    if (out.fd < 0 && errno == EEXIST)
-        out.fd = open(path, O_WRONLY | O_CLOEXEC);
     if (out.fd < 0)
-        party_usage_error(PERF_NAME, "--plot cannot write %s: %s", path, strerror(errno));
+        party_usage_error(PERF_NAME, "--plot cannot write %s: %s", path,
+                          out.fd == -ELOOP ? "a symbolic link of another user" : strerror(-out.fd));
     atexit(remove_empty);
 }
 

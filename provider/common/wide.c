@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel copies by "rep movsb" where the CPU says that it is fast for a few bytes (FSRM), else
+ * by loops or by other string instructions (arch/x86/include/asm/uaccess_64.h,
+ * copy_user_generic()). Within one instruction the stores have no order that anybody promises.
+ * AMD's cores since Zen 3 make one store of 16 or 32 aligned bytes: of 1,000,000 copies by
+ * process_vm_writev() and preadv() none was seen in part, by a thread that looked all the time. Of
+ * other CPUs with FSRM this is not known, so there the last word stays in a copy of its own.
+ */
+#include "wide.h"
+
+struct prov_widths prov_widths;
+
+#if defined(__x86_64__)
+#    include <cpuid.h>
+
+enum maker { OTHER, INTEL, AMD };
+
+struct cpu {
+    enum maker maker;
+    unsigned int family, model;
+    bool hybrid, fsrm;
+};
+
+static enum maker maker_of(unsigned int ebx)
+{
+    switch (ebx) {
+    case signature_INTEL_ebx:
+        return INTEL;
+    case signature_AMD_ebx:
+        return AMD;
+    default:
+        return OTHER;
+    }
+}
+
+static struct cpu ask_cpu(void)
+{
+    unsigned int a, b, c, d;
+    struct cpu cpu = {.maker = OTHER};
+
+    if (!__get_cpuid(0, &a, &b, &c, &d))
+        return cpu;
+    cpu.maker = maker_of(b);
+    if (__get_cpuid(1, &a, &b, &c, &d)) {
+        cpu.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
+        cpu.model = (a >> 4 & 15) | (a >> 12 & 0xf0);
+    }
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        cpu.fsrm = d >> 4 & 1;
+        cpu.hybrid = d >> 15 & 1;
+    }
+    return cpu;
+}
+
+/* A store path of 32 bytes: with AVX-512; AMD's cores since Zen 2; Intel's large cores since
+ * Haswell. Intel's small cores with AVX2 have 16, and all of their models are newer than the last
+ * large core without AVX-512 that was sold alone. */
+static bool stores_32(const struct cpu *cpu)
+{
+    enum { ZEN = 0x17, ZEN_2_MODEL = 0x30, ZEN_3 = 0x19, LAST_LARGE_MODEL = 0xa6 };
+
+    if (!__builtin_cpu_supports("avx2"))
+        return false;
+    if (__builtin_cpu_supports("avx512f"))
+        return true;
+    if (cpu->maker == AMD)
+        return cpu->family >= ZEN_3 || (cpu->family == ZEN && cpu->model >= ZEN_2_MODEL);
+    return cpu->maker == INTEL && cpu->family == 6 && !cpu->hybrid &&
+           cpu->model <= LAST_LARGE_MODEL;
+}
+
+/* Threads that ask at the same time find the same. */
+void prov_widths_find(void)
+{
+    enum { ZEN_3 = 0x19 };
+    struct cpu cpu = ask_cpu();
+    uint8_t store = PROV_WORD, kernel = PROV_WORD;
+
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx"))
+        store = stores_32(&cpu) ? 32 : 16;
+    if (cpu.maker == AMD && cpu.family >= ZEN_3 && cpu.fsrm)
+        kernel = 32;
+    __atomic_store_n(&prov_widths.store, store, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_widths.kernel, kernel, __ATOMIC_RELAXED);
+}
+
+#else
+
+void prov_widths_find(void)
+{
+    __atomic_store_n(&prov_widths.store, PROV_WORD, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_widths.kernel, PROV_WORD, __ATOMIC_RELAXED);
+}
+
+#endif
