@@ -21,6 +21,7 @@
 #include "util/env.h"
 #include "util/idle.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "vcq/cq.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
@@ -200,16 +201,31 @@ static void find_interrupted(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
+/* Another thread may be in a call on it, which drains it, for instance. */
+static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
+{
+    uint64_t now = ut_now_ms(), soon = timeout_ms < UT_PATIENCE_MS ? timeout_ms : UT_PATIENCE_MS;
+
+    if (ut_lock_until(&vcq->lock, now + soon))
+        return true;
+    ut_warn("runtime",
+            "exit() has waited %llu s for a call of another thread on VCQ %016llx to end; after "
+            "%llu s (UTOFU_PEER_TIMEOUT) the process ends, and what is under way there is dropped",
+            (unsigned long long)soon / 1000, (unsigned long long)vcq->id,
+            (unsigned long long)timeout_ms / 1000);
+    return ut_lock_until(&vcq->lock, now + timeout_ms);
+}
+
 static void drain_one(struct ut_vcq *vcq, void *arg)
 {
     const struct exit_drain *exit_drain = arg;
 
-    if (!ut_lock_until(&vcq->lock, ut_now_ms() + exit_drain->timeout_ms))
+    if (!lock_at_exit(vcq, exit_drain->timeout_ms))
         return;
     if (vcq->num_eps && vcq->check)
         ut_check_end(vcq, NULL);
     if (vcq->num_eps)
-        ut_engine_drain(vcq, exit_drain->timeout_ms);
+        ut_engine_drain(vcq, exit_drain->timeout_ms, "exit()");
     if (vcq->num_eps && vcq->check)
         ut_engine_check_left(vcq);
     ut_unlock(&vcq->lock);
@@ -313,7 +329,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (v->check)
         ut_check_end(v, caller);
-    ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000);
+    ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
         /* the drain releases the lock: another thread has freed the VCQ */
         ut_vcq_leave(v);
