@@ -88,9 +88,14 @@ def notice():
     for where, line in (("poll", r"polls the MRQ of VCQ \w{16} for \d+ s, empty \(\d+ polls\)$"),
                         ("leave", r"does not poll VCQ \w{16} any more: the last poll, \d+ s ago, found the MRQ empty$"),
                         ("wait", r"a thread sleeps in utofu_wait_vcqs\(\) until VCQ \w{16} has an entry, for \d+ s so far$")):
+        begin = time.monotonic()
         job = Job("notice", where, UTOFU_DUMP_SIGNAL="USR2")
         time.sleep(2.5)  # longer than it takes to be "not any more"
-        says(f"notice {where}", job.dump(), r"^utofu: dump: \[rank 0\]   " + line)
+        text = job.dump()
+        says(f"notice {where}", text, r"^utofu: dump: \[rank 0\]   " + line)
+        seconds = re.search(r"(\d+) s[ ,]", text)
+        check(f"notice {where}: not for longer than the process is there",
+              seconds and int(seconds[1]) <= time.monotonic() - begin + 1, text)
         job.end()
 
 
