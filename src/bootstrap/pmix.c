@@ -256,10 +256,13 @@ static void finalize(void)
 
 static void *open_in_thread(void *unused)
 {
+    struct ut_thread_list before;
     int rc = 0;
 
     (void)unused;
+    ut_thread_list(&before);
     state.status = pmix.init(&state.self, NULL, 0);
+    ut_thread_adopt(&before);
     if (state.status == PMIX_SUCCESS) {
         state.owner = getpid();
         atexit(finalize);
