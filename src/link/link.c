@@ -408,7 +408,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     else
         ut_warn("link",
                 "%s has not called the library yet; what is meant for it waits until it does "
-                "(utofu_get_onesided_tnis() will do) and the launcher says so, and fails after "
+                "(utofu_query_my_coords() will do) and the launcher says so, and fails after "
                 "%llu s (UTOFU_JOB_TIMEOUT)",
                 who, (unsigned long long)allowed / 1000);
 }
