@@ -29,8 +29,12 @@ int ut_find_job(void)
 
 int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident)
 {
-    int rc = ut_find_job();
+    uint32_t mark;
 
+    /* what is the id of no job is refused where no job can be found, too */
+    if (!ut_vcq_id_unpack(vcq_id, ident) && !ut_vcq_id_of_other_job(vcq_id, &mark))
+        return ut_refuse_vcq_id(vcq_id);
+    int rc = ut_find_job();
     if (rc != 0)
         return rc;
     if (ut_vcq_id_unpack(vcq_id, ident) && ut_vcq_ident_public(ident))
