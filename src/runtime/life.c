@@ -275,6 +275,21 @@ static int set_up_once(const struct ut_process **process)
     return 0;
 }
 
+/* Once: its arrivals start descriptors, also while the program is in MPI, or computes. */
+static void note_relays_wait(const struct ut_process *process)
+{
+    static bool noted; /* atomic */
+
+    if (ut_vcq_has_thread() || process->job->size == 1 ||
+        __atomic_exchange_n(&noted, true, __ATOMIC_RELAXED))
+        return;
+    ut_log_note("runtime",
+                "UTOFU_PROGRESS_THREAD=0, and a session-mode VCQ: what the puts of other processes "
+                "are to start there waits until this process calls the library. While it is in "
+                "MPI, or computes, whoever waits for that hangs; leave the variable at 1 unless "
+                "every process polls its VCQs all the time");
+}
+
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle)
 {
     const struct ut_process *process;
@@ -312,6 +327,8 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
     ut_unlock(&v->lock);
 out:
     ut_vcq_unlock_table();
+    if (rc == 0 && (flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        note_relays_wait(process);
     if (rc == 0)
         ut_debug("vcq", "VCQ %016llx on TNI %u CQ %u component %u%s%s%s", (unsigned long long)v->id,
                  tni, v->ident.cq, v->ident.cmp,

@@ -5,6 +5,7 @@
  *   waits free   rank 0 frees a VCQ with a put under way to rank 1, which never makes its VCQ
  *   waits exit   the same, and rank 0 ends instead
  *   waits node   rank 0 asks for the node of rank 1, which never calls the library
+ *   waits session  makes a session-mode VCQ in each process
  *   waits look   makes a VCQ, where nobody serves the job
  *
  * Rank 1 sleeps until utofurun ends it, or for a minute.
@@ -87,6 +88,8 @@ int main(int argc, char **argv)
 
     if (strcmp(what, "look") == 0)
         look();
+    else if (strcmp(what, "session") == 0)
+        CALL(utofu_create_vcq(0, UTOFU_VCQ_FLAG_SESSION_MODE, &vcq));
     else if (number("UTOFU_RANK") == 1)
         sleep(60);
     else if (strcmp(what, "free") == 0)

@@ -50,15 +50,20 @@ import socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.bind("\0" + sys.argv[1])
 s.listen()
+open(sys.argv[2], "w").close()
 time.sleep(30)
 END
-python3 "$folder/mute.py" "mute-$$" &
+python3 "$folder/mute.py" "mute-$$" "$folder/listens" &
 mute=$!
-sleep 0.5
+until [ -e "$folder/listens" ]; do sleep 0.1; done
 start mute bash -c "hand UTOFU_ROOT=unix:@mute-$$ '$waits' look"
 # a process that does not end by SIGTERM, in a job that has failed
 # shellcheck disable=SC2016 # the shell of the job expands it
 start kill "$utofurun" -n 2 sh -c 'if [ "$UTOFU_RANK" = 1 ]; then sleep 1; exit 3; fi; trap "" TERM; sleep 30; sleep 30'
+start session2 env UTOFU_PROGRESS_THREAD=0 "$utofurun" -n 2 "$waits" session
+start session1 env UTOFU_PROGRESS_THREAD=0 "$utofurun" -n 1 "$waits" session
+start thread2 "$utofurun" -n 2 "$waits" session
+start free2 env UTOFU_PROGRESS_THREAD=0 "$utofurun" -n 2 --timeout 12 "$waits" node
 for job in $(jobs -p); do
     [ "$job" = "$mute" ] || wait "$job"
 done
@@ -74,5 +79,10 @@ says node 1 'warning: .*the node of rank 1 has been waited for 3 s: that process
 says nobody 1 'warning: .*nobody has served this job there for 3 s \(Connection refused\)'
 says mute 1 'warning: .*the process that serves it \(utofurun\) has not answered for 3 s'
 says kill 1 'utofurun: 1 process has not ended within 3 s after SIGTERM \(the first: rank 0, pid [0-9]+\); killing the job'
+# relays that wait for their own processes
+says session2 2 'warning: .*UTOFU_PROGRESS_THREAD=0, and a session-mode VCQ: .* leave the variable at 1'
+for quiet in session1 thread2 free2; do
+    says "$quiet" 0 'session-mode VCQ'
+done
 echo "$checks checks, $failures failures"
 [ "$failures" = 0 ]
