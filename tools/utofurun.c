@@ -747,6 +747,19 @@ static int next_timeout(int64_t limit)
     return when ? ut_job_left_ms(when) : -1;
 }
 
+static void say_who_is_left(void)
+{
+    uint32_t rank = 0;
+
+    while (rank < opt.size && !processes[rank].pid)
+        rank++;
+    if (rank < opt.size)
+        say("%u %s not ended within %d s after SIGTERM (the first: rank %u, pid %d); killing the "
+            "job",
+            running, running == 1 ? "process has" : "processes have", GRACE_MS / 1000, rank,
+            (int)processes[rank].pid);
+}
+
 static void check_times(int64_t *limit)
 {
     int64_t now = ut_clock_ms();
@@ -757,6 +770,7 @@ static void check_times(int64_t *limit)
         end_job();
     }
     if (kill_at && now >= kill_at) {
+        say_who_is_left();
         kill(-group, SIGKILL);
         *limit = kill_at = 0;
     }
@@ -813,8 +827,14 @@ static void finish_output(int64_t limit)
         stop_reading_at_end(processes[r].err);
     }
     pass_output();
+    int64_t patience = failed ? 0 : (int64_t)ut_clock_ms() + GRACE_MS;
     while (has_output() && !gave_up) {
-        step(limit);
+        step(patience && (!limit || patience < limit) ? patience : limit);
+        if (patience && (int64_t)ut_clock_ms() >= patience) {
+            if (has_output() && sink_err->used == 0) /* else nobody reads this line either */
+                say("the job has ended; the end of its output waits for somebody to read it");
+            patience = 0;
+        }
         if (limit && (int64_t)ut_clock_ms() >= limit && has_output()) {
             say("nobody has read the end of the output; it is lost");
             note_status(failed ? 0 : STATUS_TIMEOUT);

@@ -45,6 +45,13 @@
         ut_rc;                                                                                     \
     })
 
+/* UTOFU_ERR_INVALID_VCQ_ID, with what the value is instead. */
+int ut_refuse_vcq_id(utofu_vcq_id_t vcq_id) __attribute__((cold));
+/* Finds the job, whose mark ids have: 0, or why not. */
+int ut_find_job(void);
+/* Takes an id apart that the program gives: 0, or why not. */
+int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident);
+
 /* UTOFU_ERR_INVALID_VCQ_HDL, with what the value is instead. Shown from level debug on, as programs
  * may poll with it in a loop. */
 int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl) __attribute__((cold));

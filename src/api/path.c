@@ -9,9 +9,10 @@
 static int choose_path(utofu_vcq_id_t vcq_id, const uint8_t path_coords[], uint8_t path[3],
                        struct ut_vcq_ident *ident)
 {
-    if (!ut_vcq_id_unpack(vcq_id, ident) || !ut_vcq_ident_public(ident))
-        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
-                         (unsigned long long)vcq_id);
+    int rc = ut_take_vcq_id(vcq_id, ident);
+
+    if (rc != 0)
+        return rc;
     if (!path_coords) {
         memcpy(path, ident->coords.at + 3, 3);
         return UTOFU_SUCCESS;

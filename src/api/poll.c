@@ -3,15 +3,32 @@
 #include "api/api.h"
 #include "engine/engine.h"
 #include "runtime/thread.h"
+#include "util/clock.h"
 #include "util/idle.h"
 #include "stats/stats.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
+/* For the dump: since when all polls were empty, of which queues, and when the last one was. */
+static void note_empty(struct ut_vcq *vcq, uint32_t idle, enum ut_queue queue)
+{
+    enum { CLOCK_EVERY = 16 };
+
+    if (idle == vcq->spin_limit + 1 || idle <= vcq->empty.seen) {
+        vcq->empty.since_ms = vcq->empty.last_ms = ut_now_ms();
+        vcq->empty.queues = 0;
+    }
+    vcq->empty.seen = idle;
+    vcq->empty.queues |= queue;
+    if (idle % CLOCK_EVERY == 0)
+        vcq->empty.last_ms = ut_now_ms();
+}
+
+static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq, enum ut_queue queue)
 {
     uint32_t idle = vcq->idle_polls;
 
+    note_empty(vcq, idle, queue);
     if (vcq->completions_wanted)
         ut_engine_request_completions(vcq);
     if (vcq->stats)
@@ -20,10 +37,10 @@ static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq)
     ut_idle(idle);
 }
 
-static int leave_empty(struct ut_vcq *vcq)
+static int leave_empty(struct ut_vcq *vcq, enum ut_queue queue)
 {
     if (__builtin_expect(++vcq->idle_polls > vcq->spin_limit, 0))
-        leave_idle(vcq);
+        leave_idle(vcq, queue);
     else
         ut_vcq_leave(vcq);
     return UTOFU_ERR_NOT_FOUND;
@@ -101,7 +118,7 @@ static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void 
         return rc;
     vcq->poll_count++;
     ut_engine_unblock_tcq(vcq);
-    return leave_empty(vcq);
+    return leave_empty(vcq, UT_QUEUE_TCQ);
 }
 
 static int __attribute__((noinline, hot)) poll_tcq(struct ut_vcq *vcq, void **cbdata)
@@ -166,7 +183,7 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     if (vcq->posted_at != 0)
         ut_thread_polled(vcq);
     if (!ut_engine_progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
-        return leave_empty(vcq);
+        return leave_empty(vcq, UT_QUEUE_MRQ);
     return leave_with(vcq, entry, notice);
 }
 
@@ -182,7 +199,7 @@ look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     ut_engine_progress(vcq);
     if (vcq->direct) {
         vcq->direct = NULL;
-        return leave_empty(vcq);
+        return leave_empty(vcq, UT_QUEUE_MRQ);
     }
     return leave_with(vcq, notice, notice);
 }

@@ -16,8 +16,7 @@ int ut_refuse_flags(unsigned long flags)
 int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, uint64_t edata)
 {
     if (!ut_vcq_id_check(rmt_vcq_id))
-        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
-                         (unsigned long long)rmt_vcq_id);
+        return ut_refuse_vcq_id(rmt_vcq_id);
     if (length > max_length)
         return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the most is %zu", length, max_length);
     return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the most is %d",

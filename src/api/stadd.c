@@ -89,9 +89,9 @@ int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *s
 
     if (!stadd)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "stadd is NULL");
-    if (!ut_vcq_id_unpack(vcq_id, &ident) || !ut_vcq_ident_public(&ident))
-        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
-                         (unsigned long long)vcq_id);
+    int rc = ut_take_vcq_id(vcq_id, &ident);
+    if (rc != 0)
+        return rc;
     if (stag >= UT_NUM_RESERVED_STAGS)
         return UT_REFUSE(UTOFU_ERR_INVALID_STAG, "STag %u: those of the caller are 0 to 255", stag);
     *stadd = ut_stadd_make(UT_STAG_RESERVED_BASE + 0x100u * ident.cmp + stag, 0, 0);

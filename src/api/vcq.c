@@ -98,6 +98,9 @@ int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni_id, utofu_cq_id_
         return UT_REFUSE(UTOFU_ERR_INVALID_CQ_ID, "CQ %u: they end at %d", cq_id, UT_MAX_CQ_ID);
     if (cmp_id >= UT_NUM_CMP_IDS)
         return UT_REFUSE(UTOFU_ERR_INVALID_CMP_ID, "component id %u: they are 0 to 7", cmp_id);
+    int rc = ut_find_job();
+    if (rc != 0)
+        return rc;
     memcpy(ident.coords.at, coords, sizeof(ident.coords.at));
     *vcq_id = ut_vcq_id_canonical(&ident);
     return UTOFU_SUCCESS;
@@ -111,9 +114,9 @@ int utofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t
 
     if (!coords || !tni_id || !cq_id || !extra_val)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "coords, tni_id, cq_id or extra_val is NULL");
-    if (!ut_vcq_id_unpack(vcq_id, &ident) || !ut_vcq_ident_public(&ident))
-        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id",
-                         (unsigned long long)vcq_id);
+    int rc = ut_take_vcq_id(vcq_id, &ident);
+    if (rc != 0)
+        return rc;
     memcpy(coords, ident.coords.at, sizeof(ident.coords.at));
     *tni_id = ident.tni;
     *cq_id = ident.cq;

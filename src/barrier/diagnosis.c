@@ -8,12 +8,12 @@
 #include "process/process.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/patience.h"
 
 enum {
     LOOK_EVERY_POLLS = 64,
     LOOK_EVERY_MS = 1000,
-    TRACE_EVERY_MS = 500,   /* a gate is not traced more often */
-    FIRST_REPORT_MS = 5000, /* then after 10 s, 20 s and so on */
+    TRACE_EVERY_MS = 500, /* a gate is not traced more often */
 };
 
 const char *ut_gate_name(utofu_vbg_id_t id)
@@ -47,7 +47,7 @@ static void begin_wait(struct ut_gate *start)
 {
     start->started_ms = ut_now_ms();
     start->look_ms = start->started_ms + LOOK_EVERY_MS;
-    start->report_ms = start->started_ms + FIRST_REPORT_MS;
+    start->report_ms = start->started_ms + UT_PATIENCE_MS;
 }
 
 void ut_gate_check_wait(struct ut_gate *start)

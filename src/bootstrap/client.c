@@ -8,6 +8,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -75,14 +76,28 @@ static int wait_for(int fd, short events, int timeout_ms)
     return p[1].revents != 0;
 }
 
+static const char *server_name(void)
+{
+    return client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0";
+}
+
 /* The same, but goes on until ready, stopped or the deadline. */
 static bool wait_until(int fd, short events, int64_t deadline)
 {
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+
     while (!client.stopping) {
-        if (wait_for(fd, events, ut_job_left_ms(deadline)) > 0)
+        int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
+        if (wait_for(fd, events, left) > 0)
             return true;
         if ((int64_t)ut_clock_ms() >= deadline)
             break;
+        if (ut_patience_ends(&patience, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "UTOFU_ROOT=%s: the process that serves it (%s) has not answered for %llu s; "
+                    "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
+                    client.root.text, server_name(), ut_patience_seconds(&patience, ut_clock_ms()),
+                    ut_job_left_ms(deadline) / 1000);
     }
     return false;
 }
@@ -315,6 +330,7 @@ static int say_hello(void)
 /* Connects and says hello, until it works, cannot work or the deadline is over. */
 static int reach_server(void)
 {
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
     int pause_ms = CONNECT_PAUSE_MS, rc;
 
     for (;;) {
@@ -335,6 +351,12 @@ static int reach_server(void)
             return -ESHUTDOWN;
         if ((int64_t)ut_clock_ms() >= client.deadline)
             break;
+        if (ut_patience_ends(&patience, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "UTOFU_ROOT=%s: nobody has served this job there for %llu s (%s); it is tried "
+                    "for %d s more (UTOFU_JOB_TIMEOUT)",
+                    client.root.text, ut_patience_seconds(&patience, ut_clock_ms()), strerror(-rc),
+                    ut_job_left_ms(client.deadline) / 1000);
         wait_for(-1, 0, pause_ms);
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
     }
@@ -459,7 +481,7 @@ static int log_loss(int rc)
         ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
                  "answer properly; it must outlive the first contacts of the others",
-                 client.root.text, client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0");
+                 client.root.text, server_name());
     return rc;
 }
 

@@ -42,6 +42,9 @@ enum {
     FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
 };
 
+/* The mark of the job, in two words: MAGIC, and a random number. */
+#define JOB_FILE "utofu.job"
+
 /* For the lock of the folder, while another process removes stale files. */
 enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
 enum { REPORTED = -EREMOTEIO }; /* an error that is logged already */
@@ -138,6 +141,8 @@ static void remove_stale_files(int folder)
         if (is_our_name(entry->d_name))
             remove_stale(folder, entry->d_name, &tries);
     }
+    if (rendezvous.one_machine) /* else processes of other machines may have read it */
+        unlinkat(folder, JOB_FILE, 0);
     if (dir)
         closedir(dir);
     else if (fd >= 0)
@@ -204,6 +209,49 @@ void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool o
     read_host();
     lock_folder();
     pthread_atfork(NULL, NULL, close_in_child);
+}
+
+/* False: it is not there, or not complete yet. Whose file it is does not matter: any mark will do,
+ * if it is the same for all. */
+static bool read_job_file(const char *path, uint32_t words[2])
+{
+    int fd = ut_file_open(AT_FDCWD, path);
+
+    if (fd < 0) {
+        errno = -fd;
+        return false;
+    }
+    bool good =
+        read(fd, words, 2 * sizeof(*words)) == 2 * sizeof(*words) && words[0] == htole32(MAGIC);
+    close(fd);
+    return good;
+}
+
+uint32_t ut_job_folder_mark(void)
+{
+    uint32_t words[2] = {htole32(MAGIC), htole32(ut_job_mark(NULL, 0))}, there[2];
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/" JOB_FILE, rendezvous.folder) >= (int)sizeof(path))
+        return le32toh(words[1]);
+    for (int tries = 0; tries < FOLDER_TRIES; tries++) {
+        int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+        bool written = fd >= 0 && write(fd, words, sizeof(words)) == sizeof(words);
+        if (fd >= 0)
+            close(fd);
+        if (written)
+            return le32toh(words[1]);
+        if (read_job_file(path, there))
+            return le32toh(there[1]) % 1024 ? le32toh(there[1]) % 1024 : 1;
+        if (errno == EACCES || errno == EROFS || errno == ELOOP)
+            break;
+        usleep(FOLDER_PAUSE_US);
+    }
+    ut_warn("bootstrap",
+            "%s can neither be written nor read: %s; remove it, or give the job a folder that it "
+            "can write (mktemp -d)",
+            path, strerror(errno));
+    return le32toh(words[1]);
 }
 
 static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])

@@ -17,6 +17,8 @@
  * error. With a key, files have a MAC, and files with another one are refused. */
 void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine,
                         const struct ut_key *key);
+/* The mark of the job, which the first process of the job wrote to the folder. */
+uint32_t ut_job_folder_mark(void);
 int ut_job_folder_publish(const void *record, size_t size);
 /* Looks once; results as of ut_job_lookup(). */
 int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size);

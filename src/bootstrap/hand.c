@@ -20,6 +20,8 @@
 #include "util/env.h"
 #include "util/key.h"
 #include "util/log.h"
+#include "util/patience.h"
+#include "util/sha256.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -61,12 +63,20 @@ static void serve_at_exit(void)
     int64_t now = ut_clock_ms();
     int64_t last = now + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     int64_t newcomers = now + NEWCOMER_WAIT_MS;
+    struct ut_patience patience = ut_patience_from((uint64_t)now);
     uint32_t seen, connected;
 
     while (now < last) {
         ut_job_server_count(hand.server, &seen, &connected);
         if (connected == 0 && (seen == hand.size || now >= newcomers))
             return;
+        if (ut_patience_ends(&patience, (uint64_t)now))
+            ut_warn("bootstrap",
+                    "rank 0 has ended, and has stayed for %llu s as it serves UTOFU_ROOT=%s, which "
+                    "%u processes still use and %u have not come to; it leaves in %lld s at the "
+                    "latest (UTOFU_JOB_TIMEOUT)",
+                    ut_patience_seconds(&patience, (uint64_t)now), hand.root.text, connected,
+                    hand.size - seen, (long long)(last - now) / 1000);
         ut_job_server_step(hand.server, EXIT_STEP_MS);
         now = ut_clock_ms();
     }
@@ -234,6 +244,24 @@ static int place_by_root(struct ut_job_info *info)
     return 0;
 }
 
+/* What all processes write in the same way: of a host and port the port, as the host may have
+ * several names; with a key, which utofurun makes anew for each job. */
+static uint32_t mark_of_job(void)
+{
+    uint8_t mac[UT_SHA256_SIZE];
+    struct ut_hmac hmac;
+
+    if (hand.root.kind == UT_JOB_ROOT_FOLDER)
+        return ut_job_folder_mark();
+    ut_hmac_init(&hmac, hand.key.bytes, hand.key.size);
+    if (hand.root.kind == UT_JOB_ROOT_UNIX)
+        ut_hmac_add(&hmac, &hand.root.address, hand.root.address_len);
+    else
+        ut_hmac_add(&hmac, &hand.root.port, sizeof(hand.root.port));
+    ut_hmac_end(&hmac, mac);
+    return ut_job_mark(mac, sizeof(mac));
+}
+
 /* The rest of opening, once rank and size are known. */
 static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
                    int (*place)(struct ut_job_info *info), int64_t deadline)
@@ -251,6 +279,8 @@ static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
         rc = place(info);
     if (rc == 0 && size > 1)
         rc = start_rendezvous(deadline);
+    if (rc == 0)
+        info->mark = size > 1 ? mark_of_job() : ut_job_mark(NULL, 0);
     snprintf(info->id, sizeof(info->id), "%s", size > 1 ? hand.root.text : "hand");
     return rc;
 }

@@ -8,11 +8,15 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/sha256.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 /* Tried in this order. By hand first, as utofurun may run inside another launcher's job; PMI-1
  * before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not; the variables of
@@ -99,6 +103,25 @@ static int apply_overrides(struct ut_job_info *info)
     return -EINVAL;
 }
 
+uint32_t ut_job_mark(const void *identity, size_t size)
+{
+    enum { MARKS = 1023 };
+    uint8_t digest[UT_SHA256_SIZE];
+    struct ut_sha256 sha;
+    uint64_t number = 0;
+
+    if (size > 0) {
+        ut_sha256_init(&sha);
+        ut_sha256_add(&sha, identity, size);
+        ut_sha256_end(&sha, digest);
+        memcpy(&number, digest, sizeof(number));
+        number = le64toh(number);
+    } else if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+        number = ut_clock_ns() ^ (uint64_t)getpid() << 32;
+    }
+    return (uint32_t)(number % MARKS) + 1;
+}
+
 /* Tries the launchers whose variables are set, until one works. */
 static int find(void)
 {
@@ -118,6 +141,8 @@ static int find(void)
         rc = apply_overrides(&job.info);
     if (rc != 0)
         return rc;
+    if (job.info.mark == 0)
+        job.info.mark = ut_job_mark(job.info.id, strlen(job.info.id));
     job.ops = ops;
     job.owner = getpid();
     ut_log_set_rank(job.info.rank);

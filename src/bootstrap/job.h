@@ -18,6 +18,8 @@ enum { UT_JOB_RECORD_MAX = 255 };
 struct ut_job_info {
     const char *launcher; /* "pmix", "pmi1", "utofurun", "hand" or "solo" */
     char id[256];         /* the launcher's name of the job; not unique over time */
+    uint32_t mark;        /* 1 to 1023, in all processes of the job: of other jobs most likely
+                           * another one; not secret */
     uint32_t rank, size;
     uint32_t node;       /* 0-based number of the node this process is on (or says it is on) */
     uint32_t num_nodes;  /* 0 when it is not known */

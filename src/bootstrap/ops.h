@@ -19,7 +19,7 @@ struct ut_job_ops {
     const char *name;
     /* Are the variables of this launcher set? Cheap, no side effect, no message. */
     bool (*present)(void);
-    /* Fills info, at the latest when ut_clock_ms() reaches the deadline. 0; -ENODEV: not such a
+    /* Fills info, but for the mark unless it knows more of the job than its id, at the latest when ut_clock_ms() reaches the deadline. 0; -ENODEV: not such a
      * job after all (one warning was printed), try the next; -EBUSY: not now, a later call may
      * succeed; another negative errno: give up. Every failure prints one line. */
     int (*open)(struct ut_job_info *info, int64_t deadline);
@@ -50,6 +50,10 @@ static inline int ut_job_left_ms(int64_t deadline)
  * answer at once. */
 int ut_job_retry(int (*ask)(uint32_t rank, void *record, size_t *size), uint32_t rank, void *record,
                  size_t *size, int wait_ms);
+
+/* A mark of the job, for struct ut_job_info: of what identifies it, as all its processes see it; or
+ * if there is nothing (size 0), a random one. */
+uint32_t ut_job_mark(const void *identity, size_t size);
 
 /* For ut_job_questions(): another question was sent to the launcher. */
 void ut_job_count_question(void);

@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -119,14 +120,33 @@ static int send_all(const char *text, size_t n)
     return 0;
 }
 
+/* False: the time is over. */
+static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
+{
+    struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
+
+    while (poll(&p, 1, ut_patience_left_ms(patience, ut_clock_ms(), ut_job_left_ms(deadline))) ==
+           0) {
+        if (ut_job_left_ms(deadline) == 0)
+            return false;
+        if (ut_patience_ends(patience, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "the launcher has not answered on PMI_FD %d for %llu s; it is given up in %d s "
+                    "(UTOFU_JOB_TIMEOUT)",
+                    pmi.fd, ut_patience_seconds(patience, ut_clock_ms()),
+                    ut_job_left_ms(deadline) / 1000);
+    }
+    return true;
+}
+
 /* Reads exactly one line, as what follows may be for MPI. */
 static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
     size_t have = 0;
 
     while (have < UT_JOB_PMI1_LINE - 1) {
-        struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
-        if (poll(&p, 1, ut_job_left_ms(deadline)) == 0)
+        if (!wait_for_launcher(&patience, deadline))
             return -ETIMEDOUT;
         ssize_t n = recv(pmi.fd, line + have, UT_JOB_PMI1_LINE - 1 - have, MSG_PEEK | MSG_DONTWAIT);
         if (n == 0)
@@ -442,10 +462,17 @@ static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
     int rc;
 
-    while ((rc = exchange(text, line)) == -EBUSY && in_time && (int64_t)ut_clock_ms() < deadline)
+    while ((rc = exchange(text, line)) == -EBUSY && in_time && (int64_t)ut_clock_ms() < deadline) {
+        if (ut_patience_ends(&patience, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "the launcher could not be asked for %llu s, as MPI has its socket (PMI_FD); "
+                    "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
+                    ut_patience_seconds(&patience, ut_clock_ms()), ut_job_left_ms(deadline) / 1000);
         usleep(UT_JOB_BACKOFF_MIN_US);
+    }
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -255,10 +256,13 @@ static void finalize(void)
 
 static void *open_in_thread(void *unused)
 {
+    struct ut_thread_list before;
     int rc = 0;
 
     (void)unused;
+    ut_thread_list(&before);
     state.status = pmix.init(&state.self, NULL, 0);
+    ut_thread_adopt(&before);
     if (state.status == PMIX_SUCCESS) {
         state.owner = getpid();
         atexit(finalize);
@@ -281,13 +285,20 @@ static int start_thread(void)
 /* Waits for the opening thread: a launcher that does not answer may keep it for ever. */
 static bool wait_for_thread(int64_t deadline)
 {
-    struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)ut_job_left_ms(deadline));
-    int rc = 0;
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
     bool done;
 
     pthread_mutex_lock(&state.lock);
-    while (!state.done && rc == 0)
-        rc = pthread_cond_timedwait(&state.changed, &state.lock, &t);
+    while (!state.done && ut_job_left_ms(deadline) > 0) {
+        int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
+        struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
+        pthread_cond_timedwait(&state.changed, &state.lock, &t);
+        if (!state.done && ut_patience_ends(&patience, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "the PMIx server of this node has not answered for %llu s; it is given up in "
+                    "%d s (UTOFU_JOB_TIMEOUT)",
+                    ut_patience_seconds(&patience, ut_clock_ms()), ut_job_left_ms(deadline) / 1000);
+    }
     done = state.done;
     pthread_mutex_unlock(&state.lock);
     return done;

@@ -93,6 +93,7 @@ static int parse_tcp(struct ut_job_root *root, const char *text)
         return -EHOSTUNREACH;
     root->kind = UT_JOB_ROOT_TCP;
     root->one_machine = says_loopback(host);
+    root->port = (uint16_t)strtoul(port, NULL, 10);
     memcpy(&root->address, found->ai_addr, found->ai_addrlen);
     root->address_len = found->ai_addrlen;
     freeaddrinfo(found);

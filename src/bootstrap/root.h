@@ -24,6 +24,7 @@ struct ut_job_root {
     uint32_t nodes;   /* the K of nodes=K, or 0 */
     struct sockaddr_storage address;
     socklen_t address_len;
+    uint16_t port; /* of host:port */
 };
 
 /* 0; -EINVAL: not one of the forms, or no such folder; -EHOSTUNREACH: the host has no address. */

@@ -36,6 +36,7 @@ static int solo_open(struct ut_job_info *info, int64_t deadline)
     (void)deadline;
     warn_of_lonely_step();
     snprintf(info->id, sizeof(info->id), "solo.%d", (int)getpid());
+    info->mark = ut_job_mark(NULL, 0);
     info->rank = info->node = info->local_rank = 0;
     info->size = info->num_nodes = info->local_size = 1;
     return 0;

@@ -275,7 +275,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
             ut_check_look_ahead(vcq, slot);
         else
             ut_check_look(vcq, slot);
-        ut_check_note_comm(slot);
+        ut_check_note_comm(check, slot);
         if (sampled && !is_session(vcq) && may_hold(now))
             enter(vcq, slot);
     }

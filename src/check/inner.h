@@ -49,6 +49,12 @@ struct ut_check_place_count {
     uint32_t count;
 };
 
+/* Puts to a VCQ of which nothing tells when they are there. */
+struct ut_check_unasked {
+    uint64_t key; /* of the VCQ's id */
+    uint64_t count;
+};
+
 /* Of one VCQ of the program. */
 struct ut_check {
     struct ut_check_op *ops; /* one for each TOQ slot */
@@ -63,6 +69,7 @@ struct ut_check {
     uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
     uint32_t most_toq;       /* descriptors at one time whose TCQ entry nobody had polled */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
+    struct ut_check_unasked unasked[64];                  /* by a hash of 6 bits */
     struct ut_check_place_count places[64];               /* by a hash of 6 bits */
     struct ut_check_module_place recent[UT_CHECK_RECENT]; /* by a hash */
     uint64_t random;
@@ -144,7 +151,7 @@ void ut_check_place_open(void);
 const void *ut_check_caller(const void *address);
 
 /* notes.c */
-void ut_check_note_comm(const struct ut_slot *slot);
+void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot);
 void ut_check_note_end(struct ut_vcq *vcq);
 void ut_check_print_notes(void);
 

@@ -24,7 +24,7 @@ enum {
 /* All atomic. */
 static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
 static uint64_t paths_of_gates, extensions;
-static uint64_t unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
+static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
 static uint64_t fullest_mrq, its_entries, longest_toq; /* of those that are crowded or long */
 static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that have had a VCQ */
 static uint32_t session_cqs[UT_NUM_TNIS]; /* of these, in session mode */
@@ -45,7 +45,25 @@ static uint64_t got(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-void ut_check_note_comm(const struct ut_slot *slot)
+/* A put without a notice is asked about by one with a notice behind it in order, whatever its path.
+ * Of two VCQs that share an entry the earlier one is forgotten, and not told of. */
+static void note_asking(struct ut_check *check, const struct ut_desc *d)
+{
+    const unsigned int notices = UTOFU_ONESIDED_FLAG_TCQ_NOTICE |
+                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
+                                 UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
+    uint64_t key = ut_vcq_id_key(d->rmt_vcq_id);
+    struct ut_check_unasked *u = &check->unasked[key * 0x9e3779b97f4a7c15ull >> 58];
+
+    if (u->key != key)
+        *u = (struct ut_check_unasked){.key = key};
+    if (!(d->flags & notices))
+        u->count += d->kind == UT_DESC_PUT || d->kind == UT_DESC_PIGGYBACK;
+    else if (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)
+        u->count = 0;
+}
+
+void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     bool paced = d->kind == UT_DESC_PUT || d->kind == UT_DESC_GET;
@@ -53,6 +71,7 @@ void ut_check_note_comm(const struct ut_slot *slot)
 
     if (d->kind == UT_DESC_NOP)
         return;
+    note_asking(check, d);
     if (ut_desc_path(d) != 0 || ut_vcq_id_has_path(d->rmt_vcq_id))
         add(&with_path, 1);
     if (d->flags & UTOFU_ONESIDED_FLAG_PACKET_RESPONSE)
@@ -128,6 +147,8 @@ void ut_check_note_end(struct ut_vcq *vcq)
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         __atomic_or_fetch(&session_cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
     add(&unread_mrq, in_mrq);
+    for (size_t i = 0; i < sizeof(check->unasked) / sizeof(check->unasked[0]); i++)
+        add(&unasked, check->unasked[i].count);
     note_queues(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, i);
@@ -216,6 +237,9 @@ static void note_flags(void)
 
 static void note_all_queues(void)
 {
+    note(got(&unasked),
+         "puts had no notice, nor had one with STRONG_ORDER behind them: nothing tells when their "
+         "data are there (2.2.10, 3.7)");
     note(got(&unread_tcq), "TCQ entries were asked for and never polled (3.7)");
     note(got(&unread_mrq),
          "MRQ notices came and were never polled: a full MRQ ends the program (3.7)");

@@ -3,13 +3,11 @@
 #include "engine/fast.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "check/check.h"
 #include "engine/posting.h"
 #include "shuffle/shuffle.h"
-#include "util/clock.h"
 #include "util/idle.h"
 #include "util/log.h"
 #include "vcq/wait.h"
@@ -448,34 +446,4 @@ void ut_engine_check_left(struct ut_vcq *vcq)
             mrq = rc;
     }
     ut_check_left(vcq, tcq, mrq);
-}
-
-static bool is_idle(const struct ut_vcq *vcq)
-{
-    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        if (link->first != UT_NO_SLOT || link->msg_first)
-            return false;
-    }
-    return true;
-}
-
-void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms)
-{
-    uint64_t end = ut_now_ms() + timeout_ms;
-    uint64_t next_empty_write = 0;
-
-    start_due(vcq);
-    while (!is_idle(vcq)) {
-        uint64_t now = ut_now_ms();
-        if (now >= end)
-            return;
-        if (now >= next_empty_write) {
-            post_empty_writes(vcq);
-            next_empty_write = now + 10;
-        }
-        ut_engine_progress(vcq);
-        ut_unlock(&vcq->lock);
-        sched_yield();
-        ut_lock(&vcq->lock);
-    }
 }

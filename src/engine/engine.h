@@ -101,7 +101,8 @@ bool ut_engine_has_entry(struct ut_vcq *vcq);
 /* MRQ notices that were not read. */
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq);
 
-/* Waits until everything that was posted is complete, or the time is over. */
-void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms);
+/* Waits until everything that was posted is complete, or the time is over. Where that takes long, a
+ * warning says what `who` waits for, and one what it gives up. */
+void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who);
 
 #endif

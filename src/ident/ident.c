@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packing and unpacking of ids; no state. */
+/* Packing and unpacking of ids; no state but for the mark of the job. */
 #include "ident/ident.h"
 
 #include <stdlib.h>
@@ -101,10 +101,26 @@ utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
     return id | ut_vcq_id_check_bits(id);
 }
 
-bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
+uint64_t ut_vcq_id_seed = UT_VCQ_ID_SEED;
+
+/* The product has the mark in its top bits: the hash is odd, so each mark has one seed. */
+void ut_vcq_id_set_job(uint32_t mark)
 {
-    if (!ut_vcq_id_check(id))
-        return false;
+    uint64_t seed = 0;
+
+    while ((seed * UT_VCQ_ID_HASH) >> (64 - UT_JOB_MARK_BITS) != mark)
+        seed += 1ull << (64 - UT_JOB_MARK_BITS);
+    __atomic_store_n(&ut_vcq_id_seed, UT_VCQ_ID_SEED + seed, __ATOMIC_RELAXED);
+}
+
+uint32_t ut_vcq_id_own_job(void)
+{
+    return (uint32_t)((ut_vcq_id_seed - UT_VCQ_ID_SEED) * UT_VCQ_ID_HASH >>
+                      (64 - UT_JOB_MARK_BITS));
+}
+
+static bool unpack_fields(utofu_vcq_id_t id, struct ut_vcq_ident *v)
+{
     v->coords.at[0] = (uint8_t)(id >> 56);
     v->coords.at[1] = (uint8_t)(id >> 48);
     v->coords.at[2] = (uint8_t)(id >> 40);
@@ -115,6 +131,22 @@ bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
     unpack_abc(id >> 14, v->path);
     bool tni_valid = v->tni < UT_NUM_TNIS || (v->tni == UT_TNI_INTERNAL && v->cmp < UT_NUM_TNIS);
     return tni_valid && ut_path_valid(v->path) && ut_coords_valid(v->coords.at);
+}
+
+bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
+{
+    return ut_vcq_id_check(id) && unpack_fields(id, v);
+}
+
+bool ut_vcq_id_of_other_job(utofu_vcq_id_t id, uint32_t *mark)
+{
+    struct ut_vcq_ident ident;
+    /* modulo 2^14: the mark, plus what differs in the check */
+    uint64_t differs = (id - ut_vcq_id_check_bits(id)) & 0x3fff;
+
+    *mark = (uint32_t)(ut_vcq_id_own_job() + (differs >> 4)) & ((1u << UT_JOB_MARK_BITS) - 1);
+    return differs != 0 && (differs & 0xf) == 0 && *mark != 0 && id != 0 &&
+           unpack_fields(id, &ident);
 }
 
 bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layouts of all ids that the library gives out: VCQ ids, VBG ids, STADDs, path ids,
- * coordinates. Pure functions without state; uses the public header alone.
+ * coordinates. Functions without state but for the mark of the job, which is set once; uses the
+ * public header alone.
  *
  * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq12 | cmp3 | path a1 b2 c1 | check14
  * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8
@@ -66,13 +67,29 @@ static inline bool ut_vcq_ident_public(const struct ut_vcq_ident *ident)
 {
     return ident->tni < UT_NUM_TNIS;
 }
+/* Is it the id of a VCQ of another job? Then the mark of that job is set. One in 50 of all other
+ * numbers looks like that. */
+bool ut_vcq_id_of_other_job(utofu_vcq_id_t id, uint32_t *mark);
 /* The same id with the owner's own a, b, c as its path: what notices and tables carry. */
 utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
 
-/* A multiplicative hash of everything above the check; not zero for an all-zero id. */
+/*
+ * The check: a multiplicative hash of everything above it, not zero for an all-zero id, plus the
+ * mark of the job, times 16. So an id of another job fails the check, unless both have the same of
+ * 1023 marks, and the low four bits show that it is the id of a job. The mark is in the seed, which
+ * is loaded in place of a constant.
+ */
+enum { UT_JOB_MARK_BITS = 10 };
+#define UT_VCQ_ID_SEED 0x5bd1e995ull /* where there is no job */
+#define UT_VCQ_ID_HASH 0x9e3779b97f4a7c15ull
+extern uint64_t ut_vcq_id_seed;
+/* Of this process's job, from 1 to 1023; before any id is made or taken. */
+void ut_vcq_id_set_job(uint32_t mark);
+uint32_t ut_vcq_id_own_job(void);
+
 static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
 {
-    return ((id >> 14) + 0x5bd1e995u) * 0x9e3779b97f4a7c15ull >> 50;
+    return ((id >> 14) + ut_vcq_id_seed) * UT_VCQ_ID_HASH >> 50;
 }
 /* A check of a few instructions, for the path of a put. */
 static inline bool ut_vcq_id_check(utofu_vcq_id_t id)

@@ -12,13 +12,13 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "vcq/wake.h"
 
 enum {
     FIRST_BACKOFF_MS = 1,
     LAST_BACKOFF_MS = 32,
     RACE_TIMEOUT_MS = 500, /* after both sides have asked: the peer's request is here by then */
-    WARN_WAIT_MS = 5000,   /* or half of UTOFU_JOB_TIMEOUT, whichever is less: then a warning */
     PAUSES = 4,      /* a silent peer is left alone for 1/PAUSES of UTOFU_PEER_TIMEOUT at first, */
     LAST_PAUSE = 8,  /* and for so many UTOFU_PEER_TIMEOUTs at last */
     MSG_SMALL = 104, /* bytes of a message whose buffer is reused */
@@ -392,7 +392,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     uint64_t waited = allowed - (link->deadline_ms - now);
     char who[48];
 
-    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < WARN_WAIT_MS))
+    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_PATIENCE_MS))
         return;
     link->wait_warned = true;
     if (owner->rank == UT_NO_RANK)
@@ -408,7 +408,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     else
         ut_warn("link",
                 "%s has not called the library yet; what is meant for it waits until it does "
-                "(utofu_get_onesided_tnis() will do) and the launcher says so, and fails after "
+                "(utofu_query_my_coords() will do) and the launcher says so, and fails after "
                 "%llu s (UTOFU_JOB_TIMEOUT)",
                 who, (unsigned long long)allowed / 1000);
 }

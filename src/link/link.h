@@ -265,6 +265,13 @@ enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = sizeof(struct ut_stag_entry) 
 _Static_assert(sizeof(struct ut_stag_dir) <= UT_SCRATCH_SIZE,
                "directory entries are read there, too");
 
+/* What is on a link, and what it waits for, for people. */
+struct ut_link_load {
+    unsigned int waiting, posted, done, messages; /* communications; messages of the library */
+};
+struct ut_link_load ut_link_load(const struct ut_link *link);
+const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_load *load);
+
 /* What links call of the engine: ut_vcq.link_ops. Not used on fast paths. */
 struct ut_link_ops {
     void (*connected)(struct ut_link *link);       /* it is up; the hello is handled next */

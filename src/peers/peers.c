@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "wire/record.h"
 
 static const struct ut_process nobody;
@@ -238,7 +239,8 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
 
 int ut_peers_node_of(uint32_t rank, uint32_t *node)
 {
-    uint64_t until = ut_now_ms() + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    struct ut_patience patience = ut_patience_from(ut_now_ms());
+    uint64_t until = patience.since_ms + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     struct known k;
     int rc;
 
@@ -258,6 +260,15 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
             return 0;
         if (!later || ut_now_ms() >= until)
             return rc;
+        if (ut_patience_ends(&patience, ut_now_ms()))
+            ut_warn("process",
+                    "the node of rank %u has been waited for %llu s: %s; it is given up after %llu "
+                    "s (UTOFU_JOB_TIMEOUT)",
+                    rank, ut_patience_seconds(&patience, ut_now_ms()),
+                    rc == -EBUSY ? "the launcher cannot be asked while the program is in MPI"
+                                 : "that process has not called the library yet, or the launcher "
+                                   "has not said so",
+                    (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
         usleep(1000);
     }
 }

@@ -232,6 +232,7 @@ int ut_process_begin(struct ut_process **process)
     if (rc != 0)
         return UTOFU_ERR_FATAL;
     ut_log_set_rank(proc.job->rank);
+    ut_vcq_id_set_job(proc.job->mark);
     if ((rc = find_host()))
         return rc;
     if (getrandom(&proc.session, sizeof(proc.session), 0) != sizeof(proc.session))

@@ -21,6 +21,7 @@
 #include "util/env.h"
 #include "util/idle.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "vcq/cq.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
@@ -202,16 +203,31 @@ static void find_interrupted(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
+/* Another thread may be in a call on it, which drains it, for instance. */
+static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
+{
+    uint64_t now = ut_now_ms(), soon = timeout_ms < UT_PATIENCE_MS ? timeout_ms : UT_PATIENCE_MS;
+
+    if (ut_lock_until(&vcq->lock, now + soon))
+        return true;
+    ut_warn("runtime",
+            "exit() has waited %llu s for a call of another thread on VCQ %016llx to end; after "
+            "%llu s (UTOFU_PEER_TIMEOUT) the process ends, and what is under way there is dropped",
+            (unsigned long long)soon / 1000, (unsigned long long)vcq->id,
+            (unsigned long long)timeout_ms / 1000);
+    return ut_lock_until(&vcq->lock, now + timeout_ms);
+}
+
 static void drain_one(struct ut_vcq *vcq, void *arg)
 {
     const struct exit_drain *exit_drain = arg;
 
-    if (!ut_lock_until(&vcq->lock, ut_now_ms() + exit_drain->timeout_ms))
+    if (!lock_at_exit(vcq, exit_drain->timeout_ms))
         return;
     if (vcq->num_eps && vcq->check)
         ut_check_end(vcq, NULL);
     if (vcq->num_eps)
-        ut_engine_drain(vcq, exit_drain->timeout_ms);
+        ut_engine_drain(vcq, exit_drain->timeout_ms, "exit()");
     if (vcq->num_eps && vcq->check)
         ut_engine_check_left(vcq);
     ut_unlock(&vcq->lock);
@@ -261,6 +277,21 @@ static int set_up_once(const struct ut_process **process)
     return 0;
 }
 
+/* Once: its arrivals start descriptors, also while the program is in MPI, or computes. */
+static void note_relays_wait(const struct ut_process *process)
+{
+    static bool noted; /* atomic */
+
+    if (ut_vcq_has_thread() || process->job->size == 1 ||
+        __atomic_exchange_n(&noted, true, __ATOMIC_RELAXED))
+        return;
+    ut_log_note("runtime",
+                "UTOFU_PROGRESS_THREAD=0, and a session-mode VCQ: what the puts of other processes "
+                "are to start there waits until this process calls the library. While it is in "
+                "MPI, or computes, whoever waits for that hangs; leave the variable at 1 unless "
+                "every process polls its VCQs all the time");
+}
+
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle)
 {
     const struct ut_process *process;
@@ -298,6 +329,8 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
     ut_unlock(&v->lock);
 out:
     ut_vcq_unlock_table();
+    if (rc == 0 && (flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        note_relays_wait(process);
     if (rc == 0)
         ut_debug("vcq", "VCQ %016llx on TNI %u CQ %u component %u%s%s%s", (unsigned long long)v->id,
                  tni, v->ident.cq, v->ident.cmp,
@@ -315,7 +348,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (v->check)
         ut_check_end(v, caller);
-    ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000);
+    ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
         /* the drain releases the lock: another thread has freed the VCQ */
         ut_vcq_leave(v);

@@ -14,6 +14,7 @@
 
 #include "engine/engine.h"
 #include "runtime/thread.h"
+#include "util/clock.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
 
@@ -177,7 +178,7 @@ static void give_eventfd(int fd)
 static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad,
                    struct ut_wait *waits)
 {
-    struct ut_waiter waiter = {0};
+    struct ut_waiter waiter = {.since_ms = ut_now_ms()};
     struct timespec end;
     int rc = UTOFU_ERR_NOT_FOUND;
     size_t n = 0;

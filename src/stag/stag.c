@@ -336,6 +336,17 @@ no_memory:
     return -ENOMEM;
 }
 
+/* With the check mode, that of each rank and job is another one, as far as there are so many: the
+ * STADD of one process, used for memory of another, is the STADD of no memory there. */
+static uint8_t first_generation(void)
+{
+    const struct ut_process *process = ut_process_peek();
+
+    if (!process || !ut_env_num(UT_ENV_CHECK))
+        return 0;
+    return (process->job->rank + process->job->mark) & 0x3f;
+}
+
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table)
 {
     struct ut_stag_table *t = calloc(1, sizeof(*t));
@@ -344,6 +355,7 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
         return UTOFU_ERR_OUT_OF_MEMORY;
     t->tni = tni;
     t->cmp = cmp;
+    t->first_generation = first_generation();
     t->num_buckets = 256;
     t->free_first = t->free_last = UT_STAG_NONE;
     t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
@@ -424,6 +436,7 @@ static uint32_t take_dynamic(struct ut_stag_table *t)
     if (t->num_free < MIN_FREE && t->num_made < UT_STAG_DYNAMIC) {
         uint32_t index = UT_STAG_CHUNK + t->num_made;
         if (add_chunk(t, index / UT_STAG_CHUNK) == 0) {
+            local_at(t, index)->generation = t->first_generation;
             t->num_made++;
             if (t->num_made > 2 * t->num_buckets)
                 grow_buckets(t);

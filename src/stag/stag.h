@@ -93,6 +93,7 @@ struct ut_stag_table {
     uint32_t *buckets; /* hash of (address, size, access) -> index of a dynamic STag */
     uint32_t num_buckets;
     uint32_t free_first, free_last, num_free; /* queue of freed STags */
+    uint8_t first_generation;                 /* of a dynamic STag */
     uint32_t num_made;                        /* dynamic STags that have been used at least once */
     unsigned int tni;
     unsigned int cmp;

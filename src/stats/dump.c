@@ -20,6 +20,7 @@
 #include "util/thread.h"
 #include "util/write.h"
 #include "vcq/vcq.h"
+#include "vcq/wait.h"
 
 enum {
     LINE = 512,
@@ -159,53 +160,9 @@ static const char *const link_states[] = {[UT_LINK_IDLE] = "idle",
                                           [UT_LINK_UP] = "up",
                                           [UT_LINK_DEAD] = "dead"};
 
-struct on_link {
-    unsigned int waiting, posted, done, messages;
-};
-
-static struct on_link count_on(const struct ut_link *link)
-{
-    const struct ut_vcq *vcq = link->vcq;
-    struct on_link n = {0};
-    uint32_t limit = vcq->toq_mask + 1;
-
-    for (uint32_t i = link->first; i != UT_NO_SLOT && limit > 0; i = vcq->toq[i].next, limit--) {
-        n.waiting += vcq->toq[i].state == UT_SLOT_WAITING;
-        n.posted += vcq->toq[i].state == UT_SLOT_POSTED;
-        n.done += vcq->toq[i].state == UT_SLOT_DONE;
-    }
-    for (const struct ut_link_msg *m = link->msg_first; m; m = m->next)
-        n.messages++;
-    return n;
-}
-
-static const char *link_waits_for(const struct ut_link *link, const struct on_link *n)
-{
-    switch (link->state) {
-    case UT_LINK_IDLE:
-        return "nothing: it is not connected";
-    case UT_LINK_SEEKING:
-        return link->was_up ? "the next try to connect again"
-                            : "the peer's process to call the library, or the next try to connect";
-    case UT_LINK_CONNECTING:
-        return "the peer's answer to the request to connect";
-    case UT_LINK_AWAITING:
-        return "the request to connect that the peer has sent";
-    case UT_LINK_DEAD:
-        return link->again_ms ? "nothing: the peer was silent" : "nothing: the peer is gone";
-    }
-    if (link->reading != UT_STAG_NONE)
-        return "an entry of the peer's STag table";
-    if (link->to_post != UT_NO_SLOT || link->msg_to_post)
-        return "a free entry in the provider's queue";
-    if (link->armw_out)
-        return "the peer's answer to an ARMW";
-    return n->posted || n->messages ? "completions" : "nothing";
-}
-
 static void dump_link(const struct ut_link *link, uint64_t now)
 {
-    struct on_link n = count_on(link);
+    struct ut_link_load n = ut_link_load(link);
     char rank[UT_DUMP_RANK], left[48] = "";
 
     if (link->state == UT_LINK_SEEKING && link->deadline_ms > now)
@@ -217,7 +174,7 @@ static void dump_link(const struct ut_link *link, uint64_t now)
         (unsigned long long)link->peer, rank_of(rank, link->peer),
         link->state <= UT_LINK_DEAD ? link_states[link->state] : "unknown",
         link->passive ? " passive" : "", n.waiting, n.posted, n.done, n.messages,
-        link_waits_for(link, &n), left);
+        ut_link_waits_for(link, &n), left);
 }
 
 /*
@@ -256,6 +213,30 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                      (unsigned long long)vcq->started);
 }
 
+/* What the program does meanwhile. */
+static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
+{
+    enum { LATELY_MS = 1000, LATELY_POLLS = 32 /* poll.c notes each sixteenth */ };
+    static const char *const queues[] = {"no queue", "the TCQ", "the MRQ", "the TCQ and the MRQ"};
+    const char *queue = queues[vcq->empty.queues & 3];
+    unsigned long long id = vcq->id, s = (now - vcq->empty.since_ms) / 1000;
+
+    for (const struct ut_wait *w = vcq->waits; w; w = w->next)
+        ut_dump_line("  a thread sleeps in utofu_wait_vcqs() until VCQ %016llx has an entry, for "
+                     "%llu s so far",
+                     id, (unsigned long long)(now - w->waiter->since_ms) / 1000);
+    if (vcq->idle_polls <= vcq->spin_limit)
+        return;
+    uint64_t pause_ms = (now - vcq->empty.since_ms) / vcq->idle_polls;
+    if (now - vcq->empty.last_ms < LATELY_MS + LATELY_POLLS * pause_ms)
+        ut_dump_line("  polls %s of VCQ %016llx for %llu s, empty (%u polls)", queue, id, s,
+                     vcq->idle_polls);
+    else
+        ut_dump_line("  does not poll VCQ %016llx any more: the last poll, %llu s ago, found %s "
+                     "empty",
+                     id, (unsigned long long)(now - vcq->empty.last_ms) / 1000, queue);
+}
+
 static void dump_vcq(struct ut_vcq *vcq, void *arg)
 {
     (void)arg;
@@ -265,6 +246,7 @@ static void dump_vcq(struct ut_vcq *vcq, void *arg)
     if (vcq->num_eps > 0) {
         dump_head(vcq, locked);
         if (locked) {
+            dump_polls(vcq, ut_now_ms());
             dump_oldest(vcq);
             for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)
                 dump_link(l, ut_now_ms());

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 #include "util/thread.h"
 #include "stats/record.h"
 
@@ -339,6 +340,7 @@ static void await_children(void)
     bool root = summary.job->rank == 0;
     uint64_t now = ut_clock_ms();
     uint64_t deadline = now + (root ? ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 : GRACE_MS);
+    struct ut_patience patience = ut_patience_from(now);
 
     summary.last_event = now;
     while (now < deadline) {
@@ -346,6 +348,12 @@ static void await_children(void)
             root && !ut_record_complete(summary.record) && now < summary.last_event + NEWCOMER_MS;
         if (!has_children() && !late)
             return;
+        if (ut_patience_ends(&patience, now))
+            ut_warn("stats",
+                    "UTOFU_STATS=job: %s has waited %llu s for the counters of processes that have "
+                    "not ended; it goes on without them in %llu s (UTOFU_JOB_TIMEOUT)",
+                    root ? "rank 0" : "this process", ut_patience_seconds(&patience, now),
+                    (unsigned long long)(deadline - now) / 1000);
         step(late && !has_children() ? (int)(summary.last_event + NEWCOMER_MS - now) : 200);
         now = ut_clock_ms();
     }

@@ -104,8 +104,9 @@ X(UTOFU_ERR_INVALID_VCQ_HDL,
   "The VCQ handle names no VCQ of this process: it was freed, or the value never was a handle, or "
   "the process was made by fork().",
   "Use the handle that utofu_create_vcq() gave, until utofu_free_vcq(); an id is not a handle.")
-X(UTOFU_ERR_INVALID_VCQ_ID, "The value is not a VCQ id.",
-  "Use what utofu_query_vcq_id() or utofu_construct_vcq_id() gives; a handle is not an id.")
+X(UTOFU_ERR_INVALID_VCQ_ID, "The value is not a VCQ id, or the id of a VCQ of another job.",
+  "Use what utofu_query_vcq_id() or utofu_construct_vcq_id() gives in a process of the same job; a "
+  "handle is not an id.")
 X(UTOFU_ERR_INVALID_VBG_ID,
   "The value is not a VBG id, or not the id of a gate that this call takes.",
   "Use the ids of utofu_alloc_vbg(); the first of them is the start/end gate, which barrier "

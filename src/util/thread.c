@@ -1,19 +1,173 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads of the library, and the end of a process whose main() has called pthread_exit(): it ends
+ * with the last thread of the program. The C library counts all threads (start_thread() in nptl/
+ * pthread_create.c of glibc calls exit(0) in the last one), those of this library too, which never
+ * end. So when main() leaves, a thread is started that counts for itself.
+ */
 #include "util/thread.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    MOST = 64,          /* threads that are known; one that is not counts as the program's */
+    FIRST_LOOK_MS = 10, /* then half as often, and so on */
+    LAST_LOOK_MS = 1000,
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pid_t ids[MOST]; /* 0: unused */
+    pid_t process;   /* whose threads these are; 0: there was none yet */
+} ours = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct start {
+    void *(*body)(void *);
+    void *arg;
+};
+
+/*
+ * Which threads are ours
+ */
+
+static void lock_ours(void)
+{
+    pthread_mutex_lock(&ours.lock);
+    if (ours.process == getpid())
+        return;
+    memset(ours.ids, 0, sizeof(ours.ids)); /* made by fork(): has none of them */
+    ours.process = getpid();
+}
+
+/* Replaces an id by another one; 0 stands for a free place. */
+static void replace(pid_t old, pid_t new)
+{
+    bool done = false;
+
+    lock_ours();
+    for (int i = 0; i < MOST && !done; i++) {
+        done = ours.ids[i] == old;
+        if (done)
+            ours.ids[i] = new;
+    }
+    pthread_mutex_unlock(&ours.lock);
+}
+
+static bool is_ours(pid_t id)
+{
+    bool found = false;
+
+    lock_ours();
+    for (int i = 0; i < MOST; i++)
+        found |= ours.ids[i] == id;
+    pthread_mutex_unlock(&ours.lock);
+    return found;
+}
+
+/* Calls visit() for each thread of this process. */
+static void for_each_thread(void (*visit)(pid_t id, void *arg), void *arg)
+{
+    const struct dirent *entry;
+    DIR *tasks = opendir("/proc/self/task");
+
+    while (tasks && (entry = readdir(tasks))) {
+        if (entry->d_name[0] != '.')
+            visit((pid_t)atoi(entry->d_name), arg);
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
+static bool blocks_all_signals(pid_t id)
+{
+    char path[64], line[128];
+    unsigned long long blocked = 0, most = ~0ull & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)id);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+            break;
+    }
+    if (f)
+        fclose(f);
+    /* the C library keeps two signals for itself, 32 and 33 */
+    return (blocked | 3ull << 31) == (most | 3ull << 31);
+}
+
+static void note(pid_t id, void *arg)
+{
+    struct ut_thread_list *list = arg;
+
+    if (list->num < UT_THREAD_LIST_MAX)
+        list->ids[list->num++] = id;
+}
+
+void ut_thread_list(struct ut_thread_list *list)
+{
+    list->num = 0;
+    for_each_thread(note, list);
+}
+
+static void adopt(pid_t id, void *arg)
+{
+    const struct ut_thread_list *before = arg;
+
+    for (unsigned int i = 0; i < before->num; i++) {
+        if (before->ids[i] == id)
+            return;
+    }
+    if (before->num > 0 && before->num < UT_THREAD_LIST_MAX && !is_ours(id) &&
+        blocks_all_signals(id))
+        replace(0, id);
+}
+
+void ut_thread_adopt(const struct ut_thread_list *before)
+{
+    for_each_thread(adopt, (void *)before);
+}
+
+/*
+ * Starting
+ */
+
+static void *run(void *arg)
+{
+    struct start start = *(struct start *)arg;
+
+    free(arg);
+    replace(0, gettid());
+    void *result = start.body(start.arg);
+    replace(gettid(), 0);
+    return result;
+}
 
 int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread_t *thread)
 {
+    struct start *start = malloc(sizeof(*start));
     sigset_t all, old;
     pthread_t created;
 
+    if (!start)
+        return -ENOMEM;
+    *start = (struct start){body, arg};
+    lock_ours();
+    pthread_mutex_unlock(&ours.lock);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&created, NULL, body, arg);
+    int rc = pthread_create(&created, NULL, run, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc != 0)
+    if (rc != 0) {
+        free(start);
         return -rc;
+    }
     if (name)
         pthread_setname_np(created, name);
     if (thread)
@@ -21,4 +175,78 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
     else
         pthread_detach(created);
     return 0;
+}
+
+/*
+ * The end of main()
+ */
+
+struct census {
+    bool main_is_there; /* else the list could not be read */
+    unsigned int program;
+};
+
+static void count(pid_t id, void *arg)
+{
+    struct census *census = arg;
+
+    census->main_is_there |= id == getpid();
+    census->program += id != getpid() && !is_ours(id);
+}
+
+/* main() has left its thread, which the kernel keeps until the process ends. */
+static bool main_has_ended(void)
+{
+    char path[64], line[512] = "";
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (f) {
+        line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
+        fclose(f);
+    }
+    const char *behind_name = strrchr(line, ')');
+    return behind_name && behind_name[1] == ' ' && behind_name[2] == 'Z';
+}
+
+static bool program_has_ended(void)
+{
+    struct census census = {0};
+
+    if (main_has_ended())
+        for_each_thread(count, &census);
+    return census.main_is_there && census.program == 0;
+}
+
+/* Ends the process as the C library does after the last thread of the program; a signal that nobody
+ * was left to take comes first. */
+static void *await_end(void *unused)
+{
+    unsigned int pause_ms = FIRST_LOOK_MS;
+    sigset_t none;
+
+    do {
+        usleep(pause_ms * 1000);
+        pause_ms = pause_ms * 2 < LAST_LOOK_MS ? pause_ms * 2 : LAST_LOOK_MS;
+    } while (!program_has_ended());
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    exit(0);
+    return unused;
+}
+
+static void on_end_of_main(void *value)
+{
+    (void)value;
+    if (gettid() == getpid() && ours.process == getpid())
+        ut_thread_create("utofu-end", await_end, NULL, NULL);
+}
+
+/* pthread_exit() calls it in main()'s thread. The library is never unloaded (-z nodelete). */
+__attribute__((constructor)) static void expect_end_of_main(void)
+{
+    static pthread_key_t key;
+
+    if (gettid() == getpid() && pthread_key_create(&key, on_end_of_main) == 0)
+        pthread_setspecific(key, &key);
 }

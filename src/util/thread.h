@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of the library: no signal is delivered to them, as handlers are for the program's
- * threads. */
+ * threads; and they do not keep a process that the program's threads have all left. */
 #ifndef UT_UTIL_THREAD_H
 #define UT_UTIL_THREAD_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 /* name: at most 15 bytes, or NULL. thread: to join it, or NULL: it is detached. 0 or -errno. */
 int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread_t *thread);
+
+/* Threads that another library starts when a thread of this one calls it count as this library's:
+ * those that are there afterwards, were not before, and take no signals either. */
+enum { UT_THREAD_LIST_MAX = 1024 };
+struct ut_thread_list {
+    unsigned int num;
+    pid_t ids[UT_THREAD_LIST_MAX];
+};
+void ut_thread_list(struct ut_thread_list *list);
+void ut_thread_adopt(const struct ut_thread_list *before);
 
 #endif

@@ -120,6 +120,8 @@ struct ut_vcq_handlers {
     int (*progress)(struct ut_vcq *vcq);
 };
 
+enum ut_queue { UT_QUEUE_TCQ = 1, UT_QUEUE_MRQ = 2 };
+
 struct ut_vcq {
     /* what every call touches; the first two outlive the VCQ, whose struct is used again */
     utofu_vcq_hdl_t handle; /* atomic; 0: not in use, 1: in use without a handle */
@@ -171,6 +173,12 @@ struct ut_vcq {
                          * thread does not wait for its polls */
     uint64_t posted_at; /* ns: when it posted last, or 0: it has looked into a queue since; of a
                          * VCQ that is checked never 0, so that each empty poll is told */
+
+    struct { /* a row of empty polls, once it is long: for the dump */
+        uint64_t since_ms, last_ms;
+        uint32_t seen;   /* idle_polls at the last look */
+        uint32_t queues; /* enum ut_queue */
+    } empty;
 
     struct ut_wait *waits; /* threads that sleep until there is something to poll: vcq/wait.h */
     bool wait_ended;       /* the next one is to return at once */

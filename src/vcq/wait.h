@@ -18,6 +18,7 @@
 struct ut_waiter {
     bool ended; /* atomic */
     int fd;     /* an eventfd that it sleeps on, with others */
+    uint64_t since_ms;
 };
 
 /* Its place in the list of one VCQ. All fields but the first are accessed with the lock held. */

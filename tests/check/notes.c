@@ -213,6 +213,17 @@ static void extension(bool beyond)
         OK(utofu_wake_vcq(vcq));
 }
 
+/* The last of three puts tells that all are there; or it has no order. */
+static void unasked(bool beyond)
+{
+    put(0);
+    for (int i = 0; i < 2; i++)
+        OK(utofu_put(vcq, id, stadd, stadd + SIZE / 2 + 512 * i, 256, 0, 0, NULL));
+    OK(utofu_put(vcq, id, stadd, stadd + SIZE / 2 + 1024, 8, 0,
+                 MRQ | (beyond ? 0 : UTOFU_ONESIDED_FLAG_STRONG_ORDER), NULL));
+    poll_mrq(1);
+}
+
 static void unread_tcq(bool beyond)
 {
     put(TCQ);
@@ -304,6 +315,7 @@ static const struct {
     {"padding", padding, 1, 1, 1, 2, "1 puts had PADDING"},
     {"response", response, 1, 1, 0, 1, "1 communications had PACKET_RESPONSE"},
     {"extension", extension, 1, 1, 0, 1, "1 calls were of functions of utofu_ext.h"},
+    {"unasked", unasked, 1, 1, 0, 1, "2 puts had no notice, nor had one with STRONG_ORDER behind"},
     {"unread_tcq", unread_tcq, 1, 1, 0, 1, "1 TCQ entries were asked for and never polled"},
     {"unread_mrq", unread_mrq, 1, 1, 0, 1, "1 MRQ notices came and were never polled"},
     {"crowded_mrq", crowded_mrq, 1, 1, 0, 1,

@@ -63,6 +63,37 @@ Test(ident, random_numbers_are_hardly_ever_vcq_ids)
     cr_assert_lt(hits, 120, "%d of a million; 61 expected", hits);
 }
 
+Test(ident, id_of_another_job_is_refused_and_recognised)
+{
+    for (int i = 0; i < 20000; i++) {
+        struct ut_vcq_ident v = random_ident(), w;
+        uint32_t theirs = 1 + (uint32_t)(rnd() % 1023), ours = 1 + (uint32_t)(rnd() % 1023), mark;
+        ut_vcq_id_set_job(theirs);
+        cr_assert_eq(ut_vcq_id_own_job(), theirs);
+        utofu_vcq_id_t id = ut_vcq_id_pack(&v);
+        cr_assert(ut_vcq_id_check(id));
+        cr_assert_not(ut_vcq_id_of_other_job(id, &mark));
+        ut_vcq_id_set_job(ours);
+        cr_assert_eq(ut_vcq_id_check(id), ours == theirs);
+        cr_assert_eq(ut_vcq_id_unpack(id, &w), ours == theirs);
+        cr_assert_eq(ut_vcq_id_of_other_job(id, &mark), ours != theirs);
+        cr_assert(ours == theirs || mark == theirs, "%u, not %u", mark, theirs);
+        cr_assert_not(ut_vcq_id_of_other_job(0, &mark));
+        cr_assert_not(ut_vcq_id_of_other_job(UINT64_MAX, &mark));
+    }
+}
+
+Test(ident, random_numbers_are_rarely_taken_for_ids_of_other_jobs)
+{
+    uint32_t mark;
+    int hits = 0;
+
+    ut_vcq_id_set_job(77);
+    for (int i = 0; i < 1000000; i++)
+        hits += ut_vcq_id_of_other_job(rnd(), &mark);
+    cr_assert_lt(hits, 30000, "%d of a million", hits);
+}
+
 Test(ident, nodes_and_coordinates_are_one_to_one)
 {
     struct ut_shape s = {3, 2, 4};

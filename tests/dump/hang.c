@@ -8,8 +8,10 @@
  *   hang barrier WHERE   rank 0 has started a barrier, rank 1 has not
  *   hang locked sleep    a thread of rank 0 holds the lock of its VCQ
  *   hang own sleep       the program handles SIGUSR2 itself
+ *   hang notice WHERE    rank 0 waits for a notice, which nobody sends
  *
- * WHERE rank 0 waits: poll (a loop of the library's poll function) or sleep (outside of it).
+ * WHERE rank 0 waits: poll (a loop of the library's poll function), sleep (outside of it), leave
+ * (it polls for a while, and then sleeps), or wait (in utofu_wait_vcqs()).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
 
 #include "circuit.h"
 #include "meet.h"
+#include "utofu_ext.h"
 #include "vcq/vcq.h"
 
 static utofu_vcq_hdl_t vcq;
@@ -85,11 +88,20 @@ static void barrier(void)
         CALL(utofu_barrier(gates[0][0], 0));
 }
 
-static void poll_for_ever(void)
+static int poll_once(bool notice)
 {
-    for (;;) {
-        void *cbdata;
-        int rc = gates ? utofu_poll_barrier(gates[0][0], 0) : utofu_poll_tcq(vcq, 0, &cbdata);
+    struct utofu_mrq_notice mrq;
+    void *cbdata;
+
+    if (notice)
+        return utofu_poll_mrq(vcq, 0, &mrq);
+    return gates ? utofu_poll_barrier(gates[0][0], 0) : utofu_poll_tcq(vcq, 0, &cbdata);
+}
+
+static void poll_while(bool notice, uint64_t times)
+{
+    for (uint64_t i = 0; i < times; i++) {
+        int rc = poll_once(notice);
         if (rc != UTOFU_ERR_NOT_COMPLETED && rc != UTOFU_ERR_NOT_FOUND)
             check_call(rc, "polling");
     }
@@ -97,7 +109,8 @@ static void poll_for_ever(void)
 
 int main(int argc, char **argv)
 {
-    const char *what = argc == 3 ? argv[1] : "";
+    const char *what = argc == 3 ? argv[1] : "", *where = argc == 3 ? argv[2] : "";
+    bool notice = strcmp(what, "notice") == 0;
 
     if (strcmp(what, "own") == 0)
         signal(SIGUSR2, on_signal);
@@ -106,12 +119,17 @@ int main(int argc, char **argv)
     } else if (my_rank() == 0) {
         unsigned long flags = strcmp(what, "session") == 0 ? UTOFU_VCQ_FLAG_SESSION_MODE : 0;
         CALL(utofu_create_vcq(0, flags, &vcq));
-        put();
+        if (!notice)
+            put();
     }
     if (strcmp(what, "locked") == 0 && my_rank() == 0 && !ut_vcq_enter(vcq))
         return 1;
+    if (my_rank() == 0 && strcmp(where, "leave") == 0)
+        poll_while(notice, 10000);
     ready();
-    if (my_rank() == 0 && strcmp(argv[2], "poll") == 0)
-        poll_for_ever();
+    if (my_rank() == 0 && strcmp(where, "poll") == 0)
+        poll_while(notice, UINT64_MAX);
+    if (my_rank() == 0 && strcmp(where, "wait") == 0)
+        CALL(utofu_wait_vcqs(&vcq, 1, -1));
     rest();
 }

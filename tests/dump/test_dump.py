@@ -79,6 +79,23 @@ def put():
         text = job.dump(2)
         check(f"put {where}: as often as wanted", text.count("[rank 0] begin\n") == 2, text)
         check(f"put {where}: the others say nothing", "[rank 1]" not in text, text)
+        check(f"put {where}: polled", ("polls the TCQ of VCQ" in text) == (where == "poll"), text)
+        job.end()
+
+
+def notice():
+    """Nothing is under way: what the program does says what it waits for."""
+    for where, line in (("poll", r"polls the MRQ of VCQ \w{16} for \d+ s, empty \(\d+ polls\)$"),
+                        ("leave", r"does not poll VCQ \w{16} any more: the last poll, \d+ s ago, found the MRQ empty$"),
+                        ("wait", r"a thread sleeps in utofu_wait_vcqs\(\) until VCQ \w{16} has an entry, for \d+ s so far$")):
+        begin = time.monotonic()
+        job = Job("notice", where, UTOFU_DUMP_SIGNAL="USR2")
+        time.sleep(2.5)  # longer than it takes to be "not any more"
+        text = job.dump()
+        says(f"notice {where}", text, r"^utofu: dump: \[rank 0\]   " + line)
+        seconds = re.search(r"(\d+) s[ ,]", text)
+        check(f"notice {where}: not for longer than the process is there",
+              seconds and int(seconds[1]) <= time.monotonic() - begin + 1, text)
         job.end()
 
 
@@ -160,5 +177,5 @@ def gdb():
 
 
 {"put": put, "session": session, "barrier": barrier, "locked": locked, "unasked": unasked,
- "gdb": gdb, "with_counters": with_counters}[sys.argv[1]]()
+ "notice": notice, "gdb": gdb, "with_counters": with_counters}[sys.argv[1]]()
 sys.exit(failures != 0)

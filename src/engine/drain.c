@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draining a VCQ that is freed, or whose process ends, and saying what that waits for. */
+#include <sched.h>
+#include <stdio.h>
+
+#include "engine/inner.h"
+#include "peers/peers.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/patience.h"
+
+enum { EMPTY_WRITES_MS = 10, WHAT = 384 };
+
+static bool is_idle(const struct ut_vcq *vcq)
+{
+    for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
+        if (link->first != UT_NO_SLOT || link->msg_first)
+            return false;
+    }
+    return true;
+}
+
+/* What is under way, on how many links, and the link that has most of it. */
+struct under_way {
+    unsigned int communications, messages, links;
+    const struct ut_link *most;
+    struct ut_link_load load;
+};
+
+static struct under_way find_under_way(const struct ut_vcq *vcq)
+{
+    struct under_way all = {0};
+    unsigned int most = 0;
+
+    for (const struct ut_link *link = vcq->all_links; link; link = link->all_next) {
+        struct ut_link_load n = ut_link_load(link);
+        unsigned int communications = n.waiting + n.posted + n.done;
+        if (communications + n.messages == 0)
+            continue;
+        all.communications += communications;
+        all.messages += n.messages;
+        all.links++;
+        if (!all.most || communications > most) {
+            most = communications;
+            all.most = link;
+            all.load = n;
+        }
+    }
+    return all;
+}
+
+static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
+{
+    struct ut_vcq_ident ident;
+    bool certain;
+
+    *buf = '\0';
+    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
+        return buf;
+    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    if (rank >= 0)
+        snprintf(buf, size, " (%srank %lld)", certain ? "" : "probably ", (long long)rank);
+    return buf;
+}
+
+/* "3 communications to VCQ 00000000009c22ff (rank 1), whose connection waits for completions" */
+static void describe(const struct under_way *all, char *buf, size_t size)
+{
+    char rank[48], others[64] = "";
+
+    if (all->links > 1)
+        snprintf(others, sizeof(others), ", and to %u other VCQs", all->links - 1);
+    snprintf(buf, size, "%u %s%s to VCQ %016llx%s%s; that connection waits for %s",
+             all->communications ? all->communications : all->messages,
+             all->communications ? "communication" : "message of the library",
+             (all->communications ? all->communications : all->messages) == 1 ? "" : "s",
+             (unsigned long long)all->most->peer, rank_of(all->most->peer, rank, sizeof(rank)),
+             others, ut_link_waits_for(all->most, &all->load));
+}
+
+static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long long seconds,
+                        unsigned long long left)
+{
+    struct under_way all = find_under_way(vcq);
+    char what[WHAT];
+
+    if (!all.most)
+        return;
+    describe(&all, what, sizeof(what));
+    ut_warn("engine",
+            "%s has waited %llu s for VCQ %016llx: %s; %llu s are left (UTOFU_PEER_TIMEOUT). A "
+            "program that polls until its communications are complete waits for none of them here",
+            who, seconds, (unsigned long long)vcq->id, what, left);
+}
+
+static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned long long seconds)
+{
+    struct under_way all = find_under_way(vcq);
+    char what[WHAT];
+
+    if (!all.most)
+        return;
+    describe(&all, what, sizeof(what));
+    ut_warn("engine",
+            "%s has given up what was under way on VCQ %016llx after %llu s (UTOFU_PEER_TIMEOUT): "
+            "%s; they may or may not have been executed",
+            who, (unsigned long long)vcq->id, seconds, what);
+}
+
+void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who)
+{
+    uint64_t now = ut_now_ms(), end = now + timeout_ms, next_empty_write = 0;
+    struct ut_patience patience = ut_patience_from(now);
+
+    ut_engine_start_held(vcq, UINT32_MAX);
+    for (; !is_idle(vcq); now = ut_now_ms()) {
+        if (now >= end) {
+            say_given_up(vcq, who, ut_patience_seconds(&patience, now));
+            return;
+        }
+        if (ut_patience_ends(&patience, now))
+            say_waiting(vcq, who, ut_patience_seconds(&patience, now), (end - now + 999) / 1000);
+        if (now >= next_empty_write) {
+            ut_engine_request_completions(vcq);
+            next_empty_write = now + EMPTY_WRITES_MS;
+        }
+        ut_engine_progress(vcq);
+        ut_unlock(&vcq->lock);
+        sched_yield();
+        ut_lock(&vcq->lock);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing waits for long without saying for what: who waits asks here whether it is time to say so,
+ * the first time after UT_PATIENCE_MS, then each time that the wait has become twice as long.
+ */
+#ifndef UT_UTIL_PATIENCE_H
+#define UT_UTIL_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { UT_PATIENCE_MS = 3000 };
+
+struct ut_patience {
+    uint64_t since_ms, next_ms; /* of any monotonic clock in milliseconds */
+};
+
+static inline struct ut_patience ut_patience_from(uint64_t now_ms)
+{
+    return (struct ut_patience){.since_ms = now_ms, .next_ms = now_ms + UT_PATIENCE_MS};
+}
+
+static inline bool ut_patience_ends(struct ut_patience *p, uint64_t now_ms)
+{
+    if (now_ms < p->next_ms)
+        return false;
+    p->next_ms = now_ms + (now_ms - p->since_ms);
+    return true;
+}
+
+/* Seconds that it has waited. */
+static inline unsigned long long ut_patience_seconds(const struct ut_patience *p, uint64_t now_ms)
+{
+    return (now_ms - p->since_ms) / 1000;
+}
+
+/* Milliseconds until it is to be asked again, at most `ms`: for functions with a time limit. */
+static inline int ut_patience_left_ms(const struct ut_patience *p, uint64_t now_ms, int ms)
+{
+    uint64_t left = p->next_ms > now_ms ? p->next_ms - now_ms : 0;
+
+    return ms < 0 || left < (uint64_t)ms ? (int)left : ms;
+}
+
+#endif
