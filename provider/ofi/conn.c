@@ -105,8 +105,11 @@ static void tell(struct fp_conn *conn, enum fp_note_kind kind, bool with_hello)
                            .from_id = ep->attr.id,
                            .to_id = conn->peer_id};
 
-    if (kind == FP_BYE && !conn->refused)
+    if (kind == FP_BYE || kind == FP_GONE) {
         note.executed = conn->executed;
+        note.refused = conn->refused;
+        note.refusal = conn->refusal;
+    }
     if (with_hello) {
         note.hello_size = conn->hello_size;
         memcpy(note.hello, conn->hello, conn->hello_size);
@@ -218,9 +221,17 @@ static bool waits_for_data(struct fp_conn *conn)
            (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < PARTING_MS;
 }
 
-static int part(struct fp_conn *conn, uint32_t executed)
+/* What the peer says last of this side's operations. */
+static void take_last_word(struct fp_conn *conn, const struct fp_note *note)
 {
-    fp_conn_acked(conn, executed);
+    fp_conn_acked(conn, note->executed);
+    if (!conn->failed)
+        fp_conn_failed(conn, note->refused - 1, note->refusal);
+}
+
+static int part(struct fp_conn *conn, const struct fp_note *note)
+{
+    take_last_word(conn, note);
     conn->parting = true;
     conn->parting_ms = ut_now_ms();
     fp_mark_busy(conn);
@@ -238,10 +249,11 @@ static int answered(struct fp_conn *conn, const struct fp_note *note)
     case FP_NONE:
         return conn->state == FP_ASKED ? down(conn, PROV_REASON_NO_ENDPOINT) : 0;
     case FP_BYE:
-        return part(conn, note->executed);
+        return part(conn, note);
     case FP_GONE:
         if (conn->state == FP_ACCEPTED)
             return down(conn, PROV_REASON_CLOSED);
+        take_last_word(conn, note);
         conn->gone = conn->broken = true;
         fp_kept_drop(conn);
         fp_mark_busy(conn);
@@ -289,6 +301,12 @@ static bool is_served(const struct fp_conn *conn)
            conn->num_queued == 0 && conn->num_sending == 0;
 }
 
+/* What was before the operation that the peer has refused has ended. */
+static bool is_next_to_fail(const struct fp_conn *conn)
+{
+    return conn->failed && conn->reported == conn->failed_at;
+}
+
 static bool has_ended(struct fp_conn *conn, uint32_t n)
 {
     const struct fp_op *op = fp_op_at(conn, n);
@@ -302,11 +320,26 @@ void fp_conn_acked(struct fp_conn *conn, uint32_t executed)
         conn->acked = executed;
 }
 
+bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status)
+{
+    struct fp_op *op = fp_op_at(conn, n);
+
+    if (n - conn->reported >= conn->posted - conn->reported || op->ended || conn->failed ||
+        status == PROV_OK || status > PROV_FAILED)
+        return false;
+    op->status = status;
+    conn->failed = true;
+    conn->failed_at = n;
+    fp_mark_busy(conn);
+    return true;
+}
+
 int fp_conn_report(struct fp_conn *conn)
 {
     int calls = 0;
 
-    while (conn->reported != conn->sent && has_ended(conn, conn->reported)) {
+    while (conn->reported != conn->sent && has_ended(conn, conn->reported) &&
+           !is_next_to_fail(conn)) {
         struct fp_op *op = fp_op_at(conn, conn->reported++);
         if (conn->state != FP_UP)
             continue;
@@ -356,6 +389,10 @@ int fp_conn_settle(struct fp_conn *conn)
         return down(conn, PROV_REASON_CLOSED);
     if (conn->gone)
         return down(conn, PROV_REASON_BROKEN);
+    if (is_next_to_fail(conn)) {
+        tell(conn, FP_GONE, false);
+        return down(conn, PROV_REASON_BROKEN);
+    }
     if (!conn->broken || !fp_peer_has_answered(conn->peer, conn->wanted_answer))
         return 0;
     tell(conn, FP_GONE, false);
@@ -460,7 +497,8 @@ void fp_conn_close(struct prov_conn *base)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting)
+    if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting &&
+        !conn->failed)
         conn->state = FP_CLOSING; /* until everything is executed */
     else
         fp_conn_end(conn);

@@ -94,9 +94,11 @@ enum fp_note_kind {
 
 /* What control endpoints send each other. */
 struct fp_note {
-    uint8_t kind, hello_size, name_size, zero;
+    uint8_t kind, hello_size, name_size;
+    uint8_t refusal;
     uint32_t from_conn, to_conn;
-    uint32_t executed; /* FP_BYE: how many of the receiver's operations, 0: not said */
+    uint32_t executed; /* FP_BYE, FP_GONE: how many of the receiver's operations, */
+    uint32_t refused;  /* and which one was refused; refusal: as what, or PROV_OK */
     uint64_t from_id, to_id;
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t name[FP_NAME_MAX]; /* of the sender's endpoint, in FP_ASK and FP_ACCEPT */
@@ -122,7 +124,8 @@ enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* Begins everything that endpoints send each other. */
 struct fp_head {
-    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status */
+    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status, and nothing
+                          * behind the operation is executed */
     uint16_t number;     /* of the message: 0, 1... in the order in which they are sent */
     uint32_t to;         /* the receiver's name of the connection */
     uint32_t seq;        /* of the operation; FP_NUDGE: of the last one that was sent */
@@ -246,7 +249,7 @@ struct fp_op {
     uint32_t lkey, rkey, length, moved, imm;
     uint32_t writes; /* of the fabric, that are under way */
     uint8_t kind, flags, status;
-    bool ended;    /* by data that came, or by FP_FAIL */
+    bool ended;    /* by data that came */
     bool may_lack; /* its memory may not be there: it is not the core's */
 };
 
@@ -299,6 +302,7 @@ struct fp_conn {
     uint32_t offered_from;  /* the first of those that the peer fetches, */
     bool offered;           /* behind which nothing else is posted until they are executed */
     uint32_t seen_reported; /* by the last look, for operations that wait for long */
+    uint32_t failed_at;     /* where `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_grant grants[FP_GRANTS];
 
@@ -306,7 +310,8 @@ struct fp_conn {
     uint32_t executed, told; /* how many, and how many the peer knows of */
     uint32_t taken;          /* how many have come: these, and writes that are being fetched */
     uint32_t written;        /* bytes of the write that is coming in */
-    uint8_t refusal;         /* of that write: enum prov_status */
+    uint8_t refusal;         /* of an operation: enum prov_status. None behind it is executed, */
+    uint32_t refused;        /* nor it: its number */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];
 
@@ -329,7 +334,8 @@ struct fp_conn {
     struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
     bool busy, due, owing; /* in these lists of the endpoint */
     bool parting;          /* the peer has closed it: what it has sent before may still come */
-    bool refused;          /* an operation of the peer */
+    bool refusal_due;      /* FP_FAIL is to be sent, behind answers to what was before */
+    bool failed;           /* the peer has refused an operation, and executes none behind it */
     bool is_self;          /* both ends are of this endpoint */
     bool orphaned;         /* the peer's process has ended: see LAST_WORDS_MS */
     bool gone;             /* the peer says that it is broken, and so it is */
