@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,10 +23,45 @@
 #    define SYS_pidfd_open 434
 #endif
 
+/* Is this thread in the time namespace whose offsets /proc shows? That is the one of the process's
+ * children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
+static bool has_shown_offsets(void)
+{
+    struct stat own, childrens;
+
+    if (stat("/proc/thread-self/ns/time", &own) != 0)
+        return true; /* Linux before 5.6 has no time namespaces */
+    return stat("/proc/self/ns/time_for_children", &childrens) == 0 &&
+           own.st_ino == childrens.st_ino;
+}
+
+/* By how many ticks this process's time since boot is ahead of the host's. False: not known. */
+static bool read_offset(int64_t *ticks)
+{
+    long long sec = 0, nsec = 0, hz = sysconf(_SC_CLK_TCK);
+    char line[80];
+
+    *ticks = 0;
+    if (!has_shown_offsets() || hz <= 0)
+        return false;
+    FILE *file = fopen("/proc/self/timens_offsets", "re");
+    if (!file)
+        return errno == ENOENT; /* before Linux 5.6, too */
+    bool found = false;
+    while (!found && fgets(line, sizeof(line), file))
+        found = sscanf(line, "boottime %lld %lld", &sec, &nsec) == 2;
+    fclose(file);
+    *ticks = sec * hz + nsec / (1000000000 / hz);
+    return found;
+}
+
+/* proc(5)'s stat has it as the reader's time namespace counts: do_task_stat() of Linux's
+ * fs/proc/array.c. */
 uint64_t fp_process_start(uint32_t pid)
 {
     char path[32], stat[1024];
     unsigned long long start = 0;
+    int64_t offset;
 
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
     FILE *file = fopen(path, "re");
@@ -34,12 +70,22 @@ uint64_t fp_process_start(uint32_t pid)
     stat[fread(stat, 1, sizeof(stat) - 1, file)] = '\0';
     fclose(file);
     const char *behind_name = strrchr(stat, ')'); /* the 22nd field; the name is the second */
-    if (!behind_name || sscanf(behind_name + 1,
-                               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                               "%*d %*d %*d %llu",
-                               &start) != 1)
+    if (!behind_name ||
+        sscanf(behind_name + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+               "%*d %*d %*d %llu",
+               &start) != 1 ||
+        !read_offset(&offset))
         return 0;
-    return start;
+    return start - (uint64_t)offset;
+}
+
+/* Offsets of time namespaces may end within a tick. */
+static bool is_same_start(uint64_t one, uint64_t other)
+{
+    enum { SLACK = 2 };
+
+    return one == 0 || other == 0 || one - other + SLACK <= 2 * SLACK;
 }
 
 static struct fp_peer **bucket_of(struct fp_prov *prov, const struct fp_address *address)
@@ -56,7 +102,8 @@ static void watch(struct fp_peer *peer)
         return;
     peer->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0);
     if ((peer->pidfd < 0 && errno == ESRCH) ||
-        (peer->pidfd >= 0 && fp_process_start(peer->address.pid) != peer->address.start)) {
+        (peer->pidfd >= 0 &&
+         !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {
         fp_peer_ended(peer);
         return;
     }

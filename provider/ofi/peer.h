@@ -5,7 +5,8 @@
 
 #include "types.h"
 
-/* When a process was started, in ticks since boot; 0: there is none of that pid. */
+/* When a process was started, in ticks since the host's boot; 0: there is none of that pid, or it is
+ * not known. */
 uint64_t fp_process_start(uint32_t pid);
 
 /* The peer of this address, which may be new. NULL: no memory. Any thread, without prov->lock. */

@@ -76,7 +76,7 @@ struct fp_address {
     uint32_t boot, pid_ns;
     uint32_t pid;
     uint8_t name_size, zero[3];
-    uint64_t start; /* when it was started, in ticks since boot */
+    uint64_t start; /* when it was started, in ticks since boot; 0: not known */
     uint8_t name[FP_NAME_MAX];
 };
 _Static_assert(sizeof(struct fp_address) <= PROV_ADDR_MAX, "the core's limit");
