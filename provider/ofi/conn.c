@@ -9,6 +9,7 @@
 #include "order.h"
 #include "peer.h"
 #include "pull.h"
+#include "seal.h"
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -68,8 +69,8 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
 {
     struct fp_conn *conn = calloc(1, sizeof(*conn));
 
-    if (!conn || !give_name(ep, conn)) {
-        ut_error(FP_CAT, "no memory for a connection");
+    if (!conn || !fp_draw(conn->nonce, sizeof(conn->nonce)) || !give_name(ep, conn)) {
+        ut_error(FP_CAT, "no memory, or no secret, for a connection");
         free(conn);
         return NULL;
     }
@@ -115,6 +116,7 @@ static void tell(struct fp_conn *conn, enum fp_note_kind kind, bool with_hello)
         memcpy(note.hello, conn->hello, conn->hello_size);
         note.name_size = ep->name_size;
         memcpy(note.name, ep->name, ep->name_size);
+        memcpy(note.nonce, conn->nonce, sizeof(note.nonce));
     }
     fp_control_send(conn->peer, &note);
 }
@@ -125,6 +127,7 @@ static bool find_way(struct fp_conn *conn, const struct fp_note *note)
 
     memcpy(name, note->name, note->name_size);
     conn->rmt_name = note->from_conn;
+    memcpy(conn->rmt_nonce, note->nonce, sizeof(conn->rmt_nonce));
     if (note->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
         return true;
     ut_error(FP_CAT, "the fabric does not take the address of an endpoint");
@@ -203,6 +206,9 @@ static int accepted(struct fp_conn *conn, const struct fp_note *note)
 
     if (!find_way(conn, note))
         return down(conn, PROV_REASON_LOCAL);
+    struct fp_secrets secrets = fp_secrets_of(conn->peer->key, conn->nonce, conn->rmt_nonce);
+    conn->secret_in = secrets.to_asker;
+    conn->secret_out = secrets.to_asked;
     if (fp_send(conn, &start.head, sizeof(start.head), NULL, 0) != 0)
         return down(conn, PROV_REASON_LOCAL);
     conn->state = FP_UP;
@@ -445,16 +451,16 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
                struct prov_conn **out)
 {
     struct fp_ep *ep = (struct fp_ep *)base;
-    struct fp_address address = {0};
+    struct fp_record record = {0};
 
     (void)peer_tni;
-    if (addr_size > sizeof(address))
+    if (addr_size > sizeof(record))
         return -EPROTO;
-    memcpy(&address, addr, addr_size);
-    if (!fp_address_is_good(ep->prov, &address) ||
-        addr_size != offsetof(struct fp_address, name) + address.name_size)
+    memcpy(&record, addr, addr_size);
+    if (!fp_address_is_good(ep->prov, &record.address) ||
+        addr_size != offsetof(struct fp_record, address.name) + record.address.name_size)
         return -EPROTO;
-    struct fp_peer *peer = fp_peer_of(ep->prov, &address);
+    struct fp_peer *peer = fp_peer_of(ep->prov, &record.address, record.key);
     struct fp_conn *conn = peer ? conn_new(ep, peer, peer_id, FP_ASKED) : NULL;
     if (!conn)
         return -ENOMEM;
@@ -475,7 +481,10 @@ int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     struct fp_conn *conn = (struct fp_conn *)base;
     uint8_t theirs[PROV_HELLO_MAX];
     uint8_t size = conn->hello_size;
+    struct fp_secrets secrets = fp_secrets_of(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
 
+    conn->secret_in = secrets.to_asked;
+    conn->secret_out = secrets.to_asker;
     memcpy(theirs, conn->hello, size);
     set_hello(conn, hello, hello_size);
     tell(conn, FP_ACCEPT, true);

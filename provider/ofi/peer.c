@@ -112,31 +112,68 @@ static void watch(struct fp_peer *peer)
         ut_warn(FP_CAT, "cannot watch process %u: %s", peer->address.pid, strerror(errno));
 }
 
-struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address)
+/* With the lock. */
+static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *address)
 {
-    struct fp_peer **bucket = bucket_of(prov, address), *peer;
-    bool is_new = false;
+    struct fp_peer *peer = *bucket_of(prov, address);
 
+    while (peer && memcmp(&peer->address, address, sizeof(*address)) != 0)
+        peer = peer->next;
+    return peer;
+}
+
+/* With the lock. */
+static struct fp_peer *add(struct fp_prov *prov, const struct fp_address *address)
+{
+    struct fp_peer **bucket = bucket_of(prov, address);
+    struct fp_peer *peer = prov->num_peers < FP_PEERS ? calloc(1, sizeof(*peer)) : NULL;
+
+    if (!peer)
+        return NULL;
+    peer->prov = prov;
+    peer->address = *address;
+    peer->at = FI_ADDR_NOTAVAIL;
+    peer->pidfd = -1;
+    peer->next = *bucket;
+    *bucket = peer;
+    prov->num_peers++;
+    return peer;
+}
+
+struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address,
+                           const uint8_t key[FP_KEY_SIZE])
+{
     pthread_mutex_lock(&prov->lock);
-    for (peer = *bucket; peer; peer = peer->next) {
-        if (memcmp(&peer->address, address, sizeof(*address)) == 0)
-            break;
-    }
-    if (!peer && (peer = calloc(1, sizeof(*peer)))) {
-        is_new = true;
-        peer->prov = prov;
-        peer->address = *address;
-        peer->at = FI_ADDR_NOTAVAIL;
-        peer->pidfd = -1;
-        peer->next = *bucket;
-        *bucket = peer;
+    struct fp_peer *peer = find(prov, address);
+    bool is_new = !peer;
+    if (is_new)
+        peer = add(prov, address);
+    if (peer && key && !fp_peer_has_key(peer)) {
+        memcpy(peer->key, key, FP_KEY_SIZE);
+        __atomic_store_n(&peer->has_key, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&prov->lock);
-    if (is_new)
+    if (!peer)
+        ut_error(FP_CAT, "no memory for a peer, or %u are known already", (unsigned int)FP_PEERS);
+    else if (is_new)
         watch(peer);
-    else if (!peer)
-        ut_error(FP_CAT, "no memory for a peer");
     return peer;
+}
+
+struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *address)
+{
+    pthread_mutex_lock(&prov->lock);
+    struct fp_peer *peer = find(prov, address);
+    pthread_mutex_unlock(&prov->lock);
+    return peer;
+}
+
+bool fp_peer_is_used(struct fp_peer *peer)
+{
+    pthread_mutex_lock(&peer->prov->lock);
+    bool is_used = peer->conns > 0;
+    pthread_mutex_unlock(&peer->prov->lock);
+    return is_used;
 }
 
 void fp_peers_free(struct fp_prov *prov)

@@ -103,6 +103,7 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
     struct fp_head *h = head;
     size_t total = head_size + size;
 
+    h->secret = conn->secret_out;
     h->to = conn->rmt_name;
     h->ack = conn->executed;
     h->number = conn->next_out;

@@ -369,7 +369,8 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
     int calls = 0;
 
-    if (!conn || !listens(conn)) { /* it has ended */
+    if (!conn || head->secret != conn->secret_in ||
+        !listens(conn)) { /* it has ended, or is not ours */
         fp_receive(buf, ep->fids.ep, &ep->unposted);
         return 0;
     }

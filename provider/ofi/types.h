@@ -44,8 +44,11 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 4,        /* of what the processes exchange */
-    FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
+    FP_VERSION = 5,        /* of what the processes exchange */
+    FP_NAME_MAX = 72,      /* bytes of the name that the fabric gives an endpoint */
+    FP_KEY_SIZE = 16,      /* bytes of a process's key, */
+    FP_TAG_SIZE = 16,      /* of what seals a note with it, */
+    FP_NONCE_SIZE = 16,    /* and of what either end draws for a connection */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* writes up to this size need no registered source */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
@@ -55,7 +58,8 @@ enum {
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not taken yet */
     FP_SENDING = 32,       /* and that it has taken, but not finished */
     FP_SAVED = 32,         /* operations that are executed without saying so */
-    FP_BUCKETS = 256,      /* of the table of peers */
+    FP_BUCKETS = 256,      /* of the table of peers, */
+    FP_PEERS = 1 << 18,    /* and how many it may have */
     FP_CHUNK = 131072,     /* bytes that are fetched at once */
     FP_CHUNKS = 4,         /* that a connection fetches at a time */
     FP_GRANTS = 16,        /* regions of the peer whose keys a connection remembers */
@@ -69,7 +73,7 @@ _Static_assert((int)FP_PIECE <= (int)PROV_BOUNCE_MAX, "copied at once");
  * Between processes
  */
 
-/* A process, as it publishes itself: the name of its control endpoint is the last member. */
+/* A process: the name of its control endpoint is the last member. */
 struct fp_address {
     uint32_t version;
     uint32_t fabric; /* a hash of what two processes must have in common */
@@ -79,7 +83,13 @@ struct fp_address {
     uint64_t start; /* when it was started, in ticks since boot; 0: not known */
     uint8_t name[FP_NAME_MAX];
 };
-_Static_assert(sizeof(struct fp_address) <= PROV_ADDR_MAX, "the core's limit");
+
+/* What a process publishes. Who has it may ask the process for connections: see seal.h. */
+struct fp_record {
+    uint8_t key[FP_KEY_SIZE];
+    struct fp_address address; /* without the rest of its name */
+};
+_Static_assert(sizeof(struct fp_record) <= PROV_ADDR_MAX, "the core's limit");
 
 enum fp_note_kind {
     FP_ASK = 1, /* for a connection of from_id's to to_id */
@@ -92,6 +102,8 @@ enum fp_note_kind {
     FP_PONG,
 };
 
+enum fp_sealed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* whose key */
+
 /* What control endpoints send each other. */
 struct fp_note {
     uint8_t kind, hello_size, name_size;
@@ -99,10 +111,13 @@ struct fp_note {
     uint32_t from_conn, to_conn;
     uint32_t executed; /* FP_BYE, FP_GONE: how many of the receiver's operations, */
     uint32_t refused;  /* and which one was refused; refusal: as what, or PROV_OK */
+    uint32_t by;       /* enum fp_sealed_by */
     uint64_t from_id, to_id;
     uint8_t hello[PROV_HELLO_MAX];
-    uint8_t name[FP_NAME_MAX]; /* of the sender's endpoint, in FP_ASK and FP_ACCEPT */
-    struct fp_address process; /* the sender */
+    uint8_t nonce[FP_NONCE_SIZE]; /* in FP_ASK and FP_ACCEPT, */
+    uint8_t name[FP_NAME_MAX];    /* and so the name of the sender's endpoint */
+    struct fp_address process;    /* the sender */
+    uint8_t tag[FP_TAG_SIZE];
 };
 
 enum fp_kind {
@@ -124,6 +139,7 @@ enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* Begins everything that endpoints send each other. */
 struct fp_head {
+    uint64_t secret;     /* of the connection, in this direction */
     uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status, and nothing
                           * behind the operation is executed */
     uint16_t number;     /* of the message: 0, 1... in the order in which they are sent */
@@ -211,7 +227,9 @@ struct fp_peer {
     struct fp_peer *next;
     struct fp_prov *prov;
     struct fp_address address;
-    fi_addr_t at; /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
+    uint8_t key[FP_KEY_SIZE]; /* where has_key: it has published it */
+    uint32_t has_key;         /* atomic */
+    fi_addr_t at;             /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
     unsigned int conns;
     int pidfd;                     /* of a process of this host; -1 */
     uint64_t looked_ms, waited_ms; /* the last look at it; how long nothing has been heard */
@@ -229,6 +247,7 @@ struct fp_mail {
     struct fp_mail *next;
     struct fp_peer *peer;
     uint32_t silences; /* of the peer: given up since, the note is dropped */
+    uint64_t until_ms; /* and so from then on, if no connection leads to the peer */
     struct fp_note note;
 };
 
@@ -289,6 +308,8 @@ struct fp_conn {
     void *ctx;
     enum fp_state state;
     uint32_t name, rmt_name; /* here and there */
+    uint64_t secret_in, secret_out;
+    uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
     uint32_t silences; /* of the peer, when the connection was asked for */
     fi_addr_t at;      /* the peer's endpoint */
@@ -399,11 +420,13 @@ struct fp_prov {
     uint32_t places;   /* atomic: long writes are placed by the fabric */
     bool keeps_order;  /* messages behind them (FI_ORDER_SAW) */
     struct fp_address address;
+    uint8_t key[FP_KEY_SIZE];
     int epoll_fd, tick_fd;
     struct fp_control control;
     pthread_mutex_t lock; /* of what is shared */
     struct fp_ep *eps;
     struct fp_peer *peers[FP_BUCKETS];
+    uint32_t num_peers;
     uint32_t news;      /* atomic: how often connections had to look at their peers */
     uint32_t news_told; /* of progress() */
     uint32_t ticking;
@@ -412,7 +435,7 @@ struct fp_prov {
     pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
     struct fp_region **regions;
     uint32_t num_regions, room_for_regions, free_region;
-    uint64_t last_key;         /* atomic: that was proposed to the fabric */
+    uint64_t last_key;         /* atomic: that was proposed to the fabric, where keys are short */
     uint64_t key_mask;         /* which of its bits the fabric takes */
     uint8_t way;               /* how the kernel copies: region.c */
     struct prov_bounce bounce; /* copies to and from memory that may not be there */
