@@ -9,6 +9,7 @@
 #include "order.h"
 #include "peer.h"
 #include "pull.h"
+#include "seal.h"
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -68,8 +69,8 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
 {
     struct fp_conn *conn = calloc(1, sizeof(*conn));
 
-    if (!conn || !give_name(ep, conn)) {
-        ut_error(FP_CAT, "no memory for a connection");
+    if (!conn || !fp_draw(conn->nonce, sizeof(conn->nonce)) || !give_name(ep, conn)) {
+        ut_error(FP_CAT, "no memory, or no secret, for a connection");
         free(conn);
         return NULL;
     }
@@ -105,13 +106,17 @@ static void tell(struct fp_conn *conn, enum fp_note_kind kind, bool with_hello)
                            .from_id = ep->attr.id,
                            .to_id = conn->peer_id};
 
-    if (kind == FP_BYE && !conn->refused)
+    if (kind == FP_BYE || kind == FP_GONE) {
         note.executed = conn->executed;
+        note.refused = conn->refused;
+        note.refusal = conn->refusal;
+    }
     if (with_hello) {
         note.hello_size = conn->hello_size;
         memcpy(note.hello, conn->hello, conn->hello_size);
         note.name_size = ep->name_size;
         memcpy(note.name, ep->name, ep->name_size);
+        memcpy(note.nonce, conn->nonce, sizeof(note.nonce));
     }
     fp_control_send(conn->peer, &note);
 }
@@ -122,6 +127,7 @@ static bool find_way(struct fp_conn *conn, const struct fp_note *note)
 
     memcpy(name, note->name, note->name_size);
     conn->rmt_name = note->from_conn;
+    memcpy(conn->rmt_nonce, note->nonce, sizeof(conn->rmt_nonce));
     if (note->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
         return true;
     ut_error(FP_CAT, "the fabric does not take the address of an endpoint");
@@ -200,6 +206,9 @@ static int accepted(struct fp_conn *conn, const struct fp_note *note)
 
     if (!find_way(conn, note))
         return down(conn, PROV_REASON_LOCAL);
+    struct fp_secrets secrets = fp_secrets_of(conn->peer->key, conn->nonce, conn->rmt_nonce);
+    conn->secret_in = secrets.to_asker;
+    conn->secret_out = secrets.to_asked;
     if (fp_send(conn, &start.head, sizeof(start.head), NULL, 0) != 0)
         return down(conn, PROV_REASON_LOCAL);
     conn->state = FP_UP;
@@ -218,9 +227,17 @@ static bool waits_for_data(struct fp_conn *conn)
            (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < PARTING_MS;
 }
 
-static int part(struct fp_conn *conn, uint32_t executed)
+/* What the peer says last of this side's operations. */
+static void take_last_word(struct fp_conn *conn, const struct fp_note *note)
 {
-    fp_conn_acked(conn, executed);
+    fp_conn_acked(conn, note->executed);
+    if (!conn->failed)
+        fp_conn_failed(conn, note->refused - 1, note->refusal);
+}
+
+static int part(struct fp_conn *conn, const struct fp_note *note)
+{
+    take_last_word(conn, note);
     conn->parting = true;
     conn->parting_ms = ut_now_ms();
     fp_mark_busy(conn);
@@ -238,10 +255,11 @@ static int answered(struct fp_conn *conn, const struct fp_note *note)
     case FP_NONE:
         return conn->state == FP_ASKED ? down(conn, PROV_REASON_NO_ENDPOINT) : 0;
     case FP_BYE:
-        return part(conn, note->executed);
+        return part(conn, note);
     case FP_GONE:
         if (conn->state == FP_ACCEPTED)
             return down(conn, PROV_REASON_CLOSED);
+        take_last_word(conn, note);
         conn->gone = conn->broken = true;
         fp_kept_drop(conn);
         fp_mark_busy(conn);
@@ -289,6 +307,12 @@ static bool is_served(const struct fp_conn *conn)
            conn->num_queued == 0 && conn->num_sending == 0;
 }
 
+/* What was before the operation that the peer has refused has ended. */
+static bool is_next_to_fail(const struct fp_conn *conn)
+{
+    return conn->failed && conn->reported == conn->failed_at;
+}
+
 static bool has_ended(struct fp_conn *conn, uint32_t n)
 {
     const struct fp_op *op = fp_op_at(conn, n);
@@ -302,11 +326,26 @@ void fp_conn_acked(struct fp_conn *conn, uint32_t executed)
         conn->acked = executed;
 }
 
+bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status)
+{
+    struct fp_op *op = fp_op_at(conn, n);
+
+    if (n - conn->reported >= conn->posted - conn->reported || op->ended || conn->failed ||
+        status == PROV_OK || status > PROV_FAILED)
+        return false;
+    op->status = status;
+    conn->failed = true;
+    conn->failed_at = n;
+    fp_mark_busy(conn);
+    return true;
+}
+
 int fp_conn_report(struct fp_conn *conn)
 {
     int calls = 0;
 
-    while (conn->reported != conn->sent && has_ended(conn, conn->reported)) {
+    while (conn->reported != conn->sent && has_ended(conn, conn->reported) &&
+           !is_next_to_fail(conn)) {
         struct fp_op *op = fp_op_at(conn, conn->reported++);
         if (conn->state != FP_UP)
             continue;
@@ -356,6 +395,10 @@ int fp_conn_settle(struct fp_conn *conn)
         return down(conn, PROV_REASON_CLOSED);
     if (conn->gone)
         return down(conn, PROV_REASON_BROKEN);
+    if (is_next_to_fail(conn)) {
+        tell(conn, FP_GONE, false);
+        return down(conn, PROV_REASON_BROKEN);
+    }
     if (!conn->broken || !fp_peer_has_answered(conn->peer, conn->wanted_answer))
         return 0;
     tell(conn, FP_GONE, false);
@@ -408,16 +451,16 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
                struct prov_conn **out)
 {
     struct fp_ep *ep = (struct fp_ep *)base;
-    struct fp_address address = {0};
+    struct fp_record record = {0};
 
     (void)peer_tni;
-    if (addr_size > sizeof(address))
+    if (addr_size > sizeof(record))
         return -EPROTO;
-    memcpy(&address, addr, addr_size);
-    if (!fp_address_is_good(ep->prov, &address) ||
-        addr_size != offsetof(struct fp_address, name) + address.name_size)
+    memcpy(&record, addr, addr_size);
+    if (!fp_address_is_good(ep->prov, &record.address) ||
+        addr_size != offsetof(struct fp_record, address.name) + record.address.name_size)
         return -EPROTO;
-    struct fp_peer *peer = fp_peer_of(ep->prov, &address);
+    struct fp_peer *peer = fp_peer_of(ep->prov, &record.address, record.key);
     struct fp_conn *conn = peer ? conn_new(ep, peer, peer_id, FP_ASKED) : NULL;
     if (!conn)
         return -ENOMEM;
@@ -438,7 +481,10 @@ int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     struct fp_conn *conn = (struct fp_conn *)base;
     uint8_t theirs[PROV_HELLO_MAX];
     uint8_t size = conn->hello_size;
+    struct fp_secrets secrets = fp_secrets_of(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
 
+    conn->secret_in = secrets.to_asked;
+    conn->secret_out = secrets.to_asker;
     memcpy(theirs, conn->hello, size);
     set_hello(conn, hello, hello_size);
     tell(conn, FP_ACCEPT, true);
@@ -460,7 +506,8 @@ void fp_conn_close(struct prov_conn *base)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting)
+    if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting &&
+        !conn->failed)
         conn->state = FP_CLOSING; /* until everything is executed */
     else
         fp_conn_end(conn);

@@ -27,6 +27,9 @@ int fp_conn_look(struct fp_conn *conn);
 int fp_conn_settle(struct fp_conn *conn);
 /* So many of the operations have been executed there. */
 void fp_conn_acked(struct fp_conn *conn, uint32_t executed);
+/* The peer has refused operation `n`: the connection goes down when what was before it has ended.
+ * False: there is no such operation. */
+bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status);
 /* Reports operations that have ended, in order. */
 int fp_conn_report(struct fp_conn *conn);
 

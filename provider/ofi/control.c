@@ -10,6 +10,8 @@
 #include "fabric.h"
 #include "peer.h"
 #include "pool.h"
+#include "seal.h"
+#include "util/clock.h"
 #include "util/host.h"
 #include "util/log.h"
 #include "wake.h"
@@ -34,11 +36,19 @@ static void append(struct fp_control *c, struct fp_mail *mail)
     c->last = &mail->next;
 }
 
-static bool is_given_up(const struct fp_mail *mail)
+/* Silence is noticed where connections lead. What is said to others has its own time. */
+static bool is_given_up(const struct fp_mail *mail, uint64_t now)
 {
     return fp_peer_is_dead(mail->peer) ||
-           __atomic_load_n(&mail->peer->silences, __ATOMIC_ACQUIRE) != mail->silences;
+           __atomic_load_n(&mail->peer->silences, __ATOMIC_ACQUIRE) != mail->silences ||
+           (now > mail->until_ms && !fp_peer_is_used(mail->peer));
 }
+
+/* In a buffer. */
+struct sending {
+    struct fp_note note;
+    uint64_t until_ms;
+};
 
 /* With the control lock. */
 static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
@@ -57,7 +67,8 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
     struct fp_buf *buf = fp_pool_get(&c->sends, FP_BUF_SEND, peer);
     if (!buf)
         return false;
-    memcpy(buf->bytes, &mail->note, sizeof(mail->note));
+    const struct sending sending = {.note = mail->note, .until_ms = mail->until_ms};
+    memcpy(buf->bytes, &sending, sizeof(sending));
     if (fi_send(c->fids.ep, buf->bytes, sizeof(mail->note), buf->desc, peer->at, &buf->context) !=
         0) {
         fp_pool_put(buf);
@@ -73,6 +84,7 @@ static void drain(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
     struct fp_mail *first, *next;
+    uint64_t now = ut_now_ms();
 
     pthread_mutex_lock(&prov->lock);
     first = c->first;
@@ -84,7 +96,7 @@ static void drain(struct fp_prov *prov)
     struct fp_mail *later = NULL, **last = &later;
     for (; first; first = next) {
         next = first->next;
-        if (is_given_up(first) || send_one(prov, first)) {
+        if (is_given_up(first, now) || send_one(prov, first)) {
             free(first);
             continue;
         }
@@ -103,7 +115,18 @@ static void drain(struct fp_prov *prov)
     fp_tick(prov);
 }
 
-static void queue(struct fp_peer *peer, const struct fp_note *note)
+/* With the peer's key, or, where that is not known, with this process's, which the peer has asked
+ * with. */
+static void seal(const struct fp_peer *peer, struct fp_note *note)
+{
+    bool is_its = fp_peer_has_key(peer);
+
+    note->process = peer->prov->address;
+    note->by = is_its ? FP_BY_RECEIVERS : FP_BY_SENDERS;
+    fp_seal(note, is_its ? peer->key : peer->prov->key);
+}
+
+static void queue_until(struct fp_peer *peer, const struct fp_note *note, uint64_t until_ms)
 {
     struct fp_prov *prov = peer->prov;
     struct fp_mail *mail = calloc(1, sizeof(*mail));
@@ -114,11 +137,17 @@ static void queue(struct fp_peer *peer, const struct fp_note *note)
     }
     mail->peer = peer;
     mail->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
+    mail->until_ms = until_ms;
     mail->note = *note;
-    mail->note.process = prov->address;
+    seal(peer, &mail->note);
     pthread_mutex_lock(&prov->lock);
     append(&prov->control, mail);
     pthread_mutex_unlock(&prov->lock);
+}
+
+static void queue(struct fp_peer *peer, const struct fp_note *note)
+{
+    queue_until(peer, note, ut_now_ms() + peer->prov->config.peer_timeout_ms);
 }
 
 void fp_control_send(struct fp_peer *peer, const struct fp_note *note)
@@ -173,9 +202,26 @@ static void refuse(struct fp_peer *peer, const struct fp_note *note)
     queue(peer, &answer);
 }
 
+/* Who has sent it; NULL: somebody without a key, who gets no answer, and of whom nothing is kept. A
+ * process that has this one's record is met when it asks for a connection. */
+static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_note *note)
+{
+    struct fp_peer *peer = fp_peer_find(prov, &note->process);
+    const uint8_t *key = note->by == FP_BY_RECEIVERS     ? prov->key
+                         : peer && fp_peer_has_key(peer) ? peer->key
+                                                         : NULL;
+
+    if (!key || !fp_is_sealed(note, key)) {
+        ut_info(FP_CAT, "a note (kind %u) is not sealed with a key of this job: dropped",
+                note->kind);
+        return NULL;
+    }
+    return !peer && note->kind == FP_ASK ? fp_peer_of(prov, &note->process, NULL) : peer;
+}
+
 static void take_note(struct fp_prov *prov, const struct fp_note *note)
 {
-    struct fp_peer *peer = fp_peer_of(prov, &note->process);
+    struct fp_peer *peer = sender_of(prov, note);
     struct fp_mail *mail;
     void *owner = NULL;
 
@@ -234,11 +280,11 @@ static void take_error(struct fp_prov *prov)
         return;
     }
     struct fp_peer *peer = buf->owner;
-    struct fp_note note;
-    memcpy(&note, buf->bytes, sizeof(note));
+    struct sending sending;
+    memcpy(&sending, buf->bytes, sizeof(sending));
     sent(c, buf);
-    if (note.kind != FP_PONG)
-        queue(peer, &note); /* again, until the peer is given up */
+    if (sending.note.kind != FP_PONG) /* again, until the peer is given up */
+        queue_until(peer, &sending.note, sending.until_ms);
 }
 
 static void repost(struct fp_control *c)
@@ -313,6 +359,8 @@ static int fill_address(struct fp_prov *prov)
     struct fp_address *a = &prov->address;
     struct ut_host host;
 
+    if (!fp_draw(prov->key, sizeof(prov->key)))
+        return -EIO;
     ut_host_read(&host);
     a->version = FP_VERSION;
     a->fabric = fp_fabric_hash(prov->lib, prov->info);
@@ -341,7 +389,7 @@ int fp_control_open(struct fp_prov *prov)
     c->last = &c->first;
     int rc = fp_fids_open(prov, &c->fids);
     if (rc == 0) {
-        fp_pool_init(&c->sends, prov, &c->fids, sizeof(struct fp_note));
+        fp_pool_init(&c->sends, prov, &c->fids, sizeof(struct sending));
         fp_pool_init(&c->receives, prov, &c->fids, sizeof(struct fp_note));
         rc = post_receives(c);
     }

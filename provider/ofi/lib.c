@@ -14,6 +14,8 @@
 #define BUFFER_SIZE "FI_OFI_RXM_BUFFER_SIZE"
 #define RX_SIZE     "FI_OFI_RXM_MSG_RX_SIZE"
 #define SHARED_RX   "FI_OFI_RXM_USE_SRX"
+#define NO_TRACE    "IPATH_NO_BACKTRACE"
+#define NO_TRACE_2  "HFI_NO_BACKTRACE"
 
 enum { RXM_BUFFER = 16384, RXM_SMALL_BUFFER = 4096 }; /* libfabric's default, and ours */
 
@@ -39,16 +41,13 @@ static bool find(void *library, const char *symbol, void *function)
  * Its connections share receives over tcp, and over verbs if they are told to. Without that, the
  * ofi_rxm of libfabric 1.17 posts receives to connections that it has closed when an endpoint that
  * peers have left is closed, and the process gets SIGSEGV. */
-static void set_up_rxm(void)
+static void set_up_rxm(bool is_loaded)
 {
     const char *set = ut_env_text(BUFFER_SIZE);
-    void *before = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 
     lib.rxm_buffer = set ? strtoul(set, NULL, 0) : RXM_BUFFER;
-    if (before) {
-        dlclose(before);
+    if (is_loaded)
         return;
-    }
     if (!set && setenv(BUFFER_SIZE, "4096", 1) == 0)
         lib.rxm_buffer = RXM_SMALL_BUFFER;
     if (!ut_env_text(RX_SIZE))
@@ -57,9 +56,27 @@ static void set_up_rxm(void)
         setenv(SHARED_RX, "1", 1);
 }
 
+/* libpsm_infinipath and early ones of libpsm2, which libfabric brings along, handle SIGTERM, SIGINT
+ * and faults in their constructor: init_ipath_backtrace() of psm's ipath/ipath_debug.c. The handler
+ * calls exit(), which may wait for ever for what the interrupted thread holds, and says 1 and not
+ * the signal. The environment alone stops that. */
+static void leave_signals_alone(void)
+{
+    if (!ut_env_text(NO_TRACE))
+        setenv(NO_TRACE, "1", 1);
+    if (!ut_env_text(NO_TRACE_2))
+        setenv(NO_TRACE_2, "1", 1);
+}
+
 static void load(void)
 {
-    set_up_rxm();
+    void *before = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+    set_up_rxm(before != NULL);
+    if (before)
+        dlclose(before);
+    else
+        leave_signals_alone();
     void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,10 +23,45 @@
 #    define SYS_pidfd_open 434
 #endif
 
+/* Is this thread in the time namespace whose offsets /proc shows? That is the one of the process's
+ * children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
+static bool has_shown_offsets(void)
+{
+    struct stat own, childrens;
+
+    if (stat("/proc/thread-self/ns/time", &own) != 0)
+        return true; /* Linux before 5.6 has no time namespaces */
+    return stat("/proc/self/ns/time_for_children", &childrens) == 0 &&
+           own.st_ino == childrens.st_ino;
+}
+
+/* By how many ticks this process's time since boot is ahead of the host's. False: not known. */
+static bool read_offset(int64_t *ticks)
+{
+    long long sec = 0, nsec = 0, hz = sysconf(_SC_CLK_TCK);
+    char line[80];
+
+    *ticks = 0;
+    if (!has_shown_offsets() || hz <= 0)
+        return false;
+    FILE *file = fopen("/proc/self/timens_offsets", "re");
+    if (!file)
+        return errno == ENOENT; /* before Linux 5.6, too */
+    bool found = false;
+    while (!found && fgets(line, sizeof(line), file))
+        found = sscanf(line, "boottime %lld %lld", &sec, &nsec) == 2;
+    fclose(file);
+    *ticks = sec * hz + nsec / (1000000000 / hz);
+    return found;
+}
+
+/* proc(5)'s stat has it as the reader's time namespace counts: do_task_stat() of Linux's
+ * fs/proc/array.c. */
 uint64_t fp_process_start(uint32_t pid)
 {
     char path[32], stat[1024];
     unsigned long long start = 0;
+    int64_t offset;
 
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
     FILE *file = fopen(path, "re");
@@ -34,12 +70,22 @@ uint64_t fp_process_start(uint32_t pid)
     stat[fread(stat, 1, sizeof(stat) - 1, file)] = '\0';
     fclose(file);
     const char *behind_name = strrchr(stat, ')'); /* the 22nd field; the name is the second */
-    if (!behind_name || sscanf(behind_name + 1,
-                               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                               "%*d %*d %*d %llu",
-                               &start) != 1)
+    if (!behind_name ||
+        sscanf(behind_name + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+               "%*d %*d %*d %llu",
+               &start) != 1 ||
+        !read_offset(&offset))
         return 0;
-    return start;
+    return start - (uint64_t)offset;
+}
+
+/* Offsets of time namespaces may end within a tick. */
+static bool is_same_start(uint64_t one, uint64_t other)
+{
+    enum { SLACK = 2 };
+
+    return one == 0 || other == 0 || one - other + SLACK <= 2 * SLACK;
 }
 
 static struct fp_peer **bucket_of(struct fp_prov *prov, const struct fp_address *address)
@@ -56,7 +102,8 @@ static void watch(struct fp_peer *peer)
         return;
     peer->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0);
     if ((peer->pidfd < 0 && errno == ESRCH) ||
-        (peer->pidfd >= 0 && fp_process_start(peer->address.pid) != peer->address.start)) {
+        (peer->pidfd >= 0 &&
+         !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {
         fp_peer_ended(peer);
         return;
     }
@@ -65,31 +112,68 @@ static void watch(struct fp_peer *peer)
         ut_warn(FP_CAT, "cannot watch process %u: %s", peer->address.pid, strerror(errno));
 }
 
-struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address)
+/* With the lock. */
+static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *address)
 {
-    struct fp_peer **bucket = bucket_of(prov, address), *peer;
-    bool is_new = false;
+    struct fp_peer *peer = *bucket_of(prov, address);
 
+    while (peer && memcmp(&peer->address, address, sizeof(*address)) != 0)
+        peer = peer->next;
+    return peer;
+}
+
+/* With the lock. */
+static struct fp_peer *add(struct fp_prov *prov, const struct fp_address *address)
+{
+    struct fp_peer **bucket = bucket_of(prov, address);
+    struct fp_peer *peer = prov->num_peers < FP_PEERS ? calloc(1, sizeof(*peer)) : NULL;
+
+    if (!peer)
+        return NULL;
+    peer->prov = prov;
+    peer->address = *address;
+    peer->at = FI_ADDR_NOTAVAIL;
+    peer->pidfd = -1;
+    peer->next = *bucket;
+    *bucket = peer;
+    prov->num_peers++;
+    return peer;
+}
+
+struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address,
+                           const uint8_t key[FP_KEY_SIZE])
+{
     pthread_mutex_lock(&prov->lock);
-    for (peer = *bucket; peer; peer = peer->next) {
-        if (memcmp(&peer->address, address, sizeof(*address)) == 0)
-            break;
-    }
-    if (!peer && (peer = calloc(1, sizeof(*peer)))) {
-        is_new = true;
-        peer->prov = prov;
-        peer->address = *address;
-        peer->at = FI_ADDR_NOTAVAIL;
-        peer->pidfd = -1;
-        peer->next = *bucket;
-        *bucket = peer;
+    struct fp_peer *peer = find(prov, address);
+    bool is_new = !peer;
+    if (is_new)
+        peer = add(prov, address);
+    if (peer && key && !fp_peer_has_key(peer)) {
+        memcpy(peer->key, key, FP_KEY_SIZE);
+        __atomic_store_n(&peer->has_key, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&prov->lock);
-    if (is_new)
+    if (!peer)
+        ut_error(FP_CAT, "no memory for a peer, or %u are known already", (unsigned int)FP_PEERS);
+    else if (is_new)
         watch(peer);
-    else if (!peer)
-        ut_error(FP_CAT, "no memory for a peer");
     return peer;
+}
+
+struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *address)
+{
+    pthread_mutex_lock(&prov->lock);
+    struct fp_peer *peer = find(prov, address);
+    pthread_mutex_unlock(&prov->lock);
+    return peer;
+}
+
+bool fp_peer_is_used(struct fp_peer *peer)
+{
+    pthread_mutex_lock(&peer->prov->lock);
+    bool is_used = peer->conns > 0;
+    pthread_mutex_unlock(&peer->prov->lock);
+    return is_used;
 }
 
 void fp_peers_free(struct fp_prov *prov)

@@ -47,7 +47,7 @@ static int room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
         return -EAGAIN;
-    if (conn->state != FP_UP || conn->broken || conn->parting)
+    if (conn->state != FP_UP || conn->broken || conn->parting || conn->failed)
         return -ENOTCONN;
     if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
         !fp_send_has_room(conn) || waits_for_fetching(conn, is_offer) ||
@@ -133,7 +133,8 @@ void fp_push(struct fp_conn *conn)
 {
     int rc = 0;
 
-    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && rc == 0)
+    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && !conn->failed &&
+           rc == 0)
         rc = send_piece(conn);
     if (rc == -EFAULT) { /* half of it is sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;

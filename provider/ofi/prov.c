@@ -159,10 +159,12 @@ static void fp_close(struct prov *base)
 
 static size_t fp_address(struct prov *base, void *buf)
 {
-    const struct fp_address *address = &fp_prov_of(base)->address;
-    size_t size = offsetof(struct fp_address, name) + address->name_size;
+    const struct fp_prov *prov = fp_prov_of(base);
+    struct fp_record record = {.address = prov->address};
+    size_t size = offsetof(struct fp_record, address.name) + prov->address.name_size;
 
-    memcpy(buf, address, size); /* records are small: without the rest of the name */
+    memcpy(record.key, prov->key, sizeof(record.key));
+    memcpy(buf, &record, size); /* records are small: without the rest of the name */
     return size;
 }
 

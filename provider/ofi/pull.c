@@ -24,8 +24,7 @@ bool fp_pull_offers(const struct fp_conn *conn, uint32_t key, uint64_t addr, uin
            fp_expose(conn->ep, key, addr, length, &offer->key, &offer->at);
 }
 
-bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read,
-                 enum prov_status status)
+bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read)
 {
     struct fp_pull *pull = conn->num_pulls == FP_PULLS ? NULL : calloc(1, sizeof(*pull));
 
@@ -33,13 +32,19 @@ bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_rea
         return false;
     pull->offer = *offer;
     pull->is_read = is_read;
-    pull->status = (uint8_t)status;
     *conn->last_pull = pull;
     conn->last_pull = &pull->next;
     conn->num_pulls++;
     if (!conn->asking)
         conn->asking = pull;
     return true;
+}
+
+/* No more of it is fetched. */
+static bool has_failed(const struct fp_conn *conn, const struct fp_pull *pull)
+{
+    return pull->status != PROV_OK ||
+           (!pull->is_read && fp_is_refused(conn, pull->offer.x.head.seq));
 }
 
 /* False: not now, or the connection breaks. */
@@ -71,7 +76,7 @@ void fp_pull_ask(struct fp_conn *conn)
 {
     while (conn->asking && is_alive(conn)) {
         struct fp_pull *pull = conn->asking;
-        if (pull->asked == pull->offer.x.length || pull->status != PROV_OK) {
+        if (pull->asked == pull->offer.x.length || has_failed(conn, pull)) {
             conn->asking = pull->next;
             continue;
         }
@@ -89,9 +94,11 @@ static void land(struct fp_conn *conn, const struct fp_chunk *chunk)
     struct fp_pull *pull = chunk->pull;
     const struct fp_xfer *x = &pull->offer.x;
 
-    if (pull->status == PROV_OK)
+    if (!has_failed(conn, pull))
         pull->status = (uint8_t)fp_copy_in(conn->ep->prov, x->rkey, x->rmt, x->length,
                                            chunk->buf->bytes, pull->moved, chunk->buf->size);
+    if (pull->status != PROV_OK && !pull->is_read)
+        fp_refuse(conn, x->head.seq, pull->status);
     pull->moved += chunk->buf->size;
 }
 
@@ -137,7 +144,7 @@ bool fp_pull_take(struct fp_conn *conn, struct fp_pull *ended)
     struct fp_pull *first = conn->pulls;
 
     if (!first || first->moved != first->asked ||
-        (first->asked != first->offer.x.length && first->status == PROV_OK))
+        (first->asked != first->offer.x.length && !has_failed(conn, first)))
         return false;
     if (conn->asking == first)
         conn->asking = first->next;

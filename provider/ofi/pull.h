@@ -16,11 +16,9 @@
 bool fp_pull_offers(const struct fp_conn *conn, uint32_t key, uint64_t addr, uint32_t length,
                     struct fp_offer *offer);
 
-/* Fetches what the peer offers: to offer->x.rmt, by the key offer->x.rkey. `status` other than
- * PROV_OK: it does not, but the operation has its place among the others. False: no memory, or too
+/* Fetches what the peer offers: to offer->x.rmt, by the key offer->x.rkey. False: no memory, or too
  * many. */
-bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read,
-                 enum prov_status status);
+bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read);
 
 /* Asks the fabric for as much as there is room for. */
 void fp_pull_ask(struct fp_conn *conn);

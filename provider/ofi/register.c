@@ -2,11 +2,17 @@
 #include "register.h"
 
 #include "lib.h"
+#include "seal.h"
 #include "util/log.h"
 
-/* The fabric may take keys of a few bytes only, and each of them once. */
+/* The fabric may take keys of a few bytes only, and each of them once. Long ones are drawn, so that
+ * nobody guesses them. */
 static uint64_t next_key(struct fp_prov *prov)
 {
+    uint64_t key;
+
+    if (prov->key_mask > UINT32_MAX && fp_draw(&key, sizeof(key)))
+        return key & prov->key_mask;
     return __atomic_add_fetch(&prov->last_key, 1, __ATOMIC_RELAXED) & prov->key_mask;
 }
 

@@ -39,6 +39,20 @@ void fp_break(struct fp_conn *conn, const char *why)
     fp_mark_busy(conn);
 }
 
+/* A notice behind it would come before its data, and a second time when the peer repeats what has
+ * failed. The peer ends the connection when it learns of it. */
+void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    if (fp_is_refused(conn, seq))
+        return;
+    ut_info(FP_CAT, "operation %u of a connection is refused (status %d), with what is behind it",
+            seq, (int)status);
+    conn->refusal = (uint8_t)status;
+    conn->refused = seq;
+    conn->refusal_due = true;
+    fp_mark_busy(conn);
+}
+
 void fp_mark_owing(struct fp_conn *conn)
 {
     if (conn->owing)
@@ -89,6 +103,7 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
     struct fp_head *h = head;
     size_t total = head_size + size;
 
+    h->secret = conn->secret_out;
     h->to = conn->rmt_name;
     h->ack = conn->executed;
     h->number = conn->next_out;

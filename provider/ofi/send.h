@@ -31,6 +31,13 @@ void fp_mark_owing(struct fp_conn *conn);
 void fp_owing_are_due(struct fp_ep *ep);
 void fp_send_acks(struct fp_ep *ep);
 
+/* This operation of the peer is not executed, and nothing that the peer has posted behind it. */
+void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status);
+static inline bool fp_is_refused(const struct fp_conn *conn, uint32_t seq)
+{
+    return conn->refusal != PROV_OK && (int32_t)(seq - conn->refused) >= 0;
+}
+
 /* Messages were lost, or may have been: the connection goes down when it is known whether its peer
  * lives. */
 void fp_break(struct fp_conn *conn, const char *why);

@@ -18,26 +18,29 @@
 #include "send.h"
 #include "util/log.h"
 
-static void refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
+/* Behind the answers to earlier operations, so that these end as they would without it. */
+static void send_refusal(struct fp_conn *conn)
 {
-    struct fp_head fail = {.kind = FP_FAIL, .flags = (uint8_t)status, .seq = seq};
+    struct fp_head fail = {.kind = FP_FAIL, .flags = conn->refusal, .seq = conn->refused};
 
-    conn->refused = true;
-    if (fp_send(conn, &fail, sizeof(fail), NULL, 0) != 0)
-        fp_break(conn, "no memory for an answer");
+    if ((int32_t)(conn->executed + 1 - conn->refused) >= 0 &&
+        fp_send(conn, &fail, sizeof(fail), NULL, 0) == 0) /* without memory: with the next poll */
+        conn->refusal_due = false;
+    else
+        fp_mark_busy(conn);
 }
 
-/* The operation is executed, or refused. To oneself its end is reported at once, before a notice of
- * it: as adapters do. Who closes an endpoint waits for the end of what it has sent, also
- * unsignalled; the program here may not poll for long, with nobody else to do it. So a message (the
- * answer to an ARMW may be the last thing that passes) is acknowledged at once, and a write when
- * there is nothing else to do, as the program mostly answers it. */
+/* The operation is executed. To oneself its end is reported at once, before a notice of it: as
+ * adapters do. Who closes an endpoint waits for the end of what it has sent, also unsignalled; the
+ * program here may not poll for long, with nobody else to do it. So a message (the answer to an
+ * ARMW may be the last thing that passes) is acknowledged at once, and a write when there is
+ * nothing else to do, as the program mostly answers it. */
 static int count(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_conn *origin = conn->is_self ? fp_conn_find(conn->ep, conn->rmt_name) : NULL;
 
     conn->executed++;
-    if (origin && !conn->refused) {
+    if (origin) {
         fp_conn_acked(origin, conn->executed);
         return fp_conn_report(origin);
     }
@@ -49,13 +52,11 @@ static int count(struct fp_conn *conn, const struct fp_head *head)
     return 0;
 }
 
-/* Answers go before what counts the operation as executed. */
-static int finish_write(struct fp_conn *conn, const struct fp_xfer *m, enum prov_status status)
+static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
 {
-    if (status != PROV_OK)
-        refuse(conn, m->head.seq, status);
     int calls = count(conn, &m->head);
-    if (status != PROV_OK || !(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
+
+    if (!(m->head.flags & FP_NOTIFY) || conn->state != FP_UP)
         return calls;
     fp_callbacks(conn)->notify(conn->ctx, m->imm);
     return calls + 1;
@@ -70,17 +71,18 @@ static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size
         fp_break(conn, "a piece of a write was lost");
         return 0;
     }
-    if (m->offset == 0)
-        conn->refusal = PROV_OK;
-    if (conn->refusal == PROV_OK)
-        conn->refusal =
-            (uint8_t)fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
+    enum prov_status status =
+        fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
+    if (status != PROV_OK) {
+        fp_refuse(conn, m->head.seq, status);
+        return 0;
+    }
     conn->written += (uint32_t)n;
     if (conn->written != m->length)
         return 0;
     conn->written = 0;
     conn->taken++;
-    return finish_write(conn, m, conn->refusal);
+    return finish_write(conn, m);
 }
 
 /* What the fabric has placed was checked by it, and only in part: the key may have been good when
@@ -94,15 +96,24 @@ static int take_placed(struct fp_conn *conn, const struct fp_xfer *m, size_t siz
         fp_break(conn, "the end of a write was lost");
         return 0;
     }
+    enum prov_status status =
+        fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
+    if (status != PROV_OK) {
+        fp_refuse(conn, m->head.seq, status);
+        return 0;
+    }
     conn->taken++;
-    return finish_write(
-        conn, m, fp_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n));
+    return finish_write(conn, m);
 }
 
 static int take_read(struct fp_conn *conn, const struct fp_xfer *m)
 {
     if (conn->last_answer - conn->first_answer == FP_READS) {
         fp_break(conn, "more reads than are allowed");
+        return 0;
+    }
+    if (!fp_allows(conn->ep->prov, m->rkey, m->rmt, m->length, PROV_ACCESS_READ)) {
+        fp_refuse(conn, m->head.seq, PROV_RMT_ACCESS);
         return 0;
     }
     conn->answers[conn->last_answer++ & (FP_READS - 1)] =
@@ -151,7 +162,8 @@ static int finish_pulls(struct fp_conn *conn)
     while (fp_pull_take(conn, &pull)) {
         const struct fp_xfer *x = &pull.offer.x;
         if (!pull.is_read) {
-            calls += finish_write(conn, x, pull.status);
+            if (!fp_is_refused(conn, x->head.seq))
+                calls += finish_write(conn, x);
             continue;
         }
         struct fp_op *op = answered_op(conn, x->head.seq);
@@ -169,8 +181,11 @@ static int take_offered_write(struct fp_conn *conn, const struct fp_offer *offer
         fp_break(conn, "an offer of the wrong size");
         return 0;
     }
-    bool allowed = fp_allows(conn->ep->prov, x->rkey, x->rmt, x->length, PROV_ACCESS_WRITE);
-    if (!fp_pull_add(conn, offer, false, allowed ? PROV_OK : PROV_RMT_ACCESS)) {
+    if (!fp_allows(conn->ep->prov, x->rkey, x->rmt, x->length, PROV_ACCESS_WRITE)) {
+        fp_refuse(conn, x->head.seq, PROV_RMT_ACCESS);
+        return 0;
+    }
+    if (!fp_pull_add(conn, offer, false)) {
         fp_break(conn, "more to fetch than is allowed, or no memory");
         return 0;
     }
@@ -184,6 +199,8 @@ static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
 {
     const struct fp_head *head = bytes;
 
+    if (conn->refusal != PROV_OK)
+        return 0;
     if (head->seq != conn->taken + 1) {
         fp_break(conn, "an operation was lost");
         return 0;
@@ -236,7 +253,7 @@ static void take_offered_read(struct fp_conn *conn, const struct fp_offer *m, si
     offer.x.rmt = (uintptr_t)op->lcl;
     offer.x.rkey = op->lkey;
     op->moved = op->length;
-    if (!fp_pull_add(conn, &offer, true, PROV_OK))
+    if (!fp_pull_add(conn, &offer, true))
         fp_break(conn, "more to fetch than is allowed, or no memory");
     fp_pull_ask(conn);
 }
@@ -253,19 +270,18 @@ int fp_serve_pulled(struct fp_buf *buf)
     return calls;
 }
 
+/* The operation may be one of which a part is still to be sent. */
 static void take_failure(struct fp_conn *conn, const struct fp_head *head)
 {
-    struct fp_op *op = answered_op(conn, head->seq);
-
-    if (op && head->flags > PROV_OK && head->flags <= PROV_FAILED)
-        end_op(conn, op, (enum prov_status)head->flags);
-    else
+    if (!fp_conn_failed(conn, head->seq - 1, head->flags))
         fp_break(conn, "an answer to nothing");
 }
 
 /* The peer waits for long, and says how many operations it has sent. */
 static void take_nudge(struct fp_conn *conn, const struct fp_head *head)
 {
+    if (conn->refusal != PROV_OK)
+        return; /* the peer is told so */
     if ((int32_t)(head->seq - conn->taken) > 0) {
         fp_break(conn, "operations were lost");
         return;
@@ -353,7 +369,8 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
     int calls = 0;
 
-    if (!conn || !listens(conn)) { /* it has ended */
+    if (!conn || head->secret != conn->secret_in ||
+        !listens(conn)) { /* it has ended, or is not ours */
         fp_receive(buf, ep->fids.ep, &ep->unposted);
         return 0;
     }
@@ -394,9 +411,9 @@ static bool answer(struct fp_conn *conn, struct fp_answer *a)
 
     enum prov_status status = fp_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n);
     if (status != PROV_OK) {
-        refuse(conn, a->seq, status);
-        a->moved = a->length;
-        return true;
+        fp_refuse(conn, a->seq, status);
+        conn->first_answer = conn->last_answer;
+        return false;
     }
     if (fp_send(conn, &m, sizeof(m), bytes, n) != 0)
         return false;
@@ -415,4 +432,6 @@ void fp_serve_reads(struct fp_conn *conn)
     }
     if (conn->first_answer != conn->last_answer)
         fp_mark_busy(conn);
+    else if (conn->refusal_due && !conn->broken)
+        send_refusal(conn);
 }

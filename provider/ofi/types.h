@@ -44,8 +44,11 @@
 #define fp_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
-    FP_VERSION = 4,        /* of what the processes exchange */
-    FP_NAME_MAX = 80,      /* bytes of the name that the fabric gives an endpoint */
+    FP_VERSION = 5,        /* of what the processes exchange */
+    FP_NAME_MAX = 72,      /* bytes of the name that the fabric gives an endpoint */
+    FP_KEY_SIZE = 16,      /* bytes of a process's key, */
+    FP_TAG_SIZE = 16,      /* of what seals a note with it, */
+    FP_NONCE_SIZE = 16,    /* and of what either end draws for a connection */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* writes up to this size need no registered source */
     FP_SMALL = 256,        /* messages up to this size have small buffers */
@@ -55,7 +58,8 @@ enum {
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not taken yet */
     FP_SENDING = 32,       /* and that it has taken, but not finished */
     FP_SAVED = 32,         /* operations that are executed without saying so */
-    FP_BUCKETS = 256,      /* of the table of peers */
+    FP_BUCKETS = 256,      /* of the table of peers, */
+    FP_PEERS = 1 << 18,    /* and how many it may have */
     FP_CHUNK = 131072,     /* bytes that are fetched at once */
     FP_CHUNKS = 4,         /* that a connection fetches at a time */
     FP_GRANTS = 16,        /* regions of the peer whose keys a connection remembers */
@@ -69,17 +73,23 @@ _Static_assert((int)FP_PIECE <= (int)PROV_BOUNCE_MAX, "copied at once");
  * Between processes
  */
 
-/* A process, as it publishes itself: the name of its control endpoint is the last member. */
+/* A process: the name of its control endpoint is the last member. */
 struct fp_address {
     uint32_t version;
     uint32_t fabric; /* a hash of what two processes must have in common */
     uint32_t boot, pid_ns;
     uint32_t pid;
     uint8_t name_size, zero[3];
-    uint64_t start; /* when it was started, in ticks since boot */
+    uint64_t start; /* when it was started, in ticks since boot; 0: not known */
     uint8_t name[FP_NAME_MAX];
 };
-_Static_assert(sizeof(struct fp_address) <= PROV_ADDR_MAX, "the core's limit");
+
+/* What a process publishes. Who has it may ask the process for connections: see seal.h. */
+struct fp_record {
+    uint8_t key[FP_KEY_SIZE];
+    struct fp_address address; /* without the rest of its name */
+};
+_Static_assert(sizeof(struct fp_record) <= PROV_ADDR_MAX, "the core's limit");
 
 enum fp_note_kind {
     FP_ASK = 1, /* for a connection of from_id's to to_id */
@@ -92,15 +102,22 @@ enum fp_note_kind {
     FP_PONG,
 };
 
+enum fp_sealed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* whose key */
+
 /* What control endpoints send each other. */
 struct fp_note {
-    uint8_t kind, hello_size, name_size, zero;
+    uint8_t kind, hello_size, name_size;
+    uint8_t refusal;
     uint32_t from_conn, to_conn;
-    uint32_t executed; /* FP_BYE: how many of the receiver's operations, 0: not said */
+    uint32_t executed; /* FP_BYE, FP_GONE: how many of the receiver's operations, */
+    uint32_t refused;  /* and which one was refused; refusal: as what, or PROV_OK */
+    uint32_t by;       /* enum fp_sealed_by */
     uint64_t from_id, to_id;
     uint8_t hello[PROV_HELLO_MAX];
-    uint8_t name[FP_NAME_MAX]; /* of the sender's endpoint, in FP_ASK and FP_ACCEPT */
-    struct fp_address process; /* the sender */
+    uint8_t nonce[FP_NONCE_SIZE]; /* in FP_ASK and FP_ACCEPT, */
+    uint8_t name[FP_NAME_MAX];    /* and so the name of the sender's endpoint */
+    struct fp_address process;    /* the sender */
+    uint8_t tag[FP_TAG_SIZE];
 };
 
 enum fp_kind {
@@ -122,7 +139,9 @@ enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* Begins everything that endpoints send each other. */
 struct fp_head {
-    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status */
+    uint64_t secret;     /* of the connection, in this direction */
+    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status, and nothing
+                          * behind the operation is executed */
     uint16_t number;     /* of the message: 0, 1... in the order in which they are sent */
     uint32_t to;         /* the receiver's name of the connection */
     uint32_t seq;        /* of the operation; FP_NUDGE: of the last one that was sent */
@@ -208,7 +227,9 @@ struct fp_peer {
     struct fp_peer *next;
     struct fp_prov *prov;
     struct fp_address address;
-    fi_addr_t at; /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
+    uint8_t key[FP_KEY_SIZE]; /* where has_key: it has published it */
+    uint32_t has_key;         /* atomic */
+    fi_addr_t at;             /* of its control endpoint; FI_ADDR_NOTAVAIL: not known yet */
     unsigned int conns;
     int pidfd;                     /* of a process of this host; -1 */
     uint64_t looked_ms, waited_ms; /* the last look at it; how long nothing has been heard */
@@ -226,6 +247,7 @@ struct fp_mail {
     struct fp_mail *next;
     struct fp_peer *peer;
     uint32_t silences; /* of the peer: given up since, the note is dropped */
+    uint64_t until_ms; /* and so from then on, if no connection leads to the peer */
     struct fp_note note;
 };
 
@@ -246,7 +268,7 @@ struct fp_op {
     uint32_t lkey, rkey, length, moved, imm;
     uint32_t writes; /* of the fabric, that are under way */
     uint8_t kind, flags, status;
-    bool ended;    /* by data that came, or by FP_FAIL */
+    bool ended;    /* by data that came */
     bool may_lack; /* its memory may not be there: it is not the core's */
 };
 
@@ -286,6 +308,8 @@ struct fp_conn {
     void *ctx;
     enum fp_state state;
     uint32_t name, rmt_name; /* here and there */
+    uint64_t secret_in, secret_out;
+    uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
     uint32_t silences; /* of the peer, when the connection was asked for */
     fi_addr_t at;      /* the peer's endpoint */
@@ -299,6 +323,7 @@ struct fp_conn {
     uint32_t offered_from;  /* the first of those that the peer fetches, */
     bool offered;           /* behind which nothing else is posted until they are executed */
     uint32_t seen_reported; /* by the last look, for operations that wait for long */
+    uint32_t failed_at;     /* where `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_grant grants[FP_GRANTS];
 
@@ -306,7 +331,8 @@ struct fp_conn {
     uint32_t executed, told; /* how many, and how many the peer knows of */
     uint32_t taken;          /* how many have come: these, and writes that are being fetched */
     uint32_t written;        /* bytes of the write that is coming in */
-    uint8_t refusal;         /* of that write: enum prov_status */
+    uint8_t refusal;         /* of an operation: enum prov_status. None behind it is executed, */
+    uint32_t refused;        /* nor it: its number */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];
 
@@ -329,7 +355,8 @@ struct fp_conn {
     struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
     bool busy, due, owing; /* in these lists of the endpoint */
     bool parting;          /* the peer has closed it: what it has sent before may still come */
-    bool refused;          /* an operation of the peer */
+    bool refusal_due;      /* FP_FAIL is to be sent, behind answers to what was before */
+    bool failed;           /* the peer has refused an operation, and executes none behind it */
     bool is_self;          /* both ends are of this endpoint */
     bool orphaned;         /* the peer's process has ended: see LAST_WORDS_MS */
     bool gone;             /* the peer says that it is broken, and so it is */
@@ -393,11 +420,13 @@ struct fp_prov {
     uint32_t places;   /* atomic: long writes are placed by the fabric */
     bool keeps_order;  /* messages behind them (FI_ORDER_SAW) */
     struct fp_address address;
+    uint8_t key[FP_KEY_SIZE];
     int epoll_fd, tick_fd;
     struct fp_control control;
     pthread_mutex_t lock; /* of what is shared */
     struct fp_ep *eps;
     struct fp_peer *peers[FP_BUCKETS];
+    uint32_t num_peers;
     uint32_t news;      /* atomic: how often connections had to look at their peers */
     uint32_t news_told; /* of progress() */
     uint32_t ticking;
@@ -406,7 +435,7 @@ struct fp_prov {
     pthread_mutex_t regions_lock; /* of the rest; nothing else is taken while it is held */
     struct fp_region **regions;
     uint32_t num_regions, room_for_regions, free_region;
-    uint64_t last_key;         /* atomic: that was proposed to the fabric */
+    uint64_t last_key;         /* atomic: that was proposed to the fabric, where keys are short */
     uint64_t key_mask;         /* which of its bits the fabric takes */
     uint8_t way;               /* how the kernel copies: region.c */
     struct prov_bounce bounce; /* copies to and from memory that may not be there */

@@ -8,6 +8,7 @@
 #include "../../provider/ofi/ep.h"
 #include "../../provider/ofi/peer.h"
 #include "../../provider/ofi/post.h"
+#include "../../provider/ofi/seal.h"
 #include "fake_fabric.h"
 #include "fuzz.h"
 #include "fuzz_provider.h"
@@ -118,8 +119,8 @@ static void take_note(struct fuzz_input *in, uint8_t how)
     struct fp_note note;
     const struct fp_conn *conn = conn_at(how);
 
+    memset(&note, how, sizeof(note));
     fuzz_bytes(in, &note, offsetof(struct fp_note, hello));
-    memset(note.hello, how, sizeof(note.hello));
     memset(note.name, 1, sizeof(note.name));
     note.process = peer_at(how >> 2);
     if (how & 8) {
@@ -131,6 +132,10 @@ static void take_note(struct fuzz_input *in, uint8_t how)
             note.to_conn = note.kind == FP_PONG ? conn->peer->pings : conn->name;
             note.process = conn->peer->address;
         }
+    }
+    if (how & 8) { /* as a process of the job */
+        note.by = FP_BY_RECEIVERS;
+        fp_seal(&note, prov->key);
     }
     fake_arrive(&fake_eps[0], &note, how & 16 ? sizeof(note) : fuzz_byte(in));
     ofi_provider.progress(&prov->base);
@@ -144,6 +149,7 @@ static void repair(uint8_t *bytes, const struct fp_conn *conn, uint8_t how)
     /* in its turn, or before it */
     x->head.number = (uint16_t)(conn->next_in + (x->head.number & 48 ? 0 : x->head.number & 7));
     x->head.to = conn->name;
+    x->head.secret = conn->secret_in;
     x->head.kind = (uint8_t)(1 + x->head.kind % FP_KEY);
     if (x->head.kind == FP_DATA || x->head.kind == FP_FAIL || x->head.kind == FP_OFFER ||
         x->head.kind == FP_KEY)
@@ -182,11 +188,12 @@ static void take_message(struct fuzz_input *in, uint8_t how)
     memset(bytes + size, how, sizeof(bytes) - size);
     if ((how & 4) && conn)
         repair(bytes, conn, how);
-    size = how & 8 ? sizeof(bytes) : how & 16 ? size_of(bytes[0]) : size;
+    const struct fp_head *head = (const void *)bytes;
+    size = how & 8 ? sizeof(bytes) : how & 16 ? size_of(head->kind) : size;
     if ((how & 24) == 24)
         size = sizeof(struct fp_xfer) + fuzz_byte(in);
     fake_arrive(&fake_eps[1], bytes, size);
-    if (!(bytes[1] & 128)) /* else together with the next one */
+    if (!(head->flags & 128)) /* else together with the next one */
         ofi_provider.ep_poll(ep);
 }
 
@@ -213,12 +220,13 @@ static void post_one(struct fuzz_input *in, uint8_t how)
 
 static void connect_out(uint8_t how)
 {
-    struct fp_address address = peer_at(how >> 2);
+    struct fp_record record = {.key = {how}, .address = peer_at(how >> 2)};
     struct prov_conn **place = &conns[how % CONNS];
 
     if (*place)
         return;
-    if (ofi_provider.connect(ep, &address, offsetof(struct fp_address, name) + address.name_size, 0,
+    if (ofi_provider.connect(ep, &record,
+                             offsetof(struct fp_record, address.name) + record.address.name_size, 0,
                              how >> 3, "hello", 5, place, place) != 0)
         *place = NULL;
 }

@@ -848,6 +848,215 @@ static void long_writes_are_refused_alone(void)
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == unmapped.bytes);
 }
 
+/*
+ * What stands behind a refused operation
+ */
+
+enum behind { A_MESSAGE, A_NOTICE, A_WRITE, NUM_BEHIND };
+enum dying { BEFORE, UNDER_WAY, NUM_DYING };
+enum { BEHIND_MAX = 300000, BEHIND_AT = BEHIND_MAX, BEHIND_SIZE = 64, POSTED = 10, SETTLED = 11 };
+
+static const uint32_t behind_sizes[] = {8, 2000, 20000, BEHIND_MAX};
+
+/* One round: a write by a key that is dead, or that dies before the target's CPU sees it, and
+ * behind it something that may be executed only if the write was. */
+struct behind_round {
+    uint64_t number; /* from 1 on */
+    uint32_t length;
+    enum behind behind;
+    enum dying dying;
+    bool closes; /* the origin, at once */
+};
+
+static struct behind_round behind_round(uint64_t n)
+{
+    uint64_t i = n - 1;
+    struct behind_round r = {.number = n,
+                             .behind = (enum behind)(i % NUM_BEHIND),
+                             .dying = (enum dying)(i / NUM_BEHIND % NUM_DYING),
+                             .closes = i / NUM_BEHIND / NUM_DYING % 2};
+
+    r.length = behind_sizes[i / NUM_BEHIND / NUM_DYING / 2 % 4];
+    return r;
+}
+enum { BEHIND_ROUNDS = NUM_BEHIND * NUM_DYING * 2 * 4 };
+
+/* The target posts nothing and does not poll until then, where that needs none of its help. */
+static bool target_waits(const struct behind_round *r)
+{
+    return r->length <= 2000;
+}
+
+static void post_behind(struct link *link, const struct memory *m, const struct behind_round *r)
+{
+    struct remote good = memory_of(1, 0), bad = memory_of(1, 1);
+    int rc = post_write(link, m, 0, bad.addr, bad.rkey, r->length, 0, 0);
+
+    if (!target_waits(r))
+        set_cell(POSTED, r->number);
+    if (rc < 0)
+        CHECK(rc == -EACCES && link->num_failed == 0, "%d", rc);
+    else if (r->behind == A_MESSAGE)
+        post_send(link, &r->number, 8, 0);
+    else
+        post_write(link, m, BEHIND_AT, good.addr, good.rkey, BEHIND_SIZE,
+                   r->behind == A_NOTICE ? PROV_NOTIFY : 0, (uint32_t)r->number);
+    set_cell(POSTED, r->number);
+}
+
+static struct link *origin_of_refused(struct end *end, struct link *link, const struct memory *m,
+                                      const struct behind_round *r)
+{
+    if (!link || link->down)
+        link = link_to(end, 1, id_of(1, 0));
+    barrier(); /* the target's memory is registered, and in half of the rounds not any more */
+    link->num_failed = 0;
+    fill(m->bytes, r->length, r->number);
+    fill(m->bytes + BEHIND_AT, BEHIND_SIZE, r->number);
+    post_behind(link, m, r);
+    if (r->closes) {
+        link_close(link);
+    } else {
+        settle(link);
+        CHECK(link->num_failed == 0 || link->failure == PROV_RMT_ACCESS ||
+                  (r->dying == UNDER_WAY && link->failure == PROV_FLUSHED),
+              "round %lu: status %d", (unsigned long)r->number, (int)link->failure);
+        if (link->num_failed > 0)
+            pump_until(link->down);
+    }
+    set_cell(SETTLED, r->number);
+    return link;
+}
+
+static bool behind_came[BEHIND_ROUNDS + 1];
+
+static void note_message(struct link *link, const void *data, size_t n)
+{
+    uint64_t number;
+
+    CHECK(n == sizeof(number), "from %lx", (unsigned long)link->peer_id);
+    memcpy(&number, data, sizeof(number));
+    CHECK(number <= BEHIND_ROUNDS && !behind_came[number], "twice");
+    behind_came[number] = true;
+}
+
+static void note_notice(struct link *link, uint32_t imm)
+{
+    (void)link;
+    CHECK(imm <= BEHIND_ROUNDS && !behind_came[imm], "twice");
+    behind_came[imm] = true;
+}
+
+/* Was the write executed? Its key may have died too late. */
+static bool target_of_refused(struct end *end, struct memory *good, struct memory *bad,
+                              const struct behind_round *r)
+{
+    memset(bad->bytes, 0, r->length);
+    memset(good->bytes, 0, BEHIND_SIZE);
+    CHECK(ops->reg(prov, ops->device(prov, 0), bad->bytes, BEHIND_MAX, RW, &bad->mr) == 0);
+    memory_publish(bad, 1);
+    if (r->dying == BEFORE)
+        ops->dereg(prov, bad->mr);
+    barrier();
+    while (target_waits(r) && cell(POSTED) != r->number)
+        usleep(10);
+    if (r->dying == UNDER_WAY) {
+        pump_until(cell(POSTED) == r->number);
+        ops->dereg(prov, bad->mr);
+    }
+    pump_until(cell(SETTLED) == r->number);
+    while (r->closes && link_find(end, id_of(0, 0)))
+        pump();
+    for (int i = 0; i < 100; i++)
+        pump();
+    barrier();
+    bool executed = is_filled(bad->bytes, r->length, r->number);
+    CHECK(!executed || r->dying == UNDER_WAY);
+    CHECK(executed || !is_filled(good->bytes, BEHIND_SIZE, r->number),
+          "round %lu: a write behind one of %u that was refused", (unsigned long)r->number,
+          r->length);
+    return executed;
+}
+
+static void what_is_behind_a_refused_write_is_not_executed(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(BEHIND_MAX + BEHIND_SIZE, RW), bad = memory_new(BEHIND_MAX, RW);
+    struct link *link = NULL;
+    bool executed[BEHIND_ROUNDS + 1] = {false};
+
+    end->on_message = note_message;
+    end->on_notify = note_notice;
+    memory_withdraw(&bad);
+    memory_publish(&m, 0);
+    barrier();
+    for (uint64_t n = 1; n <= BEHIND_ROUNDS; n++) {
+        struct behind_round r = behind_round(n);
+        if (rank == 0) {
+            link = origin_of_refused(end, link, &m, &r);
+            barrier();
+        } else {
+            executed[n] = target_of_refused(end, &m, &bad, &r);
+        }
+    }
+    barrier();
+    for (uint64_t n = 1; n <= BEHIND_ROUNDS && rank == 1; n++)
+        CHECK(executed[n] || !behind_came[n], "round %lu: behind a write of %u that was refused",
+              (unsigned long)n, behind_round(n).length);
+}
+
+/* The target closes the connection while it has refused an operation: what it had executed before
+ * is known, and nothing else is said to be. */
+static void goodbye_says_what_was_executed(void)
+{
+    enum { WRITES = 20, BAD = 13, ROUNDS = 40 };
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(4096, RW), gone = memory_new(4096, RW);
+    bool says_so = strcmp(ops->name, "verbs") != 0; /* an adapter is asked no more */
+
+    memory_publish(&m, 0);
+    memory_publish(&gone, 1);
+    memory_withdraw(&gone);
+    barrier();
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        struct link *link;
+        uint64_t executed = 0;
+        memset(m.bytes, rank == 0 ? (int)round : 0, m.size);
+        if (rank == 0)
+            link = link_to(end, 1, id_of(1, 0));
+        else
+            pump_until((link = link_find(end, id_of(0, 0))) != NULL && link->up);
+        barrier();
+        int posted = 0;
+        for (int i = 0; i < WRITES && rank == 0; i++) {
+            struct remote r = memory_of(1, i == BAD);
+            posted += post_write(link, &m, 0, r.addr + (uint64_t)i * 64, r.rkey, 64, 0, 0) >= 0;
+        }
+        if (rank == 0)
+            set_cell(1, (uint64_t)posted);
+        barrier_without_polling();
+        if (rank == 1) {
+            for (uint64_t i = 0; i < round % 4; i++)
+                pump();
+            link_close(link);
+        } else {
+            pump_until(link->down);
+            CHECK(link->reason == PROV_REASON_CLOSED || link->reason == PROV_REASON_BROKEN,
+                  "round %lu: reason %d", (unsigned long)round, (int)link->reason);
+        }
+        barrier(); /* now the target executes nothing more */
+        for (int i = 0; i < WRITES && rank == 1; i++)
+            executed += m.bytes[64 * i + 8] == (uint8_t)round;
+        if (rank == 1)
+            set_cell(0, executed);
+        barrier();
+        CHECK(rank == 1 || !says_so || posted - (int64_t)link->num_failed == (int64_t)cell(0),
+              "round %lu: %d posted, %lu failed, %lu were executed", (unsigned long)round, posted,
+              (unsigned long)link->num_failed, (unsigned long)cell(0));
+        CHECK(rank == 0 || executed <= BAD || cell(1) < WRITES); /* fewer: refused when posted */
+    }
+}
+
 static void memory_that_is_not_there_is_not_registered(void)
 {
     struct prov_mr *mr;
@@ -1367,6 +1576,8 @@ static const struct test tests[] = {
     TEST(writes_at_full_speed_do_not_block_each_other, 2, 0),
     TEST(bad_keys_ranges_and_rights_are_refused, 2, 0),
     TEST(long_writes_are_refused_alone, 2, 0),
+    TEST(what_is_behind_a_refused_write_is_not_executed, 2, 0),
+    TEST(goodbye_says_what_was_executed, 2, 0),
     TEST(memory_that_is_not_there_is_not_registered, 1, 0),
     TEST(thousands_of_regions_are_told_apart, 2, 0),
     TEST(killed_peer_takes_its_connections_down, 2, 1 << 1),

@@ -84,6 +84,8 @@ struct fake_conn {
     int fd;
     bool asked;   /* by this end */
     bool tell_up; /* accepted: up() is due */
+    bool
+        refused; /* an operation of the peer, which ends the connection: nothing behind it counts */
     struct address peer;
     uint64_t peer_id;
     uint8_t hello[PROV_HELLO_MAX]; /* ours before we are answered, then the peer's */
@@ -377,31 +379,18 @@ static int execute(struct fake_conn *conn, const struct frame *f, const uint8_t 
     if (good && f->type == READ)
         reply(conn, PROV_OK, (const uint8_t *)(uintptr_t)f->rmt, f->length);
     pthread_mutex_unlock(&prov->lock);
+    if (!good) {
+        conn->refused = true;
+        reply(conn, PROV_RMT_ACCESS, NULL, 0);
+        return 0;
+    }
     if (f->type == WRITE && f->offset + f->size < f->length)
         return 0;
-    if (!good)
-        reply(conn, PROV_RMT_ACCESS, NULL, 0);
-    else if (f->type == WRITE)
+    if (f->type == WRITE)
         reply_executed(conn, f);
-    if (!good || !f->notify)
+    if (!f->notify)
         return 0;
     conn->ep->attr.callbacks->notify(conn->ctx, f->imm);
-    return 1;
-}
-
-static int take_reply(struct fake_conn *conn, const struct frame *f, const uint8_t *data)
-{
-    uint32_t n = conn->answered % MAX_OPS;
-
-    if (f->size)
-        land(conn->ops[n].lcl + f->offset, data, f->size);
-    if (f->offset + f->size < f->length)
-        return 0;
-    conn->answered++;
-    fake_unanswered--;
-    if (fake_hides_ends)
-        return 0;
-    conn->ep->attr.callbacks->done(conn->ctx, conn->ops[n].cookie, (enum prov_status)f->status);
     return 1;
 }
 
@@ -484,6 +473,36 @@ static bool is_dead(const struct address *peer)
            (flags & EXITING) != 0;
 }
 
+/* In order, as long as the peer takes it. */
+static void say_last(struct fake_conn *conn, enum frame_type type)
+{
+    if (conn->fd >= 0 && conn->state != ASKING)
+        say(conn, type, 0, NULL, 0);
+    for (int i = 0; conn->first && i < 1000; i++) {
+        usleep(1000);
+        flush(conn);
+    }
+}
+
+static int take_reply(struct fake_conn *conn, const struct frame *f, const uint8_t *data)
+{
+    uint32_t n = conn->answered % MAX_OPS;
+
+    if (f->size)
+        land(conn->ops[n].lcl + f->offset, data, f->size);
+    if (f->offset + f->size < f->length)
+        return 0;
+    conn->answered++;
+    fake_unanswered--;
+    if (fake_hides_ends)
+        return 0;
+    conn->ep->attr.callbacks->done(conn->ctx, conn->ops[n].cookie, (enum prov_status)f->status);
+    if (f->status == PROV_OK || conn->state != UP)
+        return 1;
+    say_last(conn, BYE);
+    return 1 + go_down(conn, PROV_REASON_BROKEN);
+}
+
 static int lose(struct fake_conn *conn)
 {
     if (conn->state == UP) /* no BYE */
@@ -527,8 +546,10 @@ static int take(struct fake_conn *conn, const struct frame *f, const uint8_t *da
         return go_down(conn, PROV_REASON_CLOSED);
     case WRITE:
     case READ:
-        return execute(conn, f, data);
+        return conn->refused ? 0 : execute(conn, f, data);
     case MESSAGE:
+        if (conn->refused)
+            return 0;
         reply_executed(conn, f);
         cb->message(conn->ctx, data, f->size);
         return 1;
@@ -604,12 +625,7 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
 
 static void part(struct fake_conn *conn, enum frame_type type)
 {
-    if (conn->fd >= 0 && conn->state != ASKING)
-        say(conn, type, 0, NULL, 0);
-    for (int i = 0; conn->first && i < 1000; i++) { /* in order, as long as the peer takes it */
-        usleep(1000);
-        flush(conn);
-    }
+    say_last(conn, type);
     hang_up(conn, CLOSED);
 }
 

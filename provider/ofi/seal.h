@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may speak to this process. Its address record has a key, which no message carries. A note is
+ * sealed with the key of whoever it goes to, or of its sender: with one that both ends have, as one
+ * of them has the other's record. A connection has two secrets, one for each direction, which both
+ * ends derive from that key and what each of them drew for it. Every message of the connection
+ * begins with the secret of its direction.
+ */
+#ifndef FP_SEAL_H
+#define FP_SEAL_H
+
+#include "types.h"
+
+/* Random bytes. False after an error line: the system has none. */
+bool fp_draw(void *bytes, size_t size);
+
+void fp_seal(struct fp_note *note, const uint8_t key[FP_KEY_SIZE]);
+bool fp_is_sealed(const struct fp_note *note, const uint8_t key[FP_KEY_SIZE]);
+
+struct fp_secrets {
+    uint64_t to_asker, to_asked;
+};
+
+/* `key`: of the process that was asked. */
+struct fp_secrets fp_secrets_of(const uint8_t key[FP_KEY_SIZE], const uint8_t askers[FP_NONCE_SIZE],
+                                const uint8_t askeds[FP_NONCE_SIZE]);
+
+#endif
