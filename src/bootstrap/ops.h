@@ -19,9 +19,10 @@ struct ut_job_ops {
     const char *name;
     /* Are the variables of this launcher set? Cheap, no side effect, no message. */
     bool (*present)(void);
-    /* Fills info, but for the mark unless it knows more of the job than its id, at the latest when ut_clock_ms() reaches the deadline. 0; -ENODEV: not such a
-     * job after all (one warning was printed), try the next; -EBUSY: not now, a later call may
-     * succeed; another negative errno: give up. Every failure prints one line. */
+    /* Fills info, at the latest when ut_clock_ms() reaches the deadline; the mark only if it knows
+     * more of the job than its id. 0; -ENODEV: not such a job after all (one warning was printed),
+     * try the next; -EBUSY: not now, a later call may succeed; another negative errno: give up.
+     * Every failure prints one line. */
     int (*open)(struct ut_job_info *info, int64_t deadline);
     /* As in job.h; never called for the own rank or for one beyond the job. */
     int (*publish)(const void *record, size_t size);

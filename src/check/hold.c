@@ -5,6 +5,7 @@
 
 #include "check/inner.h"
 #include "check/origins.h"
+#include "link/link.h"
 #include "stag/stag.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -381,18 +382,47 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
     }
 }
 
+/* Of one that was started: is it under way for certain, whatever the program knows by other means?
+ * Nobody can know anything of one whose connection never was up. A VCQ may only be freed behind the
+ * notices that were asked for, and this one's did not come. */
+static bool is_under_way(struct ut_vcq *vcq, uint32_t position, bool freed)
+{
+    const struct ut_slot *slot = ut_vcq_slot(vcq, position);
+    bool tcq_polled = (int32_t)(position - vcq->tcq_head) < 0;
+
+    if (slot->desc.kind == UT_DESC_NOP || slot->state == UT_SLOT_FREE ||
+        slot->state == UT_SLOT_RETIRED)
+        return false;
+    if (slot->state == UT_SLOT_WAITING && slot->link && !slot->link->was_up)
+        return true;
+    return freed && ((slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) ||
+                     ((slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) && !tcq_polled));
+}
+
+static void report_end(struct ut_vcq *vcq, const struct ut_slot *slot, const void *caller)
+{
+    const struct ut_check_report r = {.id = caller ? UT_CHECK_FREED : UT_CHECK_EXIT,
+                                      .vcq = vcq,
+                                      .slot = slot,
+                                      .op = ut_check_op_of(vcq, slot),
+                                      .caller = caller};
+
+    ut_check_report(&r);
+}
+
 void ut_check_end(struct ut_vcq *vcq, const void *caller)
 {
+    for (uint32_t i = vcq->toq_head; i != vcq->toq_exec; i++) {
+        if (!is_under_way(vcq, i, caller != NULL))
+            continue;
+        report_end(vcq, ut_vcq_slot(vcq, i), caller);
+        return;
+    }
     for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec + i);
         if (slot->desc.kind == UT_DESC_NOP)
             continue;
-        const struct ut_check_report r = {.id = caller ? UT_CHECK_FREED : UT_CHECK_EXIT,
-                                          .vcq = vcq,
-                                          .slot = slot,
-                                          .op = ut_check_op_of(vcq, slot),
-                                          .caller = caller};
-        ut_check_report(&r);
+        report_end(vcq, slot, caller);
         return;
     }
 }

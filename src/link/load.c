@@ -25,7 +25,8 @@ const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_l
         return "nothing: it is not connected";
     case UT_LINK_SEEKING:
         return link->was_up ? "the next try to connect again"
-                            : "the peer's process to call the library, or the next try to connect";
+                            : "the peer's process to call the library and to make that VCQ, or the "
+                              "next try to connect";
     case UT_LINK_CONNECTING:
         return "the peer's answer to the request to connect";
     case UT_LINK_AWAITING:

@@ -26,7 +26,10 @@
 #include "vcq/wait.h"
 #include "vcq/wake.h"
 
-enum { EXIT_LOCKS_MS = 1000 }; /* exit() waits this long for calls of other threads to end */
+enum {
+    EXIT_LOCKS_MS = 1000, /* exit() waits this long for calls of other threads to end */
+    COLLECTING_POLLS = 16,
+};
 
 static struct ut_vcq *internal_vcqs[UT_NUM_TNIS];
 
@@ -224,8 +227,10 @@ static void drain_one(struct ut_vcq *vcq, void *arg)
 
     if (!lock_at_exit(vcq, exit_drain->timeout_ms))
         return;
-    if (vcq->num_eps && vcq->check)
+    if (vcq->num_eps && vcq->check) {
+        ut_engine_progress(vcq);
         ut_check_end(vcq, NULL);
+    }
     if (vcq->num_eps)
         ut_engine_drain(vcq, exit_drain->timeout_ms, "exit()");
     if (vcq->num_eps && vcq->check)
@@ -346,8 +351,11 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
 
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
-    if (v->check)
+    if (v->check) {
+        for (int i = 0; i < COLLECTING_POLLS; i++) /* what has completed is complete */
+            ut_engine_progress(v);
         ut_check_end(v, caller);
+    }
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
         /* the drain releases the lock: another thread has freed the VCQ */
