@@ -78,7 +78,13 @@ static int put_piece(const struct name *name, unsigned int piece, const char *va
     char service[NAME_MAX_BYTES], text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
 
     write_name(service, name, piece);
-    snprintf(text, sizeof(text), "cmd=publish_name service=%s port=%s\n", service, value);
+    int length =
+        snprintf(text, sizeof(text), "cmd=publish_name service=%s port=%s\n", service, value);
+    if (length < 0 || (size_t)length >= sizeof(text)) {
+        ut_error("bootstrap", "%d bytes, with the name of %s %u, are more than a line of PMI has",
+                 length, name->what, name->number);
+        return -EMSGSIZE;
+    }
     int rc = ut_job_pmi1_exchange(text, line, in_time);
     if (rc != 0 || says_ok(line))
         return rc;

@@ -5,12 +5,17 @@
  * building: the few functions are declared here, as its interface does not change.
  */
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#if __has_include(<execinfo.h>)
+#    include <execinfo.h>
+#else /* musl has none */
+#    include <unwind.h>
+#endif
 
 #include "check/inner.h"
 
@@ -50,14 +55,45 @@ static bool is_own(const void *address)
     return (uintptr_t)address - own_from < own_to - own_from;
 }
 
+enum { MOST_FRAMES = 16 };
+
+#if __has_include(<execinfo.h>)
+static int list_frames(void *frames[MOST_FRAMES])
+{
+    return backtrace(frames, MOST_FRAMES);
+}
+#else
+struct frames {
+    void **at;
+    int num;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *arg)
+{
+    struct frames *list = arg;
+
+    if (list->num == MOST_FRAMES)
+        return _URC_END_OF_STACK;
+    list->at[list->num++] = (void *)_Unwind_GetIP(context);
+    return _URC_NO_REASON;
+}
+
+static int list_frames(void *frames[MOST_FRAMES])
+{
+    struct frames list = {.at = frames};
+
+    _Unwind_Backtrace(add_frame, &list);
+    return list.num;
+}
+#endif
+
 const void *ut_check_caller(const void *address)
 {
-    enum { MOST = 16 };
-    void *frames[MOST];
+    void *frames[MOST_FRAMES];
 
     if (!is_own(address))
         return address;
-    int n = backtrace(frames, MOST);
+    int n = list_frames(frames);
     for (int i = 0; i < n; i++)
         if (!is_own(frames[i]))
             return frames[i];

@@ -28,7 +28,9 @@ X(JOB_KEY, "UTOFU_JOB_KEY", KEY, 0, 0, 0, "",
 X(JOB_KEY_FILE, "UTOFU_JOB_KEY_FILE", STR, 0, 0, 0, "",
   "file with the key where UTOFU_JOB_KEY is not set: of this user, and with mode 0600 or less")
 X(NODE, "UTOFU_NODE", UINT, 0, 0, 16777215, NULL,
-  "node number that this process says it is on, instead of its host's")
+  "node number that this process says it is on, instead of its host's; its rank among the "
+  "processes of the node stays the launcher's unless UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE are set "
+  "too")
 X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
   "rank of this process among the processes of its node")
 X(LOCAL_SIZE, "UTOFU_LOCAL_SIZE", UINT, 1, 1, 65536, NULL, "number of processes of this node")

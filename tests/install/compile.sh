@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# compile.sh HOW SOURCE: the library's sources compile without a warning HOW says:
+#   native   by the host's gcc, with -O3 -march=native
+#   musl     against musl, by musl-gcc; a program of one process runs
+#   aarch64, riscv64   by Debian's cross compilers; programs of one process run under qemu-user
+# Exit status 77 where the compiler is not installed.
+set -u
+
+how=$1 source=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$source" || exit 1
+
+need() {
+    command -v "$1" >/dev/null || { echo "skipped: $1 is not installed (package $2)"; exit 77; }
+}
+
+optimize=-O1 emulator='' headers=(linux asm-generic infiniband rdma)
+case $how in
+native) compiler=gcc optimize='-O3 -march=native' headers=() ;;
+musl) compiler=musl-gcc headers+=(asm); need musl-gcc musl-tools ;;
+aarch64 | riscv64)
+    compiler=$how-linux-gnu-gcc headers=(infiniband rdma)
+    need "$compiler" "gcc-$how-linux-gnu"
+    emulator=qemu-$how
+    ;;
+*) echo "compile.sh: there is no way '$how'" >&2; exit 2 ;;
+esac
+
+# Headers that are the same for all processors and C libraries, and no others of the host's.
+mkdir "$folder/include"
+for name in "${headers[@]}"; do
+    at=/usr/include/$name
+    [ -e "$at" ] || at=$(echo /usr/include/*-linux-gnu/"$name")
+    [ -e "$at" ] || { echo "skipped: there is no /usr/include/$name (libibverbs-dev, librdmacm-dev, linux-libc-dev)"; exit 77; }
+    ln -s "$at" "$folder/include/$name"
+done
+
+mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c -name '*.c' | grep -v pmix.c)
+[ "${#files[@]}" -gt 100 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
+flags=(-std=gnu11 -D_GNU_SOURCE -DUT_DATA_DIR='"/usr/share/utofu-verbs"' -Wall -Wextra -Werror
+    -Iinclude -Isrc -Iprovider -idirafter "$folder/include")
+if [ "$how" = native ]; then # some warnings come from optimizing
+    for file in "${files[@]}"; do
+        # shellcheck disable=SC2086
+        "$compiler" $optimize "${flags[@]}" -c "$file" -o "$folder/object" || { echo "FAILED: $file"; exit 1; }
+    done
+else
+    "$compiler" $optimize "${flags[@]}" -fsyntax-only "${files[@]}" || { echo "FAILED: a source does not compile, $how"; exit 1; }
+fi
+echo "ok: ${#files[@]} sources compile, $how"
+
+# What the programs need is in them; the rest of the library is not.
+[ "$how" != native ] || exit 0
+if [ -n "$emulator" ] && ! command -v "$emulator" >/dev/null; then
+    echo "not run: $emulator is not installed (package qemu-user)"
+    exit 0
+fi
+for program in provider/shm_ring provider/at_once; do
+    # shellcheck disable=SC2086
+    "$compiler" $optimize "${flags[@]}" -w -static -pthread "tests/$program.c" -o "$folder/program" ||
+        { echo "FAILED: tests/$program.c does not compile"; exit 1; }
+    $emulator "$folder/program"
+    status=$?
+    [ $status = 0 ] || [ $status = 77 ] || { echo "FAILED: $program, $how: status $status"; exit 1; }
+    echo "ok: $program runs, $how"
+done
