@@ -149,12 +149,11 @@ void la_rest(uint32_t *idle)
 void la_go_on(uint32_t *idle)
 {
     la_handlers_begin_wait();
-    if (la_progress()) {
+    if (la_progress())
         *idle = 0;
-        la_give_way();
-    } else {
+    else
         la_pause(idle);
-    }
+    la_give_way(); /* on a machine with much load a pause is over before who waits has a core */
     la_handlers_end_wait();
 }
 

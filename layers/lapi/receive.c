@@ -6,6 +6,7 @@
  */
 #include "layer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,6 +149,37 @@ static uint64_t len_of(const struct la_record *rec)
     return (rec->flags & LA_RENDEZVOUS) != 0 || rec->kind == LA_GET ? rec->len : rec->size;
 }
 
+/* Can it be called? By the list of mappings, which has code that is made at run time too. */
+static bool is_code(uintptr_t address)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long begin, end;
+    char line[4352], rights[5];
+    bool found = false;
+
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL)
+        found = sscanf(line, "%lx-%lx %4s", &begin, &end, rights) == 3 && address >= begin &&
+                address < end && rights[2] == 'x';
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+/* An address that a peer sends is looked up once. */
+static bool may_call(uintptr_t address)
+{
+    static uintptr_t known[64];
+    uintptr_t *entry = &known[(address >> 4) % 64];
+
+    if (__builtin_expect(*entry == address, 1))
+        return true;
+    if (!is_code(address))
+        return false;
+    *entry = address;
+    return true;
+}
+
+/* NULL: there is none, and nothing is called. */
 static hdr_hndlr_t *handler_of(const struct la_record *rec)
 {
     void *address = (void *)(uintptr_t)rec->at;
@@ -157,6 +189,8 @@ static hdr_hndlr_t *handler_of(const struct la_record *rec)
         address = addresses[rec->at];
     else if ((rec->at & LA_IN_PROGRAM) != 0)
         address = (void *)(la_program_base() + (rec->at & ~LA_IN_PROGRAM));
+    if (address == NULL || !may_call((uintptr_t)address))
+        return NULL;
     memcpy(&handler, &address, sizeof(handler));
     return handler;
 }
@@ -236,7 +270,8 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     lapi_handle_t hndl = la.handle;
 
     if (header == NULL) {
-        fail(rec, LAPI_ERR_HDR_HNDLR_NULL, "no header handler is set for its index");
+        fail(rec, LAPI_ERR_HDR_HNDLR_NULL,
+             "no header handler is set for its index, or its address is no function");
         return;
     }
     buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
@@ -363,12 +398,45 @@ static uint32_t room_in(const struct la_record *rec)
     return (rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
 }
 
+/* What each kind may have; other flags are none. Those that are answered say where to. */
+static bool has_good_flags(const struct la_record *rec)
+{
+    const bool fetched = (rec->flags & LA_RENDEZVOUS) != 0;
+    uint8_t allowed = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS | LA_ONE_LINE;
+
+    if (rec->kind == LA_AM)
+        allowed |= LA_VECTOR;
+    if (fetched && (rec->kind == LA_AM || rec->kind == LA_PUT))
+        allowed |= LA_SHARE;
+    if ((rec->flags & ~allowed) != 0 || (rec->flags & (LA_ONE_LINE | LA_LONG)) > LA_ONE_LINE)
+        return false;
+    if (rec->kind != LA_AM && rec->kind != LA_PUT && (rec->flags & LA_WANTS_FIN) == 0)
+        return false;
+    return !fetched || ((rec->flags & LA_WANTS_FIN) != 0 && rec->kind != LA_GET &&
+                        rec->kind != LA_RMW && rec->kind != LA_RMW64);
+}
+
+static bool has_good_variable(const struct la_record *rec)
+{
+    if (rec->kind != LA_RMW && rec->kind != LA_RMW64)
+        return true;
+    return rec->op < LAPI_RMW_END && rec->at != 0 &&
+           rec->at % (rec->kind == LA_RMW ? sizeof(uint32_t) : sizeof(uint64_t)) == 0;
+}
+
+/* Only long records have it; of atomic operations it is an operand. */
+static bool has_good_len(const struct la_record *rec)
+{
+    return (rec->flags & LA_LONG) == 0 || rec->kind == LA_RMW || rec->kind == LA_RMW64 ||
+           rec->len <= LAPI_MAX_MSG_SZ;
+}
+
 static bool is_good(const struct la_record *rec)
 {
-    return has_good_list(rec) && rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND &&
+    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_good_flags(rec) &&
+           has_good_list(rec) && has_good_variable(rec) && has_good_len(rec) &&
            rec->rank < la.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
-           rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec) &&
-           (rec->flags & (LA_ONE_LINE | LA_LONG)) <= LA_ONE_LINE;
+           rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec);
 }
 
 static void receive(uint32_t slot)
@@ -377,7 +445,11 @@ static void receive(uint32_t slot)
 
     la.arrivals++;
     if (!is_good(rec))
-        la_log("a message that is none is left out: another program's?");
+        la_log(
+            "a record of kind %u with flags %#x, %u bytes of user header and %u of data, as of "
+            "task %u, is not one of this layer, and is left out: does another program of the job "
+            "use this memory?",
+            rec->kind, rec->flags, rec->uhdr_len, rec->size, rec->rank);
     else if (rec->kind == LA_AM)
         receive_am(rec, false);
     else if (rec->kind == LA_PUT)
