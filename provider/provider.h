@@ -23,6 +23,10 @@
  *   posted after a read needs PROV_FENCE to wait for it), messages and immediates arrive in order
  *   behind the data posted before them, and done() comes in the order of posting. The bytes of a
  *   write become visible in ascending order.
+ *   Where done() says that an operation was refused (PROV_RMT_ACCESS, PROV_RMT_FAULT), nothing that
+ *   was posted behind it is executed, but reads may have been: the connection goes down. What is
+ *   found at once, by a negative return of the call, was not posted, and leaves the connection as
+ *   it is.
  *   Where any_order() says so, writes take effect in any order, and so do their parts: what is left
  *   is that within each PROV_LINE bytes of the target, aligned to as many, the last word of a write
  *   comes last. Messages, immediates, reads and atomics still wait for what is before them, and
@@ -68,8 +72,8 @@ enum prov_access {
 enum prov_status {
     PROV_OK = 0,
     PROV_LCL_ACCESS, /* local key, range or memory is bad; the connection may be down now */
-    PROV_RMT_ACCESS, /* remote key, range or access right is bad; the connection may be down now */
-    PROV_RMT_FAULT,  /* the key is good but the target's memory is not there (unmapped) */
+    PROV_RMT_ACCESS, /* remote key, range or access right is bad; the connection goes down */
+    PROV_RMT_FAULT,  /* the key is good but the target's memory is not there (unmapped); so */
     PROV_PEER,       /* the peer is dead or unreachable */
     PROV_FLUSHED,    /* not (known to be) executed: an earlier operation broke the connection */
     PROV_FAILED,     /* anything else; logged where it was decided */
