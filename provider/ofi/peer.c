@@ -27,12 +27,12 @@
  * children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
 static bool has_shown_offsets(void)
 {
-    struct stat own, childrens;
+    struct stat own, of_children;
 
     if (stat("/proc/thread-self/ns/time", &own) != 0)
         return true; /* Linux before 5.6 has no time namespaces */
-    return stat("/proc/self/ns/time_for_children", &childrens) == 0 &&
-           own.st_ino == childrens.st_ino;
+    return stat("/proc/self/ns/time_for_children", &of_children) == 0 &&
+           own.st_ino == of_children.st_ino;
 }
 
 /* By how many ticks this process's time since boot is ahead of the host's. False: not known. */

@@ -87,7 +87,8 @@ def notice():
     """Nothing is under way: what the program does says what it waits for."""
     for where, line in (("poll", r"polls the MRQ of VCQ \w{16} for \d+ s, empty \(\d+ polls\)$"),
                         ("leave", r"does not poll VCQ \w{16} any more: the last poll, \d+ s ago, found the MRQ empty$"),
-                        ("wait", r"a thread sleeps in utofu_wait_vcqs\(\) until VCQ \w{16} has an entry, for \d+ s so far$")):
+                        ("wait", r"a thread sleeps in utofu_wait_vcqs\(\) until VCQ \w{16} has an entry, "
+                                 r"for \d+ s so far$")):
         begin = time.monotonic()
         job = Job("notice", where, UTOFU_DUMP_SIGNAL="USR2")
         time.sleep(2.5)  # longer than it takes to be "not any more"
