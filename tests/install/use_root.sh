@@ -121,12 +121,12 @@ use_cmake() {
 
 # use_lapi EXAMPLES LIB WORK CC...: with each of the names that configure scripts look for
 use_lapi() {
-    local source=$1/lapi_message.c lib=$2 work=$3 include name
+    local source=$1/lapi_message.c lib=$2 work=$3 flags name
     shift 3
     [ -e "$lib/liblapi_utofu.so" ] || { echo 'not tried: the layer lapi is not installed'; return; }
-    include=$(pkg-config --variable=includedir utofu)
+    read -ra flags < <(pkg-config --cflags lapi_utofu)
     for name in lapi_utofu lapi lapi_r; do
-        "$@" -std=gnu11 "-I$PKG_CONFIG_SYSROOT_DIR$include" -o "$work.$name" "$source" -L"$lib" "-l$name" \
+        "$@" -std=gnu11 "${flags[@]}" -o "$work.$name" "$source" -L"$lib" "-l$name" \
             "-Wl,-rpath-link,$lib" && utofurun --timeout 60 -n 2 "$work.$name" >"$work.out" 2>&1 ||
             { fail "a program of LAPI with -l$name"; cat "$work.out"; }
     done
