@@ -114,18 +114,6 @@ class Test:
                                  "UT_TEST_ROOT_ADDRESS": "10.77.0.1", "UT_TEST_HOST": str(HOST),
                                  "UT_TEST_HOSTS": str(HOSTS)}
 
-    def mine(self):
-        """A test for one host is run by the host that takes it first."""
-        if self.plan["hosts"] == 1:
-            try:
-                self.folder.mkdir()
-            except FileExistsError:
-                return False
-            return True
-        self.folder.mkdir(exist_ok=True)
-        self.meet("ready")
-        return True
-
     def meet(self, what):
         """Waits for the other host; False if the test has failed there."""
         (self.folder / f"{what}.{HOST}").touch()
@@ -136,15 +124,7 @@ class Test:
         return True
 
     def set_up(self):
-        errors = []
-        if not self.plan["rxe"] or self.plan["cable"]:
-            errors.append(command("rdma link del rxe0"))
-        if self.plan["cable"]:
-            if HOSTS > 1:  # as where the machine is alone
-                errors += map(command, [f"ip addr flush dev {NETDEV}", "ip link add veth0 type veth peer name veth1",
-                                        "ip link set veth1 mtu 4200 up", "ip link set veth0 mtu 4200 up",
-                                        "ip addr add 10.77.0.1/24 dev veth0"])
-            errors.append(self.add_device("veth0"))
+        errors = [command("rdma link del rxe0")] if not self.plan["rxe"] else []
         if self.plan["netem"]:
             errors.append(command(f"tc qdisc add dev eth0 root netem {self.plan['netem']}"))
         if self.plan["hosts"] > 1:
@@ -158,30 +138,22 @@ class Test:
         """What a test may have changed of the machine; returns an error or None."""
         if self.plan["netem"]:
             command("tc qdisc del dev eth0 root")
-        if self.plan["cable"]:
-            command("rdma link del rxe0")
-            if HOSTS > 1:
-                command("ip link del veth0")
-            command(f"ip link set {NETDEV} up")
-            command(f"sysctl -qw net.ipv6.conf.{NETDEV}.disable_ipv6=0")
-            command(f"ip addr add 10.77.0.{HOST + 1}/24 dev {NETDEV}")
         links = subprocess.run(["rdma", "link", "show"], capture_output=True, text=True, check=False).stdout
         if "link rxe0/1 state ACTIVE" in links:
             return None
+        # the device was removed, or its network device was taken down and lost its address
         command("rdma link del rxe0")
-        return self.add_device(NETDEV)
-
-    @staticmethod
-    def add_device(device):
-        """Makes rxe0, and waits for its IPv4 GID; returns an error or None."""
-        error = command(f"rdma link add rxe0 type rxe netdev {device}")
+        command(f"ip link set {NETDEV} up")
+        command(f"sysctl -qw net.ipv6.conf.{NETDEV}.disable_ipv6=0")
+        command(f"ip addr add 10.77.0.{HOST + 1}/24 dev {NETDEV}")
+        error = command(f"rdma link add rxe0 type rxe netdev {NETDEV}")
         gid = pathlib.Path("/sys/class/infiniband/rxe0/ports/1/gids/1")
         for _ in range(200):
             with contextlib.suppress(OSError):
                 if ":ffff:" in gid.read_text():
                     return error
             time.sleep(0.05)
-        return error or f"rxe0 on {device} got no IPv4 GID"
+        return error or f"rxe0 on {NETDEV} got no IPv4 GID"
 
     def steps(self):
         until = time.monotonic() + self.plan["limit"]
@@ -206,6 +178,9 @@ class Test:
         return said or None
 
     def run(self):
+        self.folder.mkdir(exist_ok=True)
+        if self.plan["hosts"] > 1:
+            self.meet("ready")
         begun = time.monotonic()
         mark("begin", self.name)
         error = self.set_up() or self.steps()
@@ -217,8 +192,7 @@ def main():
     plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
     mark("ready")
     for test in map(Test, plan):
-        if test.mine():
-            test.run()
+        test.run()
 
 
 main()
