@@ -60,7 +60,10 @@ thread)
     build thread "${pingpong[@]}"
     export TSAN_OPTIONS="suppressions=$file/tsan.supp"
     judge clean_with_the_file 0 "${run[@]}" "$folder/program"
-    TSAN_OPTIONS='' judge the_file_is_needed 66 "${run[@]}" "$folder/program"
+    # the library's thread touches memory that the program's frees in most runs, not in every one
+    # shellcheck disable=SC2317 # judge calls it
+    any_of() { for _ in $(seq "$1"); do "${@:2}" || return; done; }
+    TSAN_OPTIONS='' judge the_file_is_needed 66 any_of 20 "${run[@]}" "$folder/program"
     ;;
 address)
     build address "${pingpong[@]}"
