@@ -2,7 +2,7 @@
 /*
  * Two jobs exchange VCQ ids, each by its rank 0, through files: a put to the other job's VCQ is
  * refused at once, and utofu_get_last_error() says why. An id within the job is the same for its
- * owner and for who constructs it.
+ * owner and for who constructs it, and the other ranks take it for one of theirs.
  *
  *   other_job OWN OTHER   writes its id to the file OWN, and reads the other's from OTHER
  *
@@ -64,6 +64,16 @@ static void is_refused(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t sta
     CHECK(strstr(text, "is of another job"));
 }
 
+static void is_of_this_job(utofu_vcq_id_t id)
+{
+    uint8_t coords[6];
+    utofu_tni_id_t tni;
+    utofu_cq_id_t cq;
+    uint16_t extra;
+
+    CHECK(utofu_query_vcq_info(id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS);
+}
+
 /* Before the library is set up otherwise. */
 static utofu_vcq_id_t construct(void)
 {
@@ -98,6 +108,8 @@ int main(int argc, char **argv)
         if (other == own)
             return 3;
         is_refused(vcq, other, stadd);
+    } else {
+        is_of_this_job(read_id(argv[1]));
     }
     CHECK(utofu_put(vcq, constructed, stadd, stadd, 0, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL) ==
           UTOFU_SUCCESS);

@@ -8,7 +8,9 @@
  */
 #include <mpi-ext.h>
 
+#include <dlfcn.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { MOST_RANKS = 64, UNWRITTEN = -7 };
 
@@ -78,6 +80,19 @@ static void place_in_system(int rank)
     EXPECT(memcmp(at, relative, 6 * sizeof(int)) == 0 && relative[6] == 0);
 }
 
+/* The check mode looks at processes that have a VCQ. */
+static void create_vcq(void)
+{
+    void *library = dlopen("libtofucom.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int (*create)(unsigned short tni, unsigned long flags, uintptr_t *vcq);
+    void *found = library ? dlsym(library, "utofu_create_vcq") : NULL;
+    uintptr_t vcq;
+
+    EXPECT(found);
+    memcpy(&create, &found, sizeof(create));
+    EXPECT(create(0, 0, &vcq) == 0);
+}
+
 int main(int argc, char **argv)
 {
     int at[6];
@@ -95,6 +110,7 @@ int main(int argc, char **argv)
         printf("lost\n");
         return 3;
     }
+    create_vcq();
     query_shape();
     for (int rank = 0; rank < size; rank++) {
         place_logically(rank);
