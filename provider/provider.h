@@ -190,7 +190,7 @@ struct prov_callbacks {
 
 struct prov_ep_attr {
     unsigned int tni; /* which port it lives on */
-    uint64_t id;      /* names it among all endpoints of the job */
+    uint64_t id;      /* names it among all endpoints of the job: 48 bits */
     void *owner;
     const struct prov_callbacks *callbacks;
     unsigned int depth; /* most operations that the owner will have outstanding */

@@ -8,7 +8,7 @@
 
 #include "util/log.h"
 
-enum { ADDRESS_VERSION = 5 };
+enum { ADDRESS_VERSION = 6 };
 
 uint16_t vp_ip_port(const union vp_sockaddr *addr)
 {

@@ -70,7 +70,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     struct vp_prov *prov = ep->prov;
     union vp_any_address address;
 
-    if (hello_size > PROV_HELLO_MAX)
+    if (hello_size > PROV_HELLO_MAX || peer_id > VP_ID_MASK)
         return -EINVAL;
     int rc = vp_address_read(addr, addr_size, &address);
     if (rc)
@@ -88,9 +88,9 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (vp_has_any_order(ep->port->dev))
         conn->req.kind |= VP_REQ_ANY_ORDER;
     conn->req.port = vp_ip_port(&ep->port->addr);
-    conn->req.target_id = peer_id;
+    conn->req.target_id = peer_id & VP_ID_MASK;
     conn->sq_depth = vp_sq_depth(ep, peer_id);
-    conn->req.origin_id = ep->id;
+    conn->req.origin_id = ep->id & VP_ID_MASK;
     memcpy(conn->req.key, address.cm.key, VP_KEY_BYTES);
     if (hello_size)
         memcpy(conn->req.hello, hello, hello_size);

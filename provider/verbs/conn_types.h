@@ -89,13 +89,13 @@ enum vp_place {
 };
 
 /* The request's private data: all that fits. */
-struct vp_hello_req {
+struct __attribute__((packed)) vp_hello_req {
     uint8_t kind; /* VP_REQ_*, and in the low six bits the size of the hello */
     uint8_t key[VP_KEY_BYTES];
     uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
     uint8_t attempt; /* more in each repetition: how long the origin waits (attempt_ms() in cm.c) */
     uint16_t port;   /* the origin listens here; network order */
-    uint64_t target_id, origin_id;
+    uint64_t target_id : 48, origin_id : 48;
     uint8_t hello[PROV_HELLO_MAX];
 };
 _Static_assert(sizeof(struct vp_hello_req) == 56, "more does not fit into a request");
@@ -106,6 +106,7 @@ enum {
     VP_REQ_ANY_ORDER = 0x80, /* with CONNECT: what arrives at the origin is placed in any order */
     VP_REQ_SIZE = 0x3f,
 };
+#define VP_ID_MASK ((UINT64_C(1) << 48) - 1) /* ids of endpoints, of provider.h */
 
 struct vp_conn {
     /* posting and completing: under the endpoint's lock */

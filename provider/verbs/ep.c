@@ -13,6 +13,7 @@
 #include "qp.h"
 #include "queues.h"
 #include "reap.h"
+#include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wake.h"
@@ -39,6 +40,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 
     if (!ep)
         return -ENOMEM;
+    UT_ASSERT(attr->id <= VP_ID_MASK);
     ep->prov = prov;
     ep->port = &prov->ports[attr->tni % prov->num_ports];
     ep->tni = attr->tni;

@@ -25,7 +25,7 @@
 enum {
     VP_MAX_DEVICES = 16,
     VP_MAX_PORTS = 6, /* as many as an address has room for */
-    VP_KEY_BYTES = 3, /* what fits beside the rest into the 56 bytes of a request */
+    VP_KEY_BYTES = 7, /* what fits beside the rest into the 56 bytes of a request */
 };
 
 #define VP_CAT "verbs"

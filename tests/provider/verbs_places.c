@@ -201,7 +201,7 @@ static void ask_from_outside_again(struct test_conn *c, const struct test_conn *
     accepts = c;
     req = (struct vp_hello_req){.kind = VP_REQ_CONNECT,
                                 .target_id = ENDPOINT,
-                                .origin_id = 100 + (uint64_t)(first - conns),
+                                .origin_id = (100 + (uint64_t)(first - conns)) & VP_ID_MASK,
                                 .attempt = n};
     memcpy(req.key, prov->key, sizeof(req.key));
     pending = (struct rdma_cm_event){
