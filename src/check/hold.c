@@ -112,6 +112,7 @@ bool ut_check_attach(struct ut_vcq *vcq)
         return false;
     }
     check->ops = ops;
+    check->completed = vcq->toq_head;
     vcq->check = check;
     vcq->slow_path = vcq->watched = true;
     if (!vcq->mrq_most) { /* it is not counted */
@@ -152,12 +153,27 @@ static void count_holding(struct ut_vcq *vcq)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
 }
 
+/* Tells the other processes how many are complete, and that `n` were submitted. */
+static void count_traffic(struct ut_vcq *vcq, uint32_t n)
+{
+    uint32_t to = vcq->check->completed, from = to;
+
+    if ((int32_t)(vcq->toq_head - to) > 0)
+        to = vcq->toq_head;
+    while (to != vcq->toq_exec && ut_vcq_slot(vcq, to)->state == UT_SLOT_RETIRED)
+        to++;
+    vcq->check->completed = to;
+    if (n + (to - from) > 0)
+        ut_table_count(n, to - from);
+}
+
 void ut_check_detach(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
 
     if (!check)
         return;
+    count_traffic(vcq, 0);
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
     for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* by other threads, meanwhile */
@@ -261,6 +277,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     set_in_call(vcq, my_thread());
     count_threads(check);
     count_toq(vcq);
+    count_traffic(vcq, n);
     const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
     uint32_t sampled = sample(check, caller, n ? ut_desc_length(&first->desc) : 0);
     uint64_t now = sampled ? ut_clock_ns() : 0;
@@ -305,6 +322,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
 
     check->polls++;
     count_threads(check);
+    count_traffic(vcq, 0);
     if (held == 0)
         return 0;
     const struct ut_slot *last = ut_vcq_slot(vcq, vcq->toq_exec - 1);

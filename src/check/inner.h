@@ -69,6 +69,7 @@ struct ut_check {
     uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
     uint32_t most_toq;       /* descriptors at one time whose TCQ entry nobody had polled */
     uint64_t polls;          /* empty ones of the TCQ or MRQ */
+    uint32_t completed;      /* in the TOQ: those before it were counted as complete */
     struct ut_check_unasked unasked[64];                  /* by a hash of 6 bits */
     struct ut_check_place_count places[64];               /* by a hash of 6 bits */
     struct ut_check_module_place recent[UT_CHECK_RECENT]; /* by a hash */
@@ -153,6 +154,8 @@ const void *ut_check_caller(const void *address);
 /* notes.c */
 void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot);
 void ut_check_note_end(struct ut_vcq *vcq);
+/* Memory in the line of a put was changed while the put was held. */
+void ut_check_note_line(const void *caller);
 void ut_check_print_notes(void);
 
 /* One line, or several, in one write. */

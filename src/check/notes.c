@@ -25,6 +25,8 @@ enum {
 static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
 static uint64_t paths_of_gates, extensions;
 static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
+static uint64_t lines;                                 /* of puts whose line was written, too */
+static const void *first_line;                         /* the caller of the first one */
 static uint64_t fullest_mrq, its_entries, longest_toq; /* of those that are crowded or long */
 static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that have had a VCQ */
 static uint32_t session_cqs[UT_NUM_TNIS]; /* of these, in session mode */
@@ -118,6 +120,15 @@ void ut_check_extension(void)
 {
     if (ut_check_on)
         add(&extensions, 1);
+}
+
+void ut_check_note_line(const void *caller)
+{
+    const void *none = NULL;
+
+    add(&lines, 1);
+    __atomic_compare_exchange_n(&first_line, &none, caller, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }
 
 static void note_queues(const struct ut_vcq *vcq)
@@ -235,6 +246,18 @@ static void note_flags(void)
     note(got(&extensions), "calls were of functions of utofu_ext.h, which are not there");
 }
 
+static void note_lines(void)
+{
+    char place[256];
+
+    if (got(&lines) == 0)
+        return;
+    ut_check_place(__atomic_load_n(&first_line, __ATOMIC_RELAXED), place, sizeof(place));
+    say("lines of %d bytes in which a CPU wrote while a put to other bytes of them was under way: "
+        "%" PRIu64 ", the first put in %s; there one of the two may be lost (2.2.10)",
+        (int)UT_CACHE_LINE, got(&lines), place);
+}
+
 static void note_all_queues(void)
 {
     note(got(&unasked),
@@ -272,5 +295,6 @@ void ut_check_print_notes(void)
          "VCQs were used by several threads, and made without THREAD_SAFE: right only "
          "if no two of them are ever in a call at once (manual 3.3.4.1)");
     note_flags();
+    note_lines();
     note_all_queues();
 }

@@ -31,7 +31,9 @@ struct process {
     uint32_t state; /* atomic: 0: it has not come, ALIVE, DEAD */
     uint32_t pid;   /* atomic */
     uint32_t rank;  /* atomic */
-    uint8_t zero[52];
+    uint32_t zero;
+    uint64_t submitted, completed; /* atomic: communications */
+    uint8_t zeros[32];
 };
 _Static_assert(sizeof(struct process) == 64, "a cache line each");
 
@@ -54,7 +56,8 @@ static struct {
     uint32_t num_buckets, local_size, mine;
     int fd;
 } table = {.fd = -1};
-static uint32_t own_pid; /* of who has made it; 0: another process has */
+static uint32_t own_pid;     /* of who has made it; 0: another process has */
+static struct process alone; /* what is counted before there is a table */
 
 /* Of the own entries: which are in use, and where their references are. */
 static uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
@@ -144,6 +147,8 @@ static int join(const struct ut_job_info *job)
         return -errno;
     if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 0)
         remove_leavings();
+    __atomic_store_n(&p->submitted, alone.submitted, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->completed, alone.completed, __ATOMIC_RELAXED);
     __atomic_store_n(&p->pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
     __atomic_store_n(&p->rank, job->rank, __ATOMIC_RELAXED);
     __atomic_store_n(&p->state, ALIVE, __ATOMIC_RELEASE);
@@ -405,4 +410,40 @@ pid_t ut_table_pid_of(uint32_t rank)
         if (__atomic_load_n(&table.processes[i].rank, __ATOMIC_RELAXED) == rank && is_alive(i))
             return (pid_t)__atomic_load_n(&table.processes[i].pid, __ATOMIC_RELAXED);
     return 0;
+}
+
+/*
+ * What is under way
+ */
+
+void ut_table_count(uint32_t submitted, uint32_t completed)
+{
+    const struct header *header = __atomic_load_n(&table.header, __ATOMIC_ACQUIRE);
+    struct process *p = header ? &table.processes[table.mine] : &alone;
+
+    __atomic_add_fetch(&p->submitted, submitted, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&p->completed, completed, __ATOMIC_SEQ_CST);
+}
+
+static bool is_whole_job(const struct ut_job_info *job)
+{
+    const struct header *header = __atomic_load_n(&table.header, __ATOMIC_ACQUIRE);
+
+    return header && table.local_size == job->size &&
+           __atomic_load_n(&header->num_opened, __ATOMIC_RELAXED) >= job->size;
+}
+
+bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitted)
+{
+    const struct process *p = job->size == 1 ? &alone : table.processes;
+    uint64_t completed = 0;
+
+    *submitted = 0;
+    if (job->size > 1 && !is_whole_job(job))
+        return false;
+    for (uint32_t i = 0; i < job->size; i++) /* first these: what is submitted meanwhile counts */
+        completed += __atomic_load_n(&p[i].completed, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < job->size; i++)
+        *submitted += __atomic_load_n(&p[i].submitted, __ATOMIC_SEQ_CST);
+    return *submitted - completed == 1;
 }

@@ -93,4 +93,11 @@ pid_t ut_table_pid_of(uint32_t rank);
 /* The process id of who holds it. */
 pid_t ut_table_pid(const struct ut_table_found *found);
 
+/* Communications that this process has submitted, and that are complete: for the others to see. */
+void ut_table_count(uint32_t submitted, uint32_t completed);
+/* Has one communication been submitted in the whole job that is not complete? `submitted`: how many
+ * there were in all. False also where some process of the job is on another node, or has not opened
+ * the table. */
+bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitted);
+
 #endif

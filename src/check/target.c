@@ -17,8 +17,11 @@ enum {
     END_SIZE = 2048,  /* of longer puts than two of these: so many bytes at each end */
 };
 
-static struct {
+static struct copy {
     uint8_t bytes[2 * END_SIZE];
+    uint8_t beside[2 * UT_CACHE_LINE]; /* in the first line, before it, and behind it in the last */
+    bool has_beside;                   /* nothing else was under way when that was copied, */
+    uint64_t submitted;                /* of all that was submitted until then */
 } copies[MOST_COPIES];
 static uint32_t used; /* atomic: a bit for each */
 
@@ -62,12 +65,12 @@ static bool read_other(uint32_t rank, uint64_t at, void *to, size_t size)
     return done;
 }
 
-static bool read_piece(const struct ut_check_op *op, uint32_t at, uint8_t *to, uint32_t size)
+static bool read_at(const struct ut_check_op *op, uint64_t at, uint8_t *to, uint32_t size)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)op->rmt_at + at;
+    const uint8_t *from = (const uint8_t *)(uintptr_t)at;
 
     if (op->rmt_rank != ut_check_job->rank)
-        return read_other(op->rmt_rank, op->rmt_at + at, to, size);
+        return read_other(op->rmt_rank, at, to, size);
     if (!ut_check_is_readable(from, size))
         return false;
     copy_own(to, from, size);
@@ -91,8 +94,40 @@ static bool read_memory(const struct ut_check_op *op, uint8_t *to)
 {
     const struct pieces p = pieces_of(op->length);
 
-    return read_piece(op, 0, to, p.first) &&
-           (p.second == 0 || read_piece(op, p.at, to + p.first, p.second));
+    return read_at(op, op->rmt_at, to, p.first) &&
+           (p.second == 0 || read_at(op, op->rmt_at + p.at, to + p.first, p.second));
+}
+
+/* What shares a line with it, and is no part of it; its size, or -1: it cannot be read. */
+static int read_beside(const struct ut_check_op *op, uint8_t *to)
+{
+    const struct ut_range own = {op->rmt_at, op->rmt_at + op->length}, all = ut_lines_of(own);
+    uint32_t before = (uint32_t)(own.from - all.from), behind = (uint32_t)(all.to - own.to);
+
+    if ((before > 0 && !read_at(op, all.from, to, before)) ||
+        (behind > 0 && !read_at(op, own.to, to + before, behind)))
+        return -1;
+    return (int)(before + behind);
+}
+
+/* Communications change that memory, too: so it is looked at while there are no others. */
+static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
+{
+    struct copy *copy = &copies[op->copy - 1];
+
+    return !vcq->shuffled && ut_table_has_one_under_way(ut_check_job, &copy->submitted) &&
+           read_beside(op, copy->beside) > 0;
+}
+
+static bool is_beside_changed(const struct ut_check_op *op)
+{
+    const struct copy *copy = &copies[op->copy - 1];
+    uint8_t now[sizeof(copy->beside)];
+    uint64_t submitted;
+    int size = copy->has_beside ? read_beside(op, now) : 0;
+
+    return size > 0 && memcmp(now, copy->beside, (size_t)size) != 0 &&
+           ut_table_has_one_under_way(ut_check_job, &submitted) && submitted == copy->submitted;
 }
 
 static bool writes(const struct ut_slot *slot)
@@ -178,6 +213,8 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
     op->copy = take_copy();
     if (op->copy && !read_memory(op, copies[op->copy - 1].bytes))
         ut_target_forget(op);
+    if (op->copy)
+        copies[op->copy - 1].has_beside = copy_beside(vcq, op);
 }
 
 /* A byte that is another one than before, and not the one that the put writes. */
@@ -235,5 +272,7 @@ void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot)
             .id = UT_CHECK_REMOTE, .vcq = vcq, .slot = slot, .op = op};
         ut_check_report(&r);
     }
+    if (is_beside_changed(op) && ut_target_is_there(vcq, slot))
+        ut_check_note_line(op->caller);
     ut_target_forget(op);
 }

@@ -224,6 +224,22 @@ static void unasked(bool beyond)
     poll_mrq(1);
 }
 
+/* The background thread may start one of the puts before the CPU has written. */
+static void line(bool beyond)
+{
+    for (int i = 0; i < 20; i++) {
+        OK(utofu_put(vcq, id, stadd, stadd + SIZE / 2 + 64, 64, 0, MRQ, NULL));
+        ((volatile uint8_t *)mem)[SIZE / 2 + (i % 2 ? 63 : 128) + (beyond ? 0 : 256)]++;
+        poll_mrq(1);
+        /* what communications write there is in order */
+        for (int k = 0; k < 4; k++)
+            OK(utofu_put(vcq, id, stadd + 256, stadd + SIZE / 2 + 64 * (size_t)k, 64, 0, MRQ,
+                         NULL));
+        poll_mrq(4);
+        mem[256]++;
+    }
+}
+
 static void unread_tcq(bool beyond)
 {
     put(TCQ);
@@ -316,6 +332,7 @@ static const struct {
     {"response", response, 1, 1, 0, 1, "1 communications had PACKET_RESPONSE"},
     {"extension", extension, 1, 1, 0, 1, "1 calls were of functions of utofu_ext.h"},
     {"unasked", unasked, 1, 1, 0, 1, "2 puts had no notice, nor had one with STRONG_ORDER behind"},
+    {"line", line, 1, 1, 0, 1, "lines of 256 bytes in which a CPU wrote while a put"},
     {"unread_tcq", unread_tcq, 1, 1, 0, 1, "1 TCQ entries were asked for and never polled"},
     {"unread_mrq", unread_mrq, 1, 1, 0, 1, "1 MRQ notices came and were never polled"},
     {"crowded_mrq", crowded_mrq, 1, 1, 0, 1,
