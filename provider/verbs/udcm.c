@@ -6,12 +6,14 @@
  *   active    IDLE -> REQ_SENT -> REP_RCVD -> ESTABLISHED
  *   passive   REQ_RCVD -> REP_SENT -> ESTABLISHED
  *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has ended it
+ *   passive   -> TIMEWAIT -> gone, so that a late copy of its request is no new one
  *
  * What waits for an answer (REQ, REP, DREQ) is repeated, at first after as long as answers take,
  * then after twice that and so on, for as long as the owner of the handshake wants; DREQ has no
  * owner any more, and ends after some repetitions. A message that comes twice is answered twice and
- * does nothing else. A late one names a handshake that is not there any more: REQ then looks like a
- * new request, whose REP is refused by the active side; the others are ignored or refused.
+ * does nothing else. A late one names a handshake that is not there any more, and is ignored or
+ * refused; a REQ that is later than TIMEWAIT looks like a new request, whose REP the active side
+ * refuses.
  *
  * Each message has the receiver's key, which its address record and each request carry: whoever
  * does not know it gets no answer. Handshakes are found by their number, requests by that of the
@@ -41,6 +43,7 @@ enum {
     MOST_MS = 250,
     TRIES = 8, /* whose times are kept */
     MOST_BACKOFF_MS = 1000,
+    TIMEWAIT_MS = 500,
     DREQS = 6,          /* a peer that has not answered so many is gone */
     LAST_SENT_MS = 200, /* to leave the port */
     LAST_WORDS = 2,     /* so often GONE is said, as it has no answer */
@@ -71,7 +74,17 @@ struct __attribute__((packed)) message {
 _Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
 static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
 
-enum state { IDLE, REQ_SENT, REQ_RCVD, REP_SENT, REP_RCVD, ESTABLISHED, DREQ_SENT, CLOSED };
+enum state {
+    IDLE,
+    REQ_SENT,
+    REQ_RCVD,
+    REP_SENT,
+    REP_RCVD,
+    ESTABLISHED,
+    DREQ_SENT,
+    CLOSED,
+    TIMEWAIT
+};
 
 /* A handshake, and the connection that comes of it. */
 struct vp_call {
@@ -90,6 +103,7 @@ struct vp_call {
     unsigned int sent;                 /* how often */
     uint64_t sent_at[TRIES];           /* ms: the last ones */
     uint8_t peer_nth;                  /* of what the peer sent last */
+    bool answered;                     /* (passive) it has sent REP */
     struct vp_list known_link;         /* in known->calls, or calls->due */
 };
 
@@ -227,6 +241,17 @@ static void free_call(struct vp_call *call)
     vp_heap_remove(&call->repeat);
     vp_list_remove(&call->known_link);
     free(call);
+}
+
+/* Nobody owns it any more. */
+static void end_call(struct vp_call *call)
+{
+    if (!call->answered) {
+        free_call(call);
+        return;
+    }
+    call->state = TIMEWAIT;
+    vp_heap_add(&call->prov->calls->repeating, &call->repeat, ut_clock_ms() + TIMEWAIT_MS);
 }
 
 /*** sending ***/
@@ -403,6 +428,7 @@ static int answer(struct vp_id *id, struct rdma_conn_param *param)
         call->responder_resources = param->responder_resources;
         call->initiator_depth = param->initiator_depth;
         call->state = REP_SENT;
+        call->answered = true;
         say_until(call);
     }
     pthread_mutex_unlock(&call->prov->calls->lock);
@@ -467,7 +493,7 @@ static void drop(struct vp_id *id)
              call->state == REP_RCVD)
         say(call, REJ, VP_REFUSED_BUSY);
     if (call->state != DREQ_SENT)
-        free_call(call);
+        end_call(call);
     pthread_mutex_unlock(&calls->lock);
 }
 
@@ -557,6 +583,8 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
         call->peer_nth = msg->nth;
         if (call->state == REP_SENT)
             say_again(call, ut_clock_ms()); /* it was lost, or is on its way */
+        else if (call->state == TIMEWAIT)
+            say_to(port, msg, REJ);
         return false;
     }
     memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
@@ -586,7 +614,7 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
 static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct message *msg,
                       struct vp_event *event)
 {
-    if (!call || call->state == CLOSED || (call->peer_number && call->peer_number != msg->from)) {
+    if (!call || call->state >= CLOSED || (call->peer_number && call->peer_number != msg->from)) {
         say_to(port, msg, REJ);
         return false;
     }
@@ -613,7 +641,7 @@ static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp
 
 static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_event *event)
 {
-    if (!call || call->state == DREQ_SENT || call->state == CLOSED || call->state == IDLE)
+    if (!call || call->state >= DREQ_SENT || call->state == IDLE)
         return false;
     if (call->state == REQ_SENT)
         learn(call->prov->calls, call, msg->echo);
@@ -625,12 +653,12 @@ static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct 
                        struct vp_event *event)
 {
     say_to(port, msg, DREP);
-    if (!call || call->state == CLOSED)
+    if (!call || call->state >= CLOSED)
         return false;
     if (call->state == DREQ_SENT) { /* they crossed */
         stop(call, CLOSED);
         if (!call->owner)
-            free_call(call);
+            end_call(call);
         return false;
     }
     stop(call, CLOSED);
@@ -643,7 +671,7 @@ static void heard_drep(struct vp_call *call)
         return;
     stop(call, CLOSED);
     if (!call->owner)
-        free_call(call);
+        end_call(call);
 }
 
 /* The process that sends the message ends: its calls are told. */
@@ -671,9 +699,9 @@ static bool next_due(struct vp_calls *calls, struct vp_event *event)
         enum state was = call->state;
         vp_list_remove(&call->known_link);
         stop(call, CLOSED);
-        if (was == DREQ_SENT && !call->owner)
+        if (was == TIMEWAIT || (was == DREQ_SENT && !call->owner))
             free_call(call);
-        else if (was != IDLE && was != DREQ_SENT && was != CLOSED &&
+        else if (was != IDLE && was < DREQ_SENT &&
                  tell(call, was == ESTABLISHED ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
             return true;
     }
@@ -768,10 +796,14 @@ bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
 
 static void repeat(struct vp_call *call, uint64_t now)
 {
+    if (call->state == TIMEWAIT) {
+        free_call(call);
+        return;
+    }
     if (call->state == DREQ_SENT && call->sent >= DREQS) {
         stop(call, CLOSED);
         if (!call->owner)
-            free_call(call);
+            end_call(call);
         return;
     }
     say_again(call, now);

@@ -38,6 +38,7 @@ enum {
     TARGET = 1,
     QPN = 100,
     ATTEMPT_MS = 1000,
+    TIMEWAIT_MS = 500, /* of udcm.c */
     PATIENCE_MS = 60000
 };
 
@@ -358,8 +359,30 @@ static void one_note_may_be_lost_or_come_twice_or_late(void)
     }
 }
 
-/* A request that arrives when its connection is long over comes to nothing. */
-static void a_late_request_comes_to_nothing(void)
+/* A copy of a request that arrives when its connection is over is no request. */
+static void a_late_copy_of_a_request_is_no_request(void)
+{
+    open_both();
+    hold = 1;
+    begin_and_ask();
+    run_ms(ATTEMPT_MS);
+    CHECK(is_up());
+    vp_way_ud.disconnect(&ids[ORIGIN]);
+    vp_id_drop(&ids[ORIGIN]);
+    run_ms(10);
+    vp_way_ud.disconnect(&ids[TARGET]);
+    vp_id_drop(&ids[TARGET]);
+    run_ms(100);
+    arrive(held_to, held, held_size);
+    run_ms(10);
+    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 1);
+    run_ms(ATTEMPT_MS);
+    CHECK(nothing_is_left());
+    close_both("a late copy of a request is no request");
+}
+
+/* Nor does it come to anything when the connection is long over. */
+static void a_later_copy_comes_to_nothing(void)
 {
     open_both();
     hold = 1;
@@ -371,8 +394,9 @@ static void a_late_request_comes_to_nothing(void)
     run_ms(10);
     CHECK(heard[TARGET][VP_HEARD_REQUEST] == 2 && heard[TARGET][VP_HEARD_REFUSAL] == 1);
     vp_id_drop(&ids[TARGET]);
+    run_ms(ATTEMPT_MS);
     CHECK(nothing_is_left());
-    close_both("a late request comes to nothing");
+    close_both("a later copy comes to nothing");
 }
 
 static void requests_are_repeated_less_and_less(void)
@@ -446,6 +470,7 @@ static void who_gives_up_is_heard(bool loses)
         CHECK(vp_way_ud.answer(&ids[TARGET], &param) != 0);
     }
     vp_id_drop(&ids[TARGET]);
+    run_ms(TIMEWAIT_MS);
     CHECK(nothing_is_left());
     close_both("who gives up is heard");
 }
@@ -500,6 +525,7 @@ static void goodbyes_may_cross(void)
         vp_id_drop(&ids[side]);
     }
     deliver();
+    run_ms(TIMEWAIT_MS);
     CHECK(nothing_is_left() && heard[TARGET][VP_HEARD_END] == 0);
     close_both("goodbyes may cross");
 }
@@ -756,7 +782,8 @@ int main(void)
     both_ends_know_each_other();
     enhancements_go_with_request_and_answer();
     one_note_may_be_lost_or_come_twice_or_late();
-    a_late_request_comes_to_nothing();
+    a_late_copy_of_a_request_is_no_request();
+    a_later_copy_comes_to_nothing();
     requests_are_repeated_less_and_less();
     the_time_until_a_repetition_follows_the_answers();
     who_gives_up_is_heard(false);
