@@ -168,7 +168,8 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
 
 /* Found by making a queue pair: no query says how much data a device takes inline, whether it has
  * ibv_wr_start(), in which order it places data, or what it offers beyond the specification. */
-static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
+static int probe_device(struct vp_device *dev, const struct vp_port *port,
+                        unsigned int inline_wanted)
 {
     struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
     unsigned int got = 0;
@@ -190,8 +191,8 @@ static int probe_device(struct vp_device *dev, unsigned int inline_wanted)
     }
     int err = errno;
     if (qp) {
-        dev->order = (uint8_t)vp_order_of(dev, qp);
         dev->ece = vp_ece_of(qp);
+        dev->order = (uint8_t)vp_order_of(dev, port, qp);
         ibv_destroy_qp(qp);
     } else {
         vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
@@ -218,8 +219,8 @@ static void device_close(struct vp_device *dev)
     memset(dev, 0, sizeof(*dev));
 }
 
-/* Opens what a device in use needs, once one of its ports is usable. */
-static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
+/* Opens what a device in use needs, once `port` of it is usable. */
+static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(dev->context->device);
 
@@ -230,7 +231,7 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev)
     }
     dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
     vp_places_init(prov, dev);
-    int rc = probe_device(dev, prov->tuning.inline_size);
+    int rc = probe_device(dev, port, prov->tuning.inline_size);
     if (!rc)
         rc = set_nonblocking(dev->channel->fd);
     if (!rc)
@@ -386,8 +387,9 @@ not_used:
 }
 
 /* The device at this place of the provider's, where one of its ports is used; NULL: not usable. */
-static struct vp_device *take_device(struct vp_prov *prov, struct vp_device *from)
+static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port *port)
 {
+    struct vp_device *from = port->dev;
     const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
 
     if (!name)
@@ -396,7 +398,7 @@ static struct vp_device *take_device(struct vp_prov *prov, struct vp_device *fro
     *dev = *from;
     memset(from, 0, sizeof(*from));
     dev->index = prov->num_devices;
-    if (device_set_up(prov, dev)) {
+    if (device_set_up(prov, dev, port)) {
         refuse(prov, name, 0, "cannot be set up");
         device_close(dev);
         return NULL;
@@ -451,7 +453,7 @@ static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_f
         return;
     }
     if (!*taken)
-        *taken = take_device(prov, found->port.dev);
+        *taken = take_device(prov, &found->port);
     if (!*taken)
         return;
     struct vp_port *port = &prov->ports[prov->num_ports];

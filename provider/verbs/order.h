@@ -13,8 +13,10 @@
 
 #include "prov_types.h"
 
-/* What UTOFU_VERBS_ORDER says, or what is known of the device: `qp` is one of its queue pairs. */
-enum vp_order vp_order_of(const struct vp_device *dev, struct ibv_qp *qp);
+/* What UTOFU_VERBS_ORDER says, or what is known of the device: `qp` is one of its queue pairs that
+ * is not connected, and is connected to itself by one of its ports. */
+enum vp_order vp_order_of(const struct vp_device *dev, const struct vp_port *port,
+                          struct ibv_qp *qp);
 
 static inline bool vp_is_any_order(enum vp_order order)
 {

@@ -741,11 +741,14 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
+/* As mlx5_query_qp_data_in_order() of rdma-core's providers/mlx5/verbs.c. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     struct ad_device about;
 
-    (void)qp, (void)op;
+    (void)op;
+    if (qp->state != IBV_QPS_RTS)
+        return 0;
     return !flags && query(&about) == 0 && about.data_in_order;
 }
 

@@ -22,6 +22,7 @@ trap 'rm -f "$out"' EXIT
 export UTOFU_PROVIDER=verbs
 profile=mlx5
 says '1024 receives, shared by the connections of a VCQ' env
+says 'data in order: the adapter promises it' env
 says '300 receives, shared by the connections of a VCQ' env UTOFU_VERBS_SRQ_DEPTH=300
 says '80 receives for each connection: no shared receive queue' env UTOFU_VERBS_SRQ=0
 says 'offers enhancements (ECE) of vendor 0x15b3: 0x70000012' env
@@ -35,6 +36,11 @@ grep -q '"receives_per_connection": *80' "$out"
 grep -q '"shared_receives": *0' "$out"
 grep -q '"ece_options": *0' "$out"
 ! "$with_adapter" --profile irdma -- "$info" | grep -q enhancements || { echo "irdma has enhancements"; exit 1; }
+
+profile=adaptive-routing
+says 'data in any order: the adapter promises none' env
+profile=rxe
+says 'data in order: Soft-RoCE keeps it' env
 
 # One network, and no slow port, unless the user names them.
 profile=rails
