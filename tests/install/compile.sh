@@ -17,7 +17,7 @@ need() {
     command -v "$1" >/dev/null || { echo "skipped: $1 is not installed (package $2)"; exit 77; }
 }
 
-optimize=-O1 emulator='' ofi='' headers=(linux asm-generic infiniband rdma)
+optimize=-O1 emulator='' ofi=() headers=(linux asm-generic infiniband rdma)
 case $how in
 native) compiler=gcc optimize='-O3 -march=native' headers=() ;;
 musl) compiler=musl-gcc headers+=(asm); need musl-gcc musl-tools ;;
@@ -44,9 +44,9 @@ mapfile -t files < <(find src provider/common provider/shm provider/verbs provid
 [ "${#files[@]}" -gt 200 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
 if [ -e /usr/include/rdma/fabric.h ]; then # libfabric is only loaded, not linked
     files+=(provider/ofi/*.c)
-    ofi=-DPROV_WITH_OFI
+    ofi=(-DPROV_WITH_OFI)
 fi
-flags=($ofi -std=gnu11 -D_GNU_SOURCE -DUT_DATA_DIR='"/usr/share/utofu-verbs"' -Wall -Wextra -Werror
+flags=("${ofi[@]}" -std=gnu11 -D_GNU_SOURCE -DUT_DATA_DIR='"/usr/share/utofu-verbs"' -Wall -Wextra -Werror
     -Iinclude -Isrc -Iprovider -idirafter "$folder/include")
 if [ "$how" = native ]; then # some warnings come from optimizing
     for file in "${files[@]}"; do
