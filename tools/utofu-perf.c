@@ -34,6 +34,7 @@ const struct perf_op perf_ops[] = {
      .default_to = 8},
     {.name = "put-mem-lat",
      .help = "put, seen by watching the last byte: half a round trip",
+     .prepare = perf_put_memory_prepare,
      .origin = perf_put_memory_origin,
      .target = perf_put_memory_target,
      .min_size = 1,
@@ -282,6 +283,8 @@ static bool run_round(const struct perf_run *run, struct perf_worker *workers, u
         workers[t].samples = malloc(run->iterations * sizeof(float));
         if (!workers[t].samples)
             party_fail(1, "no memory for %llu samples", (unsigned long long)run->iterations);
+        if (run->op->prepare)
+            run->op->prepare(&workers[t]);
     }
     pthread_barrier_init(&gate, NULL, n);
     party_barrier();

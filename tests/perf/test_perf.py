@@ -197,6 +197,10 @@ def group_verify():
     done = run(RUN, "-n", "3", PERF, "-q", "-n", "30", "--verify", "-s", "8,24", "reduce-uint64",
                "reduce-double")
     check("reductions_pass", done.returncode == 0, done.stderr)
+    # some last bytes that put-lat leaves are those that put-mem-lat waits for at first
+    done = run(RUN, "-n", "2", PERF, "-q", "-n", "1", "-w", "0", "--verify", "-s",
+               ",".join(str(n) for n in range(1000, 1064)), *(4 * ["put-lat", "put-mem-lat"]))
+    check("bytes_of_the_row_before_are_not_taken_for_new_ones", done.returncode == 0, done.stderr)
     if "CORRUPT" not in os.environ:
         print("skipped: no damage under a sanitizer")
         return

@@ -156,8 +156,9 @@ struct perf_op {
     bool both_measure; /* both of a pair */
     bool fixed;        /* measured with default_to bytes, whatever --sizes says */
     size_t min_size, max_size, size_step;
-    size_t default_from, default_to; /* powers of two */
-    uint64_t most_iterations;        /* that are done unless asked for; 0: as for all */
+    size_t default_from, default_to;             /* powers of two */
+    uint64_t most_iterations;                    /* that are done unless asked for; 0: as for all */
+    void (*prepare)(struct perf_worker *worker); /* before each round, while nothing is under way */
     void (*origin)(struct perf_worker *worker);
     void (*target)(struct perf_worker *worker);
     /* PERF_ALL: once before and once after the sizes; run is the measurement */
@@ -175,6 +176,7 @@ struct perf_worker *perf_pairs_workers(void);
 void perf_put_notice_origin(struct perf_worker *worker);
 void perf_put_notice_target(struct perf_worker *worker);
 void perf_ping_origin(struct perf_worker *worker);
+void perf_put_memory_prepare(struct perf_worker *worker);
 void perf_put_memory_origin(struct perf_worker *worker);
 void perf_put_memory_target(struct perf_worker *worker);
 void perf_piggyback_origin(struct perf_worker *worker);
