@@ -309,11 +309,13 @@ struct times {
 };
 
 /* How many iterations come next, as rank 0 decides by how long those of the last round took; 0 when
- * the time is over, or when there was a fixed number. */
+ * the time is over, or when there was a fixed number. A round is not ended early, and where
+ * processes take turns on a core an iteration may suddenly take a thousand times as long, a time
+ * slice: so a round has no more than take seconds then. */
 static uint64_t next_iterations(const struct perf_run *run, const struct perf_worker *worker,
                                 struct times times)
 {
-    enum { ROUND_US = 250000, MOST = 1 << 20 };
+    enum { ROUND_US = 250000, MOST = 1024 };
     uint64_t next = 0, most = run->op->most_iterations ? run->op->most_iterations : MOST;
     double now = perf_now(), left = (now < times.warm_at ? times.warm_at : times.end) - now;
 
