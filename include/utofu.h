@@ -65,6 +65,11 @@
 #ifndef UTOFU_H
 #define UTOFU_H
 
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ != 8
+#    error                                                                                         \
+        "uTofu is for 64-bit machines only: STADDs hold 64-bit addresses, and words of 8 bytes are read, written and changed in one piece (8-byte atomic operations)"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -34,6 +34,7 @@ const struct perf_op perf_ops[] = {
      .default_to = 8},
     {.name = "put-mem-lat",
      .help = "put, seen by watching the last byte: half a round trip",
+     .prepare = perf_put_memory_prepare,
      .origin = perf_put_memory_origin,
      .target = perf_put_memory_target,
      .min_size = 1,
@@ -201,23 +202,19 @@ static uint64_t window_of(size_t size)
     return perf_options.has_window ? perf_options.window : clamp(fit, 1, perf_options.window);
 }
 
+/* A row begins with one iteration where a time bounds it, as nobody knows how long that takes. */
 static struct perf_run plan(const struct perf_op *op, size_t size)
 {
-    struct perf_run run = {
-        .op = op, .size = size, .iterations = perf_options.iterations, .window = window_of(size)};
-    uint64_t bytes = size ? size : 1, least = size > PERF_MAX_PUT ? 5 : op->windowed ? 20 : 200;
+    bool timed = perf_row_us() > 0;
+    struct perf_run run = {.op = op,
+                           .size = size,
+                           .iterations = timed ? 1 : perf_options.iterations,
+                           .window = window_of(size)};
 
-    if (op->windowed)
-        bytes *= op->origin == perf_stride_origin ? perf_options.blocks : run.window;
-    if (perf_options.duration) /* the rounds behind it are as long as this one tells */
-        run.iterations = op->windowed || size > MI ? 2 : 20;
-    else if (run.iterations == 0) /* a second or so at a few GB/s and a microsecond each */
-        run.iterations = op->windowed ? clamp((1024 * MI) / bytes, least, 5000)
-                                      : clamp((2048 * MI) / bytes, least, 20000);
-    if (perf_options.iterations == 0 && op->most_iterations)
-        run.iterations = clamp(run.iterations, 1, op->most_iterations);
-    run.warmup =
-        perf_options.has_warmup ? perf_options.warmup : clamp(run.iterations / 10, 1, 1000);
+    if (perf_options.has_warmup)
+        run.warmup = perf_options.warmup;
+    else if (!timed) /* else the first rounds are */
+        run.warmup = clamp(run.iterations / 10, 1, 1000);
     return run;
 }
 
@@ -229,12 +226,14 @@ static void measure(struct perf_worker *w)
     w->seconds = 0;
     pthread_barrier_wait(&gate);
     w->first_cpu = sched_getcpu();
+    double begin = perf_now();
     if (op->kind == PERF_ALL)
         op->run(w);
     else if (w->origin)
         op->origin(w);
     else
         op->target(w);
+    w->round_us = perf_now() - begin;
     w->last_cpu = sched_getcpu();
 }
 
@@ -260,7 +259,22 @@ static void *thread_main(void *worker)
     return NULL;
 }
 
-static void run_round(const struct perf_run *run, struct perf_worker *workers, unsigned int n)
+/* All get the number that rank 0 gives. */
+static uint64_t as_rank_0_says(uint64_t number)
+{
+    uint64_t *all = malloc(party.size * sizeof(*all));
+
+    if (!all)
+        party_fail(1, "no memory");
+    party_gather(&number, sizeof(number), all, false);
+    number = all[0];
+    free(all);
+    return number;
+}
+
+/* The samples of a round that ends before this moment are forgotten. */
+static bool run_round(const struct perf_run *run, struct perf_worker *workers, unsigned int n,
+                      double warm_at)
 {
     pthread_t threads[PERF_MAX_THREADS];
 
@@ -269,6 +283,8 @@ static void run_round(const struct perf_run *run, struct perf_worker *workers, u
         workers[t].samples = malloc(run->iterations * sizeof(float));
         if (!workers[t].samples)
             party_fail(1, "no memory for %llu samples", (unsigned long long)run->iterations);
+        if (run->op->prepare)
+            run->op->prepare(&workers[t]);
     }
     pthread_barrier_init(&gate, NULL, n);
     party_barrier();
@@ -279,52 +295,60 @@ static void run_round(const struct perf_run *run, struct perf_worker *workers, u
     for (unsigned int t = 1; t < n; t++)
         pthread_join(threads[t], NULL);
     pthread_barrier_destroy(&gate);
-    party_barrier();
-    perf_report_round(workers, n);
+    bool counts = as_rank_0_says(perf_now() >= warm_at);
+    if (counts)
+        perf_report_round(workers, n);
     for (unsigned int t = 0; t < n; t++)
         free(workers[t].samples);
+    return counts;
 }
 
-/* With --duration: how many iterations come next, as rank 0 decides; 0 when the time is over. */
-static uint64_t next_iterations(const struct perf_run *run, double begin, double round_begin)
-{
-    enum { ROUND_US = 250000, MOST = 1 << 20 };
-    uint64_t next = 0, *all;
+/* When the samples of a row begin to count, and when its time is over. */
+struct times {
+    double warm_at, end;
+};
 
-    if (!perf_options.duration)
+/* How many iterations come next, as rank 0 decides by how long those of the last round took; 0 when
+ * the time is over, or when there was a fixed number. A round is not ended early, and where
+ * processes take turns on a core an iteration may suddenly take a thousand times as long, a time
+ * slice: so a round has no more than take seconds then. */
+static uint64_t next_iterations(const struct perf_run *run, const struct perf_worker *worker,
+                                struct times times)
+{
+    enum { ROUND_US = 250000, MOST = 1024 };
+    uint64_t next = 0, most = run->op->most_iterations ? run->op->most_iterations : MOST;
+    double now = perf_now(), left = (now < times.warm_at ? times.warm_at : times.end) - now;
+
+    if (perf_row_us() <= 0)
         return 0;
-    all = malloc(party.size * sizeof(*all));
-    if (!all)
-        party_fail(1, "no memory");
-    double now = perf_now(), left = (double)perf_options.duration * 1e6 - (now - begin);
     if (left > 0) {
-        double each = (now - round_begin) / (double)(run->iterations + run->warmup);
-        double wanted = (left < ROUND_US ? left : ROUND_US) / each;
-        next = wanted < 1 ? 1 : wanted > MOST ? MOST : (uint64_t)wanted;
-        if (run->op->most_iterations)
-            next = clamp(next, 1, run->op->most_iterations);
+        double each = worker->round_us / (double)(run->iterations + run->warmup);
+        double wanted = (left < ROUND_US ? left : ROUND_US) / (each > 1e-3 ? each : 1e-3);
+        next = wanted < 1 ? 1 : wanted > (double)most ? most : (uint64_t)wanted;
     }
-    party_gather(&next, sizeof(next), all, false);
-    next = all[0];
-    free(all);
-    return next;
+    if (run->op->most_iterations && !perf_options.duration_ms) /* nobody asked for more */
+        next = clamp(next, 0, most - clamp(run->counted, 0, most));
+    if (run->counted == 0) /* whatever the time is */
+        next = clamp(next, 1, most);
+    return as_rank_0_says(next);
 }
 
 static void run_row(struct perf_run run, struct perf_worker *workers, unsigned int n)
 {
     static uint64_t serial;
-    double begin = perf_now(), round_begin = begin;
+    double begin = perf_now(), us = perf_row_us();
+    struct times times = {perf_options.has_warmup ? begin : begin + us / 10, begin + us};
+    uint64_t next;
 
     perf_report_start(workers, n);
-    for (;;) {
+    do {
         run.serial = ++serial;
-        run_round(&run, workers, n);
-        run.iterations = next_iterations(&run, begin, round_begin);
-        if (run.iterations == 0)
-            break;
+        if (run_round(&run, workers, n, times.warm_at))
+            run.counted += run.iterations;
+        next = next_iterations(&run, workers, times);
+        run.iterations = next;
         run.warmup = 0;
-        round_begin = perf_now();
-    }
+    } while (next > 0);
     perf_report_row(&run, workers, n);
 }
 

@@ -236,15 +236,21 @@ void al_command_notified(uint32_t number, bool well)
         end_answered(task);
 }
 
-void al_command_end(void)
+void al_command_end(const char *function)
 {
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (num_free < AL_AWAY)
+    while (num_free < AL_AWAY) {
+        if (lc_patience_ends(&patience, idle))
+            al_log("%s: has waited %llu s for the notices of %u copies that other processes "
+                   "execute",
+                   function, lc_patience_seconds(&patience), AL_AWAY - num_free);
         if (al_progress())
             idle = 0;
         else
             al_progress_pause(&idle);
+    }
     al_progress_waited();
 }
 

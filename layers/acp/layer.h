@@ -340,8 +340,9 @@ void al_queue_ended(struct al_task *task);        /* one of the queue */
 bool al_queue_start_waiting(void);
 struct al_task *al_queue_slot(uint32_t slot);
 uint32_t al_queue_slot_of(const struct al_task *task);
-bool al_queue_idle(void);         /* nothing issued is pending */
-void al_queue_complete_all(void); /* gives the lock away meanwhile */
+bool al_queue_idle(void); /* nothing issued is pending */
+/* Gives the lock away meanwhile. function: that of the program, for messages. */
+void al_queue_complete_all(const char *function);
 
 /*
  * task.c: executes copies and atomic operations.
@@ -353,6 +354,9 @@ bool al_task_has_later_ones(void);
 void al_task_end(struct al_task *task); /* complete, or failed */
 __attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
                                                         ...);
+enum { AL_TASK_TEXT = 160 };
+/* "acp_copy from 0x10 (rank 0) to 0x20 (rank 1)" */
+const char *al_task_text(const struct al_task *task, char text[AL_TASK_TEXT]);
 
 void al_task_uses(struct al_task *task, utofu_stadd_t region);
 /* The op of a copy whose data is on the way as a whole. */
@@ -378,7 +382,7 @@ void al_direct_forget_all(void);
 void al_command_setup(void);
 void al_command_send(struct al_task *task);
 bool al_command_look(void);                   /* for the answer to the one that was sent last */
-void al_command_end(void);                    /* nothing that was sent is without its notice */
+void al_command_end(const char *function);    /* nothing that was sent is without its notice */
 void al_command_report(struct al_task *task); /* one that is executed here */
 bool al_command_serve(void);
 void al_command_notified(uint32_t number, bool well); /* that it is done */
@@ -399,7 +403,8 @@ void al_progress_stop_thread(void);
  * sync.c: the barrier.
  */
 void al_sync_setup(void);
-bool al_sync_wait(uint64_t limit_ns); /* 0: as long as it takes; false: it took longer */
+/* limit_ns 0: as long as it takes; false: it took longer. function: as above. */
+bool al_sync_wait(const char *function, uint64_t limit_ns);
 
 /*
  * watch.c: processes that end.

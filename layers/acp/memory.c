@@ -403,10 +403,15 @@ static uint32_t find_near(const char *addr, size_t size, uint32_t color)
 /* The memory becomes part of a region that it is in, or that it continues. */
 static uint32_t merge(const char *addr, size_t size, uint32_t color)
 {
+    struct lc_patience patience = {0};
     uint32_t tag, idle = 0;
     size_t whole;
 
     while ((tag = find_near(addr, size, color)) != NOBODY && row_of(tag)->thinned) {
+        if (lc_patience_ends(&patience, idle))
+            al_log("acp_register_memory: has waited %llu s for %u communications to end, so that "
+                   "the region before %p can be registered anew",
+                   lc_patience_seconds(&patience), al_net_busy(), (const void *)addr);
         if (al_net_quiet())
             renew(tag);
         else

@@ -117,16 +117,33 @@ bool al_queue_start_waiting(void)
     return any;
 }
 
-/* Waits, with the lock given away, until the queue has room. */
-static void wait_for_room(void)
+/* Which handle a call waits for, and what is the first one that is not complete. */
+static void say_waiting(const struct lc_patience *patience, const char *function, uint64_t handle)
 {
+    uint64_t first = al_handles.complete + 1;
+    char text[AL_TASK_TEXT];
+
+    al_log("%s: has waited %llu s for handle %llu; the first of %llu that are not complete is "
+           "%llu, %s",
+           function, lc_patience_seconds(patience), (unsigned long long)handle,
+           (unsigned long long)(handle - al_handles.complete), (unsigned long long)first,
+           al_task_text(slot_of(first), text));
+}
+
+/* Waits, with the lock given away, until the queue has room. */
+static void wait_for_room(const char *function)
+{
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (al_handles.issued - al_handles.complete == AL_QUEUE)
+    while (al_handles.issued - al_handles.complete == AL_QUEUE) {
+        if (lc_patience_ends(&patience, idle))
+            say_waiting(&patience, function, al_handles.complete + 1);
         if (al_progress())
             idle = 0;
         else
             al_progress_pause(&idle);
+    }
     al_progress_waited();
 }
 
@@ -145,7 +162,8 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
     struct al_task *task;
     uint64_t after, handle;
 
-    wait_for_room();
+    if (__builtin_expect(al_handles.issued - al_handles.complete == AL_QUEUE, 0))
+        wait_for_room(function);
     if (!resolve_order((uint64_t)order, &after)) {
         al_log("%s: order %lld was never issued: the last handle is %llu", function,
                (long long)order, (unsigned long long)al_handles.issued);
@@ -169,21 +187,25 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
     return (acp_handle_t)handle;
 }
 
-static void complete_upto(uint64_t handle)
+static void complete_upto(const char *function, uint64_t handle)
 {
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (al.running && al_handles.complete < handle)
+    while (al.running && al_handles.complete < handle) {
+        if (lc_patience_ends(&patience, idle))
+            say_waiting(&patience, function, handle);
         if (al_progress())
             idle = 0;
         else if (al_handles.complete < handle)
             al_progress_pause(&idle);
+    }
     al_progress_waited();
 }
 
-void al_queue_complete_all(void)
+void al_queue_complete_all(const char *function)
 {
-    complete_upto(al_handles.issued);
+    complete_upto(function, al_handles.issued);
 }
 
 /* The last handle up to which a call asks: none for one that was never issued. */
@@ -206,7 +228,7 @@ void acp_complete(acp_handle_t handle)
         return;
     al_lock();
     if (al.running)
-        complete_upto(asked(handle));
+        complete_upto("acp_complete", asked(handle));
     else
         al_log("acp_complete: before acp_init");
     al_unlock();

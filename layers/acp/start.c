@@ -120,7 +120,7 @@ static bool start(uint32_t rank, const char *function)
     al_watch_setup();
     al.running = true;
     al_lock();
-    al_sync_wait(0);
+    al_sync_wait(function, 0);
     al_unlock();
     if (al_progress_start_thread())
         return true;
@@ -162,34 +162,39 @@ int acp_init(int *argc, char ***argv)
     return 0;
 }
 
-static void drain(void)
+static void drain(const char *function)
 {
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (al_net_busy() > 0)
+    while (al_net_busy() > 0) {
+        if (lc_patience_ends(&patience, idle))
+            al_log("%s: has waited %llu s for %u communications of the layer", function,
+                   lc_patience_seconds(&patience), al_net_busy());
         if (!al_progress())
             al_progress_pause(&idle);
+    }
     al_progress_waited();
 }
 
 /* All have completed what they issued when the first barrier is behind them; when the second is,
  * nobody needs this process any more. */
-static void stop(void)
+static void stop(const char *function)
 {
     uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
 
     al_lock();
-    al_queue_complete_all();
-    al_command_end();
-    al_sync_wait(0);
+    al_queue_complete_all(function);
+    al_command_end(function);
+    al_sync_wait(function, 0);
     al.leaving = true;
     al_unlock();
     al_progress_stop_thread();
     al_lock();
-    drain();
-    if (!al_sync_wait(limit))
-        al_log("acp_finalize: a process has ended meanwhile");
-    drain();
+    drain(function);
+    if (!al_sync_wait(function, limit))
+        al_log("%s: a process has ended meanwhile", function);
+    drain(function);
     al.running = false;
     close_all();
     al_unlock();
@@ -222,7 +227,7 @@ int acp_finalize(void)
     call(iacp_finalize_dl);
     if (getenv("ACP_MEMORY") != NULL)
         tell_memory();
-    stop();
+    stop("acp_finalize");
     return 0;
 }
 
@@ -249,7 +254,7 @@ int acp_reset(int rank)
         return -1;
     call(iacp_finalize_cl);
     call(iacp_finalize_dl);
-    stop();
+    stop("acp_reset");
     if (!start((uint32_t)rank, "acp_reset"))
         return -1;
     call(iacp_init_dl);

@@ -19,11 +19,12 @@ static void told(struct al_op *op, int rc, uint64_t old_value)
         al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, al_utofu_error());
 }
 
-static void tell(uint32_t finger)
+static void tell(const char *function, uint32_t finger)
 {
     const struct al_peer peer = {.id = al_control->fingers[finger]};
     uint32_t rank = (uint32_t)((al.rank + (1ull << finger)) % al.procs), idle = 0;
     utofu_stadd_t at = al_peer_control(&peer, offsetof(struct al_control, sync) + 8 * finger);
+    struct lc_patience patience = {0};
 
     for (;;) {
         struct al_op *op = al_op_take(0, NULL, rank, told);
@@ -33,19 +34,29 @@ static void tell(uint32_t finger)
             al_op_put_now(op, peer.id, &epoch, at, 8,
                           UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
             return;
+        if (lc_patience_ends(&patience, idle))
+            al_log("%s: has waited %llu s for room to tell rank %u that this process has come: %u "
+                   "communications before are not complete",
+                   function, lc_patience_seconds(&patience), rank, al_net_busy());
         if (!al_progress())
             al_progress_pause(&idle);
     }
 }
 
 /* False: not until the time `end`. */
-static bool await(uint32_t finger, uint64_t end)
+static bool await(const char *function, uint32_t finger, uint64_t end)
 {
+    uint32_t behind = (uint32_t)((al.rank + al.procs - (1ull << finger) % al.procs) % al.procs);
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
 
     while (__atomic_load_n(&al_control->sync[finger], __ATOMIC_ACQUIRE) < epoch) {
         if (end != UINT64_MAX && al_now_ns() > end)
             return false;
+        if (lc_patience_ends(&patience, idle))
+            al_log("%s: has waited %llu s for rank %u, which has not come, or waits for another "
+                   "rank that has not",
+                   function, lc_patience_seconds(&patience), behind);
         if (al_progress())
             idle = 0;
         else
@@ -54,15 +65,15 @@ static bool await(uint32_t finger, uint64_t end)
     return true;
 }
 
-bool al_sync_wait(uint64_t limit_ns)
+bool al_sync_wait(const char *function, uint64_t limit_ns)
 {
     uint64_t end = limit_ns == 0 ? UINT64_MAX : al_now_ns() + limit_ns;
     bool come = true;
 
     epoch++;
     for (uint32_t k = 0; come && k < al.num_fingers; k++) {
-        tell(k);
-        come = await(k, end);
+        tell(function, k);
+        come = await(function, k, end);
     }
     al_progress_waited();
     return come;
@@ -74,8 +85,8 @@ int acp_sync(void)
 
     al_lock();
     if (al.running) {
-        al_queue_complete_all();
-        rc = al_sync_wait(0) ? 0 : -1;
+        al_queue_complete_all("acp_sync");
+        rc = al_sync_wait("acp_sync", 0) ? 0 : -1;
     } else {
         al_log("acp_sync: before acp_init");
     }

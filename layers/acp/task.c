@@ -64,6 +64,15 @@ static const char *name_of(const struct al_task *task)
     return names[task->kind][task->width == 8];
 }
 
+const char *al_task_text(const struct al_task *task, char text[AL_TASK_TEXT])
+{
+    snprintf(text, AL_TASK_TEXT, "%s from 0x%llx (rank %d) to 0x%llx (rank %d)%s", name_of(task),
+             (unsigned long long)task->src, (int)al_rank_of(task->src),
+             (unsigned long long)task->dst, (int)al_rank_of(task->dst),
+             task->command ? " for another process" : "");
+    return text;
+}
+
 void al_task_end(struct al_task *task)
 {
     if (task->command)
@@ -75,12 +84,10 @@ void al_task_end(struct al_task *task)
 __attribute__((format(printf, 2, 0))) static void blame(struct al_task *task, const char *format,
                                                         va_list args)
 {
-    char text[1200];
+    char text[1200], what[AL_TASK_TEXT];
 
     vsnprintf(text, sizeof(text), format, args);
-    al_log("%s from 0x%llx (rank %d) to 0x%llx (rank %d)%s is not done: %s", name_of(task),
-           (unsigned long long)task->src, (int)al_rank_of(task->src), (unsigned long long)task->dst,
-           (int)al_rank_of(task->dst), task->command ? " for another process" : "", text);
+    al_log("%s is not done: %s", al_task_text(task, what), text);
     task->failed = true;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What several layers need: their place in the job, how their processes meet before there are
- * connections, and lines on standard error. It is compiled into each layer that uses it, and uses
- * the public utofu.h alone.
+ * connections, lines on standard error, and when a wait is to say that it is one (patience.h). It
+ * is compiled into each layer that uses it, and uses the public utofu.h alone.
  */
 #ifndef LC_COMMON_H
 #define LC_COMMON_H
@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include <utofu.h>
+
+#include "patience.h"
 
 #pragma GCC visibility push(hidden)
 

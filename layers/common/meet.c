@@ -123,8 +123,9 @@ static void close_place(struct place *p)
 }
 
 /* The result of the one communication in flight. */
-static int wait_notice(const struct place *p)
+static int wait_notice(const struct place *p, uint32_t to)
 {
+    struct lc_patience patience = {0};
     struct utofu_mrq_notice notice;
     void *cbdata;
     int rc;
@@ -132,6 +133,9 @@ static int wait_notice(const struct place *p)
     while ((rc = utofu_poll_mrq(p->vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND) {
         if ((rc = utofu_poll_tcq(p->vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND && rc < 0)
             return rc;
+        if (lc_patience_ends(&patience, 0))
+            say(p->m, "has waited %llu s for a put to process %u of %u",
+                lc_patience_seconds(&patience), to, p->m->procs);
         sched_yield();
     }
     return rc;
@@ -156,8 +160,25 @@ static utofu_vcq_id_t meeting_id(const struct lc_meeting *m, utofu_vcq_id_t work
  * The first process.
  */
 
+static uint32_t num_missing(const struct place *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < p->m->procs; r++)
+        n += __atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0;
+    return n;
+}
+
+static unsigned long long seconds_until(uint64_t end)
+{
+    uint64_t now = lc_now_ns();
+
+    return end > now ? (end - now) / 1000000000 : 0;
+}
+
 static bool all_have_come(const struct place *p)
 {
+    struct lc_patience patience = {0};
     uint64_t end = deadline();
 
     for (uint32_t r = 0; r < p->m->procs; r++) {
@@ -170,6 +191,12 @@ static bool all_have_come(const struct place *p)
                     r, p->m->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
+            if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
+                say(p->m,
+                    "has waited %llu s for %u of %u processes to come, the first of them process "
+                    "%u; %llu s are left (UTOFU_JOB_TIMEOUT)",
+                    lc_patience_seconds(&patience), num_missing(p), p->m->procs, r,
+                    seconds_until(end));
             pause_ms();
         }
     }
@@ -216,7 +243,7 @@ static bool send_reply(const struct place *p, uint32_t to)
                        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER,
                        NULL);
     if (rc == UTOFU_SUCCESS)
-        rc = wait_notice(p);
+        rc = wait_notice(p, to);
     if (rc != UTOFU_SUCCESS)
         say(p->m, "process %u cannot be answered: %s", to, lc_utofu_error());
     return rc == UTOFU_SUCCESS;
@@ -258,6 +285,7 @@ static bool come(const struct place *p, const struct card *card)
     uint64_t end = deadline();
     utofu_vcq_id_t first;
     utofu_stadd_t table;
+    struct lc_patience patience = {0};
     struct card copy = *card;
     int rc;
 
@@ -279,9 +307,14 @@ static bool come(const struct place *p, const struct card *card)
             p->vcq, first, &copy, table, sizeof(copy), 0,
             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
         if (rc == UTOFU_SUCCESS)
-            rc = wait_notice(p);
+            rc = wait_notice(p, 0);
         if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || lc_now_ns() > end)
             break;
+        if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
+            say(p->m,
+                "has waited %llu s for the first process of the job, which has not come; %llu s "
+                "are left (UTOFU_JOB_TIMEOUT)",
+                lc_patience_seconds(&patience), seconds_until(end));
         pause_ms();
     }
     if (rc != UTOFU_SUCCESS)
@@ -292,6 +325,7 @@ static bool come(const struct place *p, const struct card *card)
 static bool wait_for_reply(const struct place *p)
 {
     uint64_t end = deadline() + 2000000000;
+    struct lc_patience patience = {0};
 
     while (__atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE) == 0) {
         make_progress(p);
@@ -302,6 +336,11 @@ static bool wait_for_reply(const struct place *p)
                 p->m->function);
             return false;
         }
+        if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
+            say(p->m,
+                "has waited %llu s for the first process of the job to answer: not all processes "
+                "have come; %llu s are left (UTOFU_JOB_TIMEOUT)",
+                lc_patience_seconds(&patience), seconds_until(end));
         pause_ms();
     }
     return true;

@@ -56,8 +56,24 @@ static bool take(lapi_cntr_t *cntr, int val, int *left)
     return false;
 }
 
+static void say_waiting(const struct lc_patience *patience, const char *function,
+                        const lapi_cntr_t *cntr, int val)
+{
+    char text[LA_TEXT];
+
+    la_log("%s: has waited %llu s for the counter at %p to become %d; it is %d, and %s", function,
+           lc_patience_seconds(patience), (const void *)cntr, val,
+           __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_send_text(text));
+}
+
+static const char *name_of(bool poll)
+{
+    return poll ? "LAPI_Waitcntr" : "LAPI_Nopoll_wait";
+}
+
 static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
+    struct lc_patience patience = {0};
     uint64_t losses = la.losses;
     uint32_t idle = 0;
 
@@ -66,6 +82,8 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
             la.told = la.losses;
             return la.code;
         }
+        if (lc_patience_ends(&patience, idle))
+            say_waiting(&patience, name_of(poll), cntr, val);
         if (poll)
             la_go_on(&idle);
         else

@@ -97,6 +97,7 @@ __attribute__((format(printf, 1, 2))) void la_log(const char *format, ...);
 /* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
  */
 void la_expect(int rc, const char *call);
+enum { LA_TEXT = 96 }; /* of what is under way, for lines of what waits (../common/patience.h) */
 
 /*
  * net.c: the VCQ, and the communications on it.
@@ -138,6 +139,8 @@ int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t
 int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value);
 int la_set_now(utofu_stadd_t own, uint64_t value); /* a word of this task that others add to */
 bool la_net_poll(void);                            /* true: something has happened */
+/* "2 communications are under way, one of them to task 3" */
+const char *la_net_text(char text[LA_TEXT]);
 
 /*
  * control.c: the memory that peers write to and read of this process.
@@ -287,6 +290,10 @@ void la_send_lost(uint32_t rank, bool gone); /* nothing goes there any more */
 uint64_t la_send_serial(void);
 /* All up to this serial number have arrived; posted is false at the first call for it. */
 bool la_send_settled(uint64_t before, bool *posted);
+/* Of one that has not taken all that was sent to it before a fence; false: there is none. */
+bool la_send_unsettled(uint32_t *rank);
+/* "2 messages of this task are under way, one of them to task 3" */
+const char *la_send_text(char text[LA_TEXT]);
 
 /*
  * receive.c: records of others; handlers.
@@ -453,8 +460,9 @@ void la_progress_stop_thread(void); /* without the lock */
  * sync.c: the barrier, and the exchange of addresses.
  */
 void la_sync_setup(void);
-int la_sync_wait(uint64_t limit_ns); /* 0: as long as it takes */
-int la_fence(void);
+/* limit_ns 0: as long as it takes. function: that of the program, for messages. */
+int la_sync_wait(const char *function, uint64_t limit_ns);
+int la_fence(const char *function);
 
 /*
  * watch.c: tasks that are gone.

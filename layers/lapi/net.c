@@ -5,6 +5,7 @@
  */
 #include "layer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -157,6 +158,45 @@ static bool poll_tcq(void)
     return true;
 }
 
+const char *la_net_text(char text[LA_TEXT])
+{
+    uint32_t n = 0, rank = 0;
+
+    for (uint32_t i = 0; i < LA_OPS; i++)
+        if (ops[i].busy && n++ == 0)
+            rank = ops[i].rank;
+    if (n == 0)
+        snprintf(text, LA_TEXT, "no communication is under way that a notice ends");
+    else if (n == 1)
+        snprintf(text, LA_TEXT, "one communication is under way, with task %u", rank);
+    else
+        snprintf(text, LA_TEXT, "%u communications are under way, one of them with task %u", n,
+                 rank);
+    return text;
+}
+
+/* The TOQ is full. */
+static void make_room(struct lc_patience *patience)
+{
+    char text[LA_TEXT];
+
+    if (lc_patience_ends(patience, 0))
+        la_log("has waited %llu s for room in the queue of uTofu (TOQ): %s",
+               lc_patience_seconds(patience), la_net_text(text));
+    poll_tcq();
+}
+
+/* Calls until there is room: a call that finds some costs nothing more. */
+#define CALL_WITH_ROOM(rc, call)                                                                   \
+    do {                                                                                           \
+        if (__builtin_expect(((rc) = (call)) == UTOFU_ERR_BUSY, 0)) {                              \
+            struct lc_patience patience = {0};                                                     \
+            do                                                                                     \
+                make_room(&patience);                                                              \
+            while (((rc) = (call)) == UTOFU_ERR_BUSY);                                             \
+        }                                                                                          \
+    } while (0)
+
 static void started(struct la_op *op, int rc)
 {
     if (rc != UTOFU_SUCCESS)
@@ -168,9 +208,8 @@ void la_op_put(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 {
     int rc;
 
-    while ((rc = utofu_put(vcq, id, lcl, rmt, size, op->index,
-                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op)) == UTOFU_ERR_BUSY)
-        poll_tcq();
+    CALL_WITH_ROOM(rc, utofu_put(vcq, id, lcl, rmt, size, op->index,
+                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
     started(op, rc);
 }
 
@@ -178,19 +217,20 @@ void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd
 {
     int rc;
 
-    while ((rc = utofu_put_piggyback8(
-                vcq, id, value, rmt, 8, op->index,
-                UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, op)) ==
-           UTOFU_ERR_BUSY)
-        poll_tcq();
+    CALL_WITH_ROOM(rc, utofu_put_piggyback8(vcq, id, value, rmt, 8, op->index,
+                                            UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
+                                                UTOFU_ONESIDED_FLAG_STRONG_ORDER,
+                                            op));
     started(op, rc);
 }
 
 void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
-    while (utofu_put_piggyback8(vcq, id, value, rmt, 8, LA_NO_OP,
-                                UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_ERR_BUSY)
-        poll_tcq();
+    int rc;
+
+    CALL_WITH_ROOM(rc, utofu_put_piggyback8(vcq, id, value, rmt, 8, LA_NO_OP,
+                                            UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
+    (void)rc; /* a peer that is gone */
 }
 
 void *la_line_take(void)
@@ -207,6 +247,7 @@ void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
     unsigned long int flags =
         UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     uint64_t *mark = NULL;
+    int rc;
 
     lines_begun++;
     if (lines_begun % MARK_PERIOD == 0) {
@@ -214,9 +255,9 @@ void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
         *mark = lines_begun;
         flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
     }
-    while (utofu_put(vcq, id, bounce_stadd + sizeof(*bounce) * LA_OPS + n * LA_LINE, rmt, LA_LINE,
-                     LA_NO_OP, flags, mark) == UTOFU_ERR_BUSY)
-        poll_tcq();
+    CALL_WITH_ROOM(rc, utofu_put(vcq, id, bounce_stadd + sizeof(*bounce) * LA_OPS + n * LA_LINE,
+                                 rmt, LA_LINE, LA_NO_OP, flags, mark));
+    (void)rc; /* the same */
 }
 
 void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
@@ -224,9 +265,8 @@ void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 {
     int rc;
 
-    while ((rc = utofu_get(vcq, id, lcl, rmt, size, op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
-                           op)) == UTOFU_ERR_BUSY)
-        poll_tcq();
+    CALL_WITH_ROOM(rc, utofu_get(vcq, id, lcl, rmt, size, op->index,
+                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
     started(op, rc);
 }
 
@@ -255,17 +295,29 @@ static void got_result(struct la_op *op, int rc, uint64_t old_value)
 
 static struct la_op *take_now(uint32_t rank, struct result *result)
 {
+    struct lc_patience patience = {0};
+    char text[LA_TEXT];
     struct la_op *op;
 
-    while ((op = la_op_take(0, rank, got_result, result)) == NULL)
+    while ((op = la_op_take(0, rank, got_result, result)) == NULL) {
+        if (lc_patience_ends(&patience, 0))
+            la_log("has waited %llu s to ask something of task %u: %s",
+                   lc_patience_seconds(&patience), rank, la_net_text(text));
         la_net_poll();
+    }
     return op;
 }
 
-static void wait_for(struct result *result)
+static void wait_for(const struct result *result, uint32_t rank)
 {
-    while (!result->done)
+    struct lc_patience patience = {0};
+
+    while (!result->done) {
+        if (lc_patience_ends(&patience, 0))
+            la_log("has waited %llu s for a word, or an atomic operation, of task %u",
+                   lc_patience_seconds(&patience), rank);
         la_net_poll();
+    }
 }
 
 int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size)
@@ -274,7 +326,7 @@ int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, si
     struct la_op *op = take_now(rank, &result);
 
     la_op_get(op, id, la_op_bounce_stadd(op), rmt, size);
-    wait_for(&result);
+    wait_for(&result, rank);
     return result.rc;
 }
 
@@ -283,7 +335,7 @@ int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t
     struct result result = {0};
 
     la_op_get(take_now(rank, &result), id, lcl, rmt, size);
-    wait_for(&result);
+    wait_for(&result, rank);
     return result.rc;
 }
 
@@ -294,11 +346,10 @@ static int atomic_now(enum utofu_armw_op what, uint64_t value, uint32_t rank, ut
     struct la_op *op = take_now(rank, &result);
     int rc;
 
-    while ((rc = utofu_armw8(vcq, id, what, value, rmt, op->index,
-                             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op)) == UTOFU_ERR_BUSY)
-        poll_tcq();
+    CALL_WITH_ROOM(rc, utofu_armw8(vcq, id, what, value, rmt, op->index,
+                                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
     started(op, rc);
-    wait_for(&result);
+    wait_for(&result, rank);
     *old_value = result.old_value;
     return result.rc;
 }

@@ -9,6 +9,7 @@
  */
 #include "layer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,13 +107,41 @@ static bool is_handler(void)
     return la.dispatching || la_handlers_is_this();
 }
 
+const char *la_send_text(char text[LA_TEXT])
+{
+    uint32_t n = 0, rank = 0;
+
+    for (uint32_t i = 0; i < LA_REQS; i++)
+        if (reqs[i].used && !reqs[i].cancelled && n++ == 0)
+            rank = reqs[i].rank;
+    if (n == 0)
+        snprintf(text, LA_TEXT, "no message of this task is under way");
+    else if (n == 1)
+        snprintf(text, LA_TEXT, "one message of this task is under way, to task %u", rank);
+    else
+        snprintf(text, LA_TEXT, "%u messages of this task are under way, one of them to task %u", n,
+                 rank);
+    return text;
+}
+
+static void say_full(const struct lc_patience *patience, uint32_t rank)
+{
+    char text[LA_TEXT];
+
+    la_log("has waited %llu s for room for one more message, to task %u: %s",
+           lc_patience_seconds(patience), rank, la_send_text(text));
+}
+
 /* The program waits until there is one, and messages are handled meanwhile. */
 static struct la_req *take_req(const struct la_req *what)
 {
+    struct lc_patience patience = {0};
     uint32_t idle = 0;
     struct la_req *r;
 
     while (la.free_reqs <= (is_handler() ? 0 : LA_KEEP_REQS)) {
+        if (lc_patience_ends(&patience, idle))
+            say_full(&patience, what->rank);
         if (!la_alone()) {
             la_net_poll();
             la_send_waiting();
@@ -694,6 +723,25 @@ static bool any_request(uint64_t before)
     return false;
 }
 
+static bool is_settled(const struct la_peer *peer)
+{
+    return peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0;
+}
+
+bool la_send_unsettled(uint32_t *rank)
+{
+    const struct la_peer *peer;
+    uint32_t at = 0;
+
+    while ((peer = la_peer_next(&at)) != NULL) {
+        if (is_settled(peer))
+            continue;
+        *rank = peer->rank;
+        return true;
+    }
+    return false;
+}
+
 bool la_send_settled(uint64_t before, bool *posted)
 {
     struct la_peer *peer;
@@ -706,7 +754,7 @@ bool la_send_settled(uint64_t before, bool *posted)
     *posted = true;
     at = 0;
     while ((peer = la_peer_next(&at)) != NULL) {
-        if (peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0)
+        if (is_settled(peer))
             continue;
         ask(peer);
         return false;

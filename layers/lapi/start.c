@@ -75,7 +75,7 @@ static bool start(void)
     la.running = true;
     la.handle = (lapi_handle_t)++la.epoch;
     la.interrupts = la_progress_start_thread();
-    if (la.interrupts && la_sync_wait(0) == LAPI_SUCCESS)
+    if (la.interrupts && la_sync_wait("LAPI_Init", 0) == LAPI_SUCCESS)
         return true;
     la.running = false;
     la.epoch--;
@@ -122,26 +122,49 @@ static bool ops_in_flight(void)
     return la.free_ops < LA_OPS;
 }
 
+static void end_ops(void)
+{
+    struct lc_patience patience = {0};
+    char text[LA_TEXT];
+
+    while (ops_in_flight()) {
+        if (lc_patience_ends(&patience, 0))
+            la_log("LAPI_Term: has waited %llu s: %s", lc_patience_seconds(&patience),
+                   la_net_text(text));
+        la_progress();
+    }
+}
+
+static void end_transfers(void)
+{
+    struct lc_patience patience = {0};
+    uint32_t idle = 0;
+
+    while (la_transfer_busy()) {
+        if (lc_patience_ends(&patience, idle))
+            la_log("LAPI_Term: has waited %llu s for the data, or the completion handlers, of %u "
+                   "messages of others",
+                   lc_patience_seconds(&patience), la.used_ins);
+        la_go_on(&idle);
+    }
+}
+
 /* All have what was sent to them when the first barrier is behind them, and nobody needs this
  * process any more when the second is. */
 static int stop(void)
 {
     uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
     int rc = la.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
-    uint32_t idle = 0;
 
-    la_fence();
-    while (la_transfer_busy())
-        la_go_on(&idle);
+    la_fence("LAPI_Term");
+    end_transfers();
     if (rc == LAPI_SUCCESS)
-        rc = la_sync_wait(0);
+        rc = la_sync_wait("LAPI_Term", 0);
     la.leaving = true;
-    while (ops_in_flight())
-        la_progress();
-    if (rc == LAPI_SUCCESS && la_sync_wait(limit) != LAPI_SUCCESS)
+    end_ops();
+    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", limit) != LAPI_SUCCESS)
         la_log("LAPI_Term: a task has ended meanwhile");
-    while (ops_in_flight())
-        la_progress();
+    end_ops();
     return rc;
 }
 

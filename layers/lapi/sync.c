@@ -28,41 +28,74 @@ static uint32_t rank_ahead(uint32_t finger)
     return (uint32_t)((la.rank + (1ull << finger)) % la.procs);
 }
 
-static void tell(uint32_t finger)
+static void tell(const char *function, uint32_t finger)
 {
     utofu_vcq_id_t id = la_control->fingers[finger];
+    struct lc_patience patience = {0};
+    char text[LA_TEXT];
     struct la_op *op;
 
-    while ((op = la_op_take(0, rank_ahead(finger), told, NULL)) == NULL)
+    while ((op = la_op_take(0, rank_ahead(finger), told, NULL)) == NULL) {
+        if (lc_patience_ends(&patience, 0))
+            la_log("%s: has waited %llu s to tell task %u that this one has come: %s", function,
+                   lc_patience_seconds(&patience), rank_ahead(finger), la_net_text(text));
         la_net_poll();
+    }
     la_op_put8(op, id, epoch, la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
 }
 
-int la_sync_wait(uint64_t limit_ns)
+static uint32_t rank_behind(uint32_t finger)
+{
+    return (uint32_t)((la.rank + la.procs - (1ull << finger) % la.procs) % la.procs);
+}
+
+int la_sync_wait(const char *function, uint64_t limit_ns)
 {
     uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
 
     epoch++;
     for (uint32_t k = 0; k < la.num_fingers; k++) {
+        struct lc_patience patience = {0};
         uint32_t idle = 0;
 
-        tell(k);
+        tell(function, k);
         while (__atomic_load_n(&la_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
             if ((la.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
                 return LAPI_ERR_TIMEOUT;
+            if (lc_patience_ends(&patience, idle))
+                la_log("%s: has waited %llu s for task %u, which has not come, or waits for "
+                       "another task that has not",
+                       function, lc_patience_seconds(&patience), rank_behind(k));
             la_go_on(&idle);
         }
     }
     return LAPI_SUCCESS;
 }
 
-int la_fence(void)
+static void say_fence_waits(const struct lc_patience *patience, const char *function)
+{
+    char text[LA_TEXT];
+    uint32_t rank;
+
+    if (la_send_unsettled(&rank))
+        la_log("%s: has waited %llu s for task %u, which has not taken all messages that were sent "
+               "to it; %s",
+               function, lc_patience_seconds(patience), rank, la_send_text(text));
+    else
+        la_log("%s: has waited %llu s: %s", function, lc_patience_seconds(patience),
+               la_send_text(text));
+}
+
+int la_fence(const char *function)
 {
     uint64_t serial = la_send_serial(), losses = la.losses;
+    struct lc_patience patience = {0};
     bool posted = false;
     uint32_t idle = 0;
 
     while (!la_send_settled(serial, &posted)) {
+        if (lc_patience_ends(&patience, idle))
+            say_fence_waits(&patience, function);
         la_go_on(&idle);
     }
     return la.losses == losses ? LAPI_SUCCESS : la.code;
@@ -75,7 +108,7 @@ int LAPI_Fence(lapi_handle_t hndl)
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la_alone())
-        rc = la_fence();
+        rc = la_fence("LAPI_Fence");
     la_leave();
     return rc;
 }
@@ -87,8 +120,8 @@ int LAPI_Gfence(lapi_handle_t hndl)
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la_alone()) {
-        rc = la_fence();
-        sync = la_sync_wait(0);
+        rc = la_fence("LAPI_Gfence");
+        sync = la_sync_wait("LAPI_Gfence", 0);
         if (rc == LAPI_SUCCESS)
             rc = sync;
     }
@@ -108,12 +141,12 @@ static int gather(uint64_t *table, utofu_stadd_t stadd)
         utofu_vcq_id_t id = la_control->fingers[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
-            la_sync_wait(0) != LAPI_SUCCESS ||
+            la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
             la_get_to(rank_ahead(k), id, stadd + 8ull * have, there, 8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     (void)table;
-    return la_sync_wait(0); /* nobody needs this table any more */
+    return la_sync_wait("LAPI_Address_init", 0); /* nobody needs this table any more */
 }
 
 static int exchange(uint64_t mine, uint64_t *result)

@@ -27,20 +27,37 @@ char *pr_eager_slot(const struct pr_xfer *x, char *even)
     return even + (x->round & 1) * x->stride;
 }
 
-static void put(struct pr_xfer *x, const struct pr_lane *lane)
+static inline int try_put(const struct pr_xfer *x, const struct pr_lane *lane)
 {
     struct pr_engine *e = &pr_engine;
     utofu_stadd_t rmt = lane->theirs.in + (x->round & 1) * lane->theirs.stride;
+
+    return utofu_put(e->free.hdl, lane->theirs.vcq, lane->lcl, rmt, lane->out_bytes + PR_LANE_FLAG,
+                     0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e);
+}
+
+/* The TOQ was full. */
+static __attribute__((cold)) int put_later(const struct pr_xfer *x, const struct pr_lane *lane)
+{
+    struct lc_patience patience = {0};
+    int rc;
+
+    do
+        pr_engine_make_room(x, lane->rank, &patience);
+    while ((rc = try_put(x, lane)) == UTOFU_ERR_BUSY);
+    return rc;
+}
+
+static void put(struct pr_xfer *x, const struct pr_lane *lane)
+{
     int rc;
 
     *(uint64_t *)(void *)(lane->out + lane->out_bytes) = x->round;
-    while ((rc = utofu_put(e->free.hdl, lane->theirs.vcq, lane->lcl, rmt,
-                           lane->out_bytes + PR_LANE_FLAG, 0,
-                           UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e)) ==
-           UTOFU_ERR_BUSY)
-        pr_engine_poll();
+    rc = try_put(x, lane);
+    if (rc == UTOFU_ERR_BUSY)
+        rc = put_later(x, lane);
     if (rc == UTOFU_SUCCESS)
-        e->eager_posted++;
+        pr_engine.eager_posted++;
     else
         pr_xfer_failed(x, rc);
 }

@@ -336,23 +336,60 @@ void pr_xfer_failed(struct pr_xfer *x, int rc)
     }
 }
 
-static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int sps)
+/* The TOQ of the free-mode VCQ is full. */
+void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience)
+{
+    if (lc_patience_ends(patience, 0))
+        pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ), for a put to rank %d "
+                "of the communicator",
+                x->call, lc_patience_seconds(patience), rank);
+    pr_engine_poll();
+}
+
+static int try_rtr(const struct pr_source *s, unsigned int sps)
 {
     struct pr_engine *e = &pr_engine;
+
+    return utofu_put(e->free.hdl, s->session, e->free.scratch, s->scratch, 8, 0,
+                     UTOFU_ONESIDED_FLAG_SPS(sps), NULL);
+}
+
+static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int sps)
+{
+    int rc = try_rtr(s, sps);
+
+    if (rc == UTOFU_ERR_BUSY) {
+        struct lc_patience patience = {0};
+        do
+            pr_engine_make_room(x, s->rank, &patience);
+        while ((rc = try_rtr(s, sps)) == UTOFU_ERR_BUSY);
+    }
+    if (rc != UTOFU_SUCCESS)
+        pr_xfer_failed(x, rc);
+}
+
+/* The entries of the last round are free once its notice was taken. */
+static void post_block(struct pr_xfer *x, const struct pr_group *g)
+{
+    struct lc_patience patience = {0};
+    void *cbdata;
     int rc;
 
-    while ((rc = utofu_put(e->free.hdl, s->session, e->free.scratch, s->scratch, 8, 0,
-                           UTOFU_ONESIDED_FLAG_SPS(sps), NULL)) == UTOFU_ERR_BUSY)
-        pr_engine_poll();
+    while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY) {
+        int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
+        if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
+            pr_xfer_failed(x, last);
+        if (lc_patience_ends(&patience, 0))
+            pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ) for the puts of a "
+                    "round",
+                    x->call, lc_patience_seconds(&patience));
+    }
     if (rc != UTOFU_SUCCESS)
         pr_xfer_failed(x, rc);
 }
 
 void pr_xfer_start(struct pr_xfer *x)
 {
-    int rc;
-    void *cbdata;
-
     x->since = 0;
     x->looks = x->crowded ? 0 : x->lanes != NULL ? EAGER_LOOKS : LOOKS;
     if (x->lanes != NULL) {
@@ -373,18 +410,8 @@ void pr_xfer_start(struct pr_xfer *x)
             put_rtr(x, &x->sources[i], PR_SPS_MAX);
         put_rtr(x, &x->sources[i], sps);
     }
-    for (unsigned int i = 0; i < x->num_groups; i++) {
-        struct pr_group *g = &x->groups[i];
-
-        /* the entries of the last round are free once its notice was taken */
-        while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY) {
-            int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
-            if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
-                pr_xfer_failed(x, last);
-        }
-        if (rc != UTOFU_SUCCESS)
-            pr_xfer_failed(x, rc);
-    }
+    for (unsigned int i = 0; i < x->num_groups; i++)
+        post_block(x, &x->groups[i]);
 }
 
 /*
@@ -453,6 +480,44 @@ bool pr_xfer_poll(struct pr_xfer *x)
     return x->missing == 0 || x->error != UTOFU_SUCCESS;
 }
 
+/* A process whose blocks have not come; where several send to one VCQ, one of them. */
+static int rank_of_missing_blocks(const struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        if (x->sources[i].rx != NULL && x->sources[i].rx->missing != 0)
+            return x->sources[i].rank;
+    return -1;
+}
+
+/* One whose RTR has not come, so that puts wait for it. */
+static int rank_of_missing_rtr(const struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_targets && x->groups != NULL; i++)
+        if (!x->groups[x->targets[i].group].vcq.ended)
+            return x->targets[i].rank;
+    return -1;
+}
+
+static void say_waiting(const struct pr_xfer *x)
+{
+    unsigned long long seconds = lc_patience_seconds(&x->patience);
+    int from = x->lanes == NULL            ? rank_of_missing_blocks(x)
+               : x->arrived < x->num_lanes ? x->lanes[x->arrived].rank
+                                           : -1;
+    int to = x->lanes == NULL && from < 0 ? rank_of_missing_rtr(x) : -1;
+
+    if (from >= 0)
+        pr_warn("%s: a round has waited %llu s for rank %d of the communicator, whose blocks have "
+                "not come",
+                x->call, seconds, from);
+    else if (to >= 0)
+        pr_warn("%s: a round has waited %llu s for rank %d of the communicator, which is not ready "
+                "to receive",
+                x->call, seconds, to);
+    else
+        pr_warn("%s: a round has waited %llu s for its own puts to be complete", x->call, seconds);
+}
+
 /*
  * Called now and then while somebody waits. A peer that died before it sent its RTR makes no
  * communication fail, so puts that do nothing else are sent to find out. They go to VCQs that live
@@ -466,7 +531,10 @@ void pr_xfer_waiting(struct pr_xfer *x)
     if (x->since == 0) {
         x->since = now;
         x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
+        x->patience = (struct lc_patience){0};
     }
+    if (lc_patience_ends(&x->patience, LC_PATIENCE_SLEEPS_FROM))
+        say_waiting(x);
     if (now < x->next_probe)
         return;
     x->next_probe = now + PROBE_AFTER_MS * 1000000ull;

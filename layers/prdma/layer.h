@@ -16,6 +16,8 @@
 #include <utofu.h>
 #include <utofu_ext.h>
 
+#include "../common/patience.h"
+
 /* Settings (settings.c). */
 
 enum pr_method { PR_OFF, PR_MRC, PR_MID, PR_FAST, PR_EAGER, PR_AUTO };
@@ -163,6 +165,8 @@ struct pr_xfer {
     int error_rank; /* whom it concerns, or -1 */
     uint64_t since; /* when the current wait began, in ns; 0: no wait */
     uint64_t next_probe;
+    struct lc_patience patience;
+    const char *call;     /* that made it, for messages */
     struct pr_xfer *next; /* in pr_engine.xfers */
 };
 
@@ -183,6 +187,7 @@ extern struct pr_engine pr_engine;
 bool pr_engine_open(void);
 void pr_engine_poll_sent(void);
 void pr_engine_poll(void);
+void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience);
 bool pr_vcq_open(struct pr_vcq *vcq, bool session);
 void pr_vcq_close(struct pr_vcq *vcq, bool sound);
 unsigned int pr_put_descs(size_t bytes);

@@ -200,8 +200,14 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
     }
     if (first_missing(ranks, 1) >= 0)
         return ranks[0];
-    while (!look_up(name, value))
+    struct lc_patience patience = {0};
+    while (!look_up(name, value)) {
+        if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
+            pr_warn("a collective call has waited %llu s for rank %d, which finds out whether all "
+                    "processes have libprdma in front of them",
+                    lc_patience_seconds(&patience), ranks[0]);
         sched_yield();
+    }
     return atoi(value);
 }
 

@@ -685,7 +685,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_I
 
     if (r == NULL)
         return NULL;
-    r->call = call;
+    r->call = r->xfer.call = call;
     r->comm = c;
     r->set = chosen_method(info);
     r->num_out = c->num_out;

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "util/assert.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/patience.h"
 
 /*
  * Regions: one registration with each provider for (address, size, access, device), counted.
@@ -183,6 +185,24 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
     pthread_cond_broadcast(&regions_registered);
 }
 
+/* For another thread that registers the same. */
+static void wait_until_registered(const struct ut_region *r)
+{
+    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+
+    while (r->rc == REGISTERING) {
+        uint64_t now = ut_clock_ms(), ms = (uint64_t)ut_patience_left_ms(&patience, now, -1);
+        struct timespec until = ut_clock_after(CLOCK_REALTIME, ms);
+
+        if (ut_patience_ends(&patience, now))
+            ut_warn("stag",
+                    "utofu_reg_mem has waited %llu s for another thread, which registers the same "
+                    "%zu bytes at %p",
+                    ut_patience_seconds(&patience, now), r->size, r->addr);
+        pthread_cond_timedwait(&regions_registered, &regions_lock, &until);
+    }
+}
+
 int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access,
                   struct ut_region **region)
 {
@@ -194,8 +214,7 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
     struct ut_region *r = find_locked(&like);
     if (r) {
         r->count++;
-        while (r->rc == REGISTERING)
-            pthread_cond_wait(&regions_registered, &regions_lock);
+        wait_until_registered(r);
     } else if ((r = add_locked(&like))) {
         r->count++;
         register_unlocked(process, r);

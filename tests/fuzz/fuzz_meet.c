@@ -73,7 +73,7 @@ static void check(const struct perf_options *o)
     within(o->buffers, 0, o->window);
     within(o->iterations, 0, PERF_MAX_ITERATIONS);
     within(o->warmup, 0, PERF_MAX_ITERATIONS);
-    within(o->duration, 0, PERF_MAX_DURATION);
+    within(o->duration_ms, 0, PERF_MAX_DURATION_MS);
     within(o->blocks, 1, PERF_MAX_BLOCKS);
     within(o->stride, 0, PERF_MAX_PUT);
     within(o->target, 0, PERF_COMPUTES);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# compile.sh HOW SOURCE: the library's sources compile without a warning HOW says:
+# compile.sh HOW SOURCE: the sources of the library and of its layers compile without a warning HOW says:
 #   native   by the host's gcc, with -O3 -march=native
 #   musl     against musl, by musl-gcc; a program of one process runs
 #   aarch64, riscv64   by Debian's cross compilers; programs of one process run under qemu-user
@@ -17,7 +17,7 @@ need() {
     command -v "$1" >/dev/null || { echo "skipped: $1 is not installed (package $2)"; exit 77; }
 }
 
-optimize=-O1 emulator='' headers=(linux asm-generic infiniband rdma)
+optimize=-O1 emulator='' ofi=() headers=(linux asm-generic infiniband rdma)
 case $how in
 native) compiler=gcc optimize='-O3 -march=native' headers=() ;;
 musl) compiler=musl-gcc headers+=(asm); need musl-gcc musl-tools ;;
@@ -38,9 +38,15 @@ for name in "${headers[@]}"; do
     ln -s "$at" "$folder/include/$name"
 done
 
-mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c -name '*.c' | grep -v pmix.c)
-[ "${#files[@]}" -gt 100 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
-flags=(-std=gnu11 -D_GNU_SOURCE -DUT_DATA_DIR='"/usr/share/utofu-verbs"' -Wall -Wextra -Werror
+# Not what needs other packages for that processor or C library: PMIx, and MPI in most of prdma.
+mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c layers/common layers/acp \
+    layers/lapi layers/prdma/{eager,engine,log,settings}.c -name '*.c' | grep -v pmix.c)
+[ "${#files[@]}" -gt 200 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
+if [ -e /usr/include/rdma/fabric.h ]; then # libfabric is only loaded, not linked
+    files+=(provider/ofi/*.c)
+    ofi=(-DPROV_WITH_OFI)
+fi
+flags=("${ofi[@]}" -std=gnu11 -D_GNU_SOURCE -DUT_DATA_DIR='"/usr/share/utofu-verbs"' -Wall -Wextra -Werror
     -Iinclude -Isrc -Iprovider -idirafter "$folder/include")
 if [ "$how" = native ]; then # some warnings come from optimizing
     for file in "${files[@]}"; do
@@ -58,7 +64,7 @@ if [ -n "$emulator" ] && ! command -v "$emulator" >/dev/null; then
     echo "not run: $emulator is not installed (package qemu-user)"
     exit 0
 fi
-for program in provider/shm_ring provider/at_once; do
+for program in provider/shm_ring provider/at_once provider/bounce; do
     # shellcheck disable=SC2086
     "$compiler" $optimize "${flags[@]}" -w -static -pthread "tests/$program.c" -o "$folder/program" ||
         { echo "FAILED: tests/$program.c does not compile"; exit 1; }

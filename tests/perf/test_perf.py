@@ -78,7 +78,14 @@ def group_bad():
             (2, ["--nothing", "put-lat"], "there is no option --nothing"),
             (2, ["-s", "2G", "put-lat"], "more than the largest message, 1G"),
             (2, ["-s", "16M", "session-chain"], "0 to 16777215 bytes (the largest put)"),
-            (2, ["--duration", "0", "put-lat"], "takes a number from 1"),
+            (2, ["--duration", "0", "put-lat"], "takes seconds from 0.01 to 86400, not '0'"),
+            (2, ["--duration", "0.009", "put-lat"], "from 0.01 to 86400, not '0.009'"),
+            (2, ["--duration", "86401", "put-lat"], "from 0.01 to 86400, not '86401'"),
+            (2, ["--duration", "-1", "put-lat"], "from 0.01 to 86400, not '-1'"),
+            (2, ["--duration", "1e1", "put-lat"], "from 0.01 to 86400, not '1e1'"),
+            (2, ["--duration", "0x1", "put-lat"], "from 0.01 to 86400, not '0x1'"),
+            (2, ["--duration", "1.2.3", "put-lat"], "from 0.01 to 86400, not '1.2.3'"),
+            (2, ["--duration", "", "put-lat"], "from 0.01 to 86400, not ''"),
             (2, ["--duration", "1", "-n", "5", "put-lat"], "exclude each other"),
             (2, ["--buffers", "0", "put-bw"], "takes a number from 1"),
             (2, ["--buffers", "65", "put-bw"], "more than the window, 64"),
@@ -86,7 +93,8 @@ def group_bad():
             (2, ["--verify", "--target", "sleep", "put-lat"], "a target that polls"),
             (2, ["--histogram=5", "put-lat"], "takes no value"),
             (0, ["--peers", "--verify", "put-bw"], "do not go with --peers"),
-            (0, ["--peers", "--duration", "1", "put-bw"], "do not go with --peers"),
+            (0, ["--peers", "--histogram", "put-bw"], "do not go with --peers"),
+            (0, ["--peers", "--duration", "2s", "put-bw"], "from 0.01 to 86400, not '2s'"),
             (0, ["--peers", "--target", "sleep", "armw-lat"], "do not go with --peers"),
             (0, ["--listen", "0"], "takes [HOST:]PORT"),
             (0, ["--listen", ":5000"], "takes [HOST:]PORT"),
@@ -189,6 +197,10 @@ def group_verify():
     done = run(RUN, "-n", "3", PERF, "-q", "-n", "30", "--verify", "-s", "8,24", "reduce-uint64",
                "reduce-double")
     check("reductions_pass", done.returncode == 0, done.stderr)
+    # some last bytes that put-lat leaves are those that put-mem-lat waits for at first
+    done = run(RUN, "-n", "2", PERF, "-q", "-n", "1", "-w", "0", "--verify", "-s",
+               ",".join(str(n) for n in range(1000, 1064)), *(4 * ["put-lat", "put-mem-lat"]))
+    check("bytes_of_the_row_before_are_not_taken_for_new_ones", done.returncode == 0, done.stderr)
     if "CORRUPT" not in os.environ:
         print("skipped: no damage under a sanitizer")
         return
@@ -208,15 +220,82 @@ def group_verify():
     check("without_verify_nobody_looks", done.returncode == 0, done.stderr)
 
 
+def samples_of(row, processes, threads):
+    """How many a row has, if all processes have done the iterations that it names."""
+    operation = row["operation"]
+    if operation.endswith("-chain"):
+        return row["iterations"]
+    if operation == "barrier" or operation.startswith("reduce"):
+        return row["iterations"] * processes
+    measuring = processes if operation == "put-bibw" else processes // 2
+    return row["iterations"] * threads * measuring
+
+
 def group_duration():
     for operation in ("put-lat", "put-mem-lat", "put-bw", "barrier", "connect"):
         begin = time.monotonic()
-        done = run(RUN, "-n", "2", PERF, "--json", "-q", "--duration", "1", "-s", "8", operation)
+        done = run(RUN, "-n", "2", PERF, "--json", "-q", "--duration", "1.5", "-s", "8", operation)
         rows = rows_of(done)
-        # several rounds: the first one has 20 samples at most
-        check(f"duration_of_{operation}", len(rows) == 1 and rows[0]["samples"] > 20 and
-              time.monotonic() - begin >= 1 and rows[0]["min_us"] <= rows[0]["p50_us"] and
+        # the first round has one iteration; a second is over before the time is
+        check(f"duration_of_{operation}", len(rows) == 1 and rows[0]["iterations"] > 1 and
+              time.monotonic() - begin >= 1.5 and rows[0]["min_us"] <= rows[0]["p50_us"] and
               rows[0]["mb_per_s"] >= 0, done.stderr)
+    for more in ([], ["--verify"], ["-w", "3"]):
+        done = run(RUN, "-n", "4", PERF, "--json", "-q", "--duration", "0.05", "-s", "8,24", *more,
+                   *(o for o in OPERATIONS if o != "barrier" or not more))
+        check(f"all_processes_do_the_iterations_of_a_row {more}", done.returncode == 0 and
+              {r["operation"] for r in rows_of(done)} >= set(OPERATIONS) - {"barrier"} and
+              all(r["iterations"] > 0 and r["samples"] == samples_of(r, 4, 1)
+                  for r in rows_of(done)), (done.stderr, done.stdout))
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "--duration", "0.01", "-s", "8", "-t", "3",
+               "put-bibw", "put-rate", "put-mem-lat")
+    check("threads_do_the_iterations_of_a_row", len(rows_of(done)) == 3 and
+          all(r["samples"] == samples_of(r, 2, 3) for r in rows_of(done)), done.stdout)
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-n", "37", "-s", "8", *OPERATIONS)
+    check("a_number_of_iterations_is_done_exactly", {r["operation"] for r in rows_of(done)} ==
+          set(OPERATIONS) and all(r["iterations"] == 37 and r["samples"] == samples_of(r, 2, 1)
+                                  for r in rows_of(done)), (done.stderr, done.stdout))
+    done = run(RUN, "-n", "2", PERF, "--json", "-q", "-s", "8", "put-local-lat", "connect")
+    check("a_time_is_the_default", done.returncode == 0 and
+          [r["operation"] for r in rows_of(done)] == ["put-local-lat", "connect"] and
+          rows_of(done)[1]["iterations"] <= 500, (done.stderr, done.stdout))
+
+
+def first_row(stream, operation):
+    for line in stream:
+        if line.startswith(operation + " "):
+            return line
+    return ""
+
+
+def group_rows():
+    # a row is read while the next one, which takes a long time, is measured
+    with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "--duration", "20", "-s", "8,16", "put-lat"],
+                          stdout=subprocess.PIPE, text=True) as job:
+        row = first_row(job.stdout, "put-lat")
+        alive = job.poll() is None
+        job.terminate()
+        check("a_row_is_printed_before_the_next_is_measured", alive and row.split()[1:2] == ["8"],
+              (alive, row))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("ib_write_lat", HANGS.format(folder=folder)),
+                           ("ibv_devices", "#!/bin/sh\necho h\necho -\necho '  mlx5_0  00'\n")):
+            with open(os.path.join(folder, name), "w") as f:
+                f.write(text)
+            os.chmod(os.path.join(folder, name), 0o755)
+        with subprocess.Popen([PERF, "--peers", "-q", "--duration", "0.05", "-s", "8,64",
+                               "put-mem-lat"], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PATH": folder + ":" + os.environ["PATH"],
+                                   "TMPDIR": folder}) as job:
+            # the peer of the second row ends when the first one was read, or after 20 s
+            row = first_row(job.stdout, "put-mem-lat")
+            gave_up = os.path.exists(os.path.join(folder, "gave_up"))
+            with open(os.path.join(folder, "go"), "w"):
+                pass
+            rest = job.stdout.read()
+            check("a_row_of_peers_is_printed_before_the_next_is_measured", not gave_up and
+                  row.split()[1:2] == ["8"] and "put-mem-lat             64" in rest and
+                  job.wait() == 0, (gave_up, row, rest))
 
 
 def group_histogram():
@@ -412,6 +491,18 @@ FAKE = """#!/bin/sh
 case "$*" in *127.0.0.1*) ;; *) exit 0 ;; esac
 echo ' #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]'
 echo ' 8       1000          1.50           9.00         2.00                2.25         0.1 3.00 4.00'
+"""
+
+
+# The one that is asked for 64 bytes waits until it may go on.
+HANGS = """#!/bin/sh
+case "$*" in *127.0.0.1*) ;; *) exit 0 ;; esac
+case "$*" in *'-s 64 '*)
+    for i in $(seq 200); do [ -e '{folder}/go' ] && break; sleep 0.1; done
+    [ -e '{folder}/go' ] || : >'{folder}/gave_up' ;;
+esac
+echo ' 8       1000          1.50           9.00         2.00                2.25         0.1 3.00 4.00'
+echo ' 64      1000          1.50           9.00         2.00                2.25         0.1 3.00 4.00'
 """
 
 

@@ -127,8 +127,9 @@ static bool is_in_range(const struct perf_options *o)
            o->num_tnis > 0 && o->num_tnis <= PERF_MAX_TNIS && o->threads > 0 &&
            o->threads <= PERF_MAX_THREADS && o->window > 0 && o->window <= PERF_MAX_WINDOW &&
            o->buffers <= o->window && o->iterations <= PERF_MAX_ITERATIONS &&
-           o->warmup <= PERF_MAX_ITERATIONS && o->duration <= PERF_MAX_DURATION && o->blocks > 0 &&
-           o->blocks <= PERF_MAX_BLOCKS && o->stride <= PERF_MAX_PUT && o->target <= PERF_COMPUTES;
+           o->warmup <= PERF_MAX_ITERATIONS && o->duration_ms <= PERF_MAX_DURATION_MS &&
+           o->blocks > 0 && o->blocks <= PERF_MAX_BLOCKS && o->stride <= PERF_MAX_PUT &&
+           o->target <= PERF_COMPUTES;
 }
 
 /* Options of another process are not trusted: none may index beyond an array or allocate too much.

@@ -22,8 +22,9 @@ static const char help_options[] =
     "\nOptions:\n"
     "  -s, --sizes LIST     bytes, as in 8,64K,1M or 8-1G (in powers of two); more\n"
     "                       than 16777215, the largest put, go as puts of 8 MiB\n"
-    "  -n, --iterations N   samples for each size (default: a second or so of them)\n"
-    "      --duration S     measure each size for S seconds instead\n"
+    "  -n, --iterations N   samples for each size, instead of a time\n"
+    "      --duration S     measure each size for S seconds, 0.01 to 86400 (default\n"
+    "                       0.5): rank 0 decides how many iterations that is\n"
     "  -w, --warmup N       iterations before those (default: a tenth)\n"
     "  -W, --window N       puts in a window of the bandwidth operations (default 64,\n"
     "                       as far as they are no more than 1 GiB together)\n"
@@ -64,7 +65,7 @@ static const char help_options[] =
     "                       they are installed; without a launcher, for the\n"
     "                       operations below\n"
     "      --processes N    with --peers: of barrier and reductions (default 2)\n"
-    "      --rounds N       with --peers: measure all N times, one after the other,\n"
+    "      --rounds N       with --peers: measure a row with all, N times over,\n"
     "                       and print medians of the numbers and ratios (default 1)\n"
     "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with\n"
     "                       gnuplot; what follows are files with results, also of\n"
@@ -107,6 +108,19 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
         wrong("%s takes a number from %llu to %llu, not '%s'", option, (unsigned long long)min,
               (unsigned long long)max, text);
     return n;
+}
+
+/* Seconds, as in 2 or 0.05. */
+static uint64_t milliseconds(const char *option, const char *text)
+{
+    char *end;
+    double ms = strtod(text, &end) * 1000;
+
+    if (!isdigit((unsigned char)*text) || *end || text[strspn(text, "0123456789.")] ||
+        ms < PERF_MIN_DURATION_MS || ms > PERF_MAX_DURATION_MS)
+        wrong("%s takes seconds from %g to %g, not '%s'", option, PERF_MIN_DURATION_MS / 1e3,
+              PERF_MAX_DURATION_MS / 1e3, text);
+    return (uint64_t)(ms + 0.5);
 }
 
 /* Bytes with K, M or G behind them; *end is where it stopped. */
@@ -235,8 +249,8 @@ static void check_peers(void)
 {
     if (perf_options.threads > 1 || perf_options.num_tnis > 1 || perf_options.tnis[0] != 0)
         wrong("--peers measures one thread and TNI 0");
-    if (perf_options.duration || perf_options.verify || perf_options.histogram)
-        wrong("--duration, --verify and --histogram do not go with --peers");
+    if (perf_options.verify || perf_options.histogram)
+        wrong("--verify and --histogram do not go with --peers");
     if (perf_options.target != PERF_POLLS || perf_options.exclusive)
         wrong("--target and --exclusive do not go with --peers");
     if (has_launcher())
@@ -292,7 +306,7 @@ static void check(void)
         check_peers();
     else if (perf_options.processes || perf_options.rounds > 1)
         wrong("--processes and --rounds go with --peers");
-    if (perf_options.duration && perf_options.iterations)
+    if (perf_options.duration_ms && perf_options.iterations)
         wrong("--duration and --iterations exclude each other");
     if (perf_options.buffers > perf_options.window)
         wrong("--buffers %u is more than the window, %u", (unsigned int)perf_options.buffers,
@@ -392,7 +406,7 @@ void perf_read_options(int argc, char **argv)
             perf_options.buffers = number("--buffers", optarg, 1, PERF_MAX_WINDOW);
             break;
         case DURATION:
-            perf_options.duration = number("--duration", optarg, 1, PERF_MAX_DURATION);
+            perf_options.duration_ms = milliseconds("--duration", optarg);
             break;
         case VERIFY:
             perf_options.verify = 1;
@@ -478,6 +492,13 @@ void perf_read_options(int argc, char **argv)
     for (; optind < argc; optind++)
         read_operation(argv[optind]);
     check();
+}
+
+double perf_row_us(void)
+{
+    if (perf_options.iterations)
+        return 0;
+    return 1e3 * (double)(perf_options.duration_ms ? perf_options.duration_ms : PERF_ROW_MS);
 }
 
 uint64_t perf_options_hash(void)

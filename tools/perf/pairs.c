@@ -412,8 +412,9 @@ static void receive_last_byte(struct perf_worker *w, uint8_t value)
 
 static const struct ping by_memory = {send_last_byte, receive_last_byte, 1};
 
-/* What comes next must not look as if it had come already. */
-static void forget_last_byte(struct perf_worker *w)
+/* What comes in this round must not look as if it had come already: that is what another operation
+ * has left there. */
+void perf_put_memory_prepare(struct perf_worker *w)
 {
     __atomic_store_n(arriving(w) + w->run.size - 1, 0, __ATOMIC_RELEASE);
 }
@@ -421,13 +422,11 @@ static void forget_last_byte(struct perf_worker *w)
 void perf_put_memory_origin(struct perf_worker *w)
 {
     ping_pong_origin(w, by_memory, 2);
-    forget_last_byte(w);
 }
 
 void perf_put_memory_target(struct perf_worker *w)
 {
     ping_pong_target(w, by_memory);
-    forget_last_byte(w);
 }
 
 static void send_piggyback(struct perf_worker *w, uint8_t value)

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 40 + PERF_MAX_SIZES };
+enum { OURS, MAX_PEERS = 8, NUM_DEFAULT_SIZES = 3, MAX_ARGS = 24 };
 
 static const size_t default_sizes[NUM_DEFAULT_SIZES] = {8, 65536, 1048576};
 
@@ -43,7 +43,7 @@ static const struct {
 
 static struct {
     char name[32];
-    double value[PERF_MAX_ROUNDS][PERF_MAX_SIZES]; /* of the operation at hand; 0: none */
+    double value[PERF_MAX_ROUNDS]; /* of the row at hand; 0: none */
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
@@ -148,13 +148,14 @@ static void describe(const struct perf_op *op, char *text, size_t size)
 /* A row: operation bytes min p50...; the number that is compared is kept. */
 struct reader {
     const struct perf_op *op;
-    const size_t *sizes;
-    unsigned int num_sizes, column, round;
+    size_t size;
+    unsigned int column, round;
+    double us; /* of one operation, or of one put of a window */
 };
 
 static void take_row(char *text, void *arg)
 {
-    const struct reader *r = arg;
+    struct reader *r = arg;
     char name[64];
     size_t bytes;
     double p50;
@@ -162,21 +163,27 @@ static void take_row(char *text, void *arg)
     if (sscanf(text, "%63s %zu %*s %lf", name, &bytes, &p50) != 3 ||
         strcmp(name, r->op->name) != 0 || !(p50 > 0))
         return;
-    double value = is_rate(r->op) ? 1 / p50 : r->op->windowed ? (double)bytes / p50 : p50;
-    for (unsigned int s = 0; s < r->num_sizes; s++)
-        if (r->op->fixed || r->sizes[s] == bytes)
-            columns[r->column].value[r->round][s] = value;
+    if (!r->op->fixed && r->size != bytes)
+        return;
+    columns[r->column].value[r->round] = is_rate(r->op)    ? 1 / p50
+                                         : r->op->windowed ? (double)bytes / p50
+                                                           : p50;
+    r->us = p50;
 }
 
-static uint64_t iterations_for(const struct perf_op *op, size_t largest)
+/* Of another library, which takes a number: as many as ours does in the time of a row, and no more
+ * than show a median, as theirs may take longer. */
+static uint64_t iterations_for(const struct perf_op *op, size_t size, double us)
 {
-    uint64_t bytes = largest ? largest : 1, least = op->windowed ? 20 : 100;
-    uint64_t most = op->windowed ? 2000 : 20000;
+    uint64_t bytes = size ? size : 1, least = op->windowed ? 20 : 100;
+    uint64_t most = op->windowed ? 2000 : 20000, window = op->windowed ? perf_options.window : 1;
 
     if (perf_options.iterations)
         return perf_options.iterations;
-    uint64_t n = ((uint64_t)512 << 20) / (op->windowed ? bytes * perf_options.window : bytes);
-    return n < least ? least : n > most ? most : n;
+    uint64_t n = ((uint64_t)512 << 20) / (bytes * window);
+    n = n < least ? least : n > most ? most : n;
+    double fit = perf_row_us() / (us * (double)window);
+    return fit < 5 ? 5 : fit < (double)n ? (uint64_t)fit : n;
 }
 
 static void note(const char *operation, unsigned int column)
@@ -191,56 +198,86 @@ static void end_note(void)
         fprintf(stderr, "\r\033[K");
 }
 
-static void run_column(const struct reader *r, uint64_t iterations)
+static void set_number(const char *name, unsigned long long value)
 {
-    char numbers[5][24], cpus[PERF_MAX_CPUS * 5] = "", list[PERF_MAX_SIZES * 12] = "",
-                                              sizes[PERF_MAX_SIZES][24];
-    const char *argv[MAX_ARGS];
-    size_t n = 0, at = 0;
+    char text[24];
 
-    snprintf(numbers[0], sizeof(numbers[0]), "%llu", (unsigned long long)iterations);
-    snprintf(numbers[1], sizeof(numbers[1]), "%llu", (unsigned long long)perf_options.window);
-    snprintf(numbers[2], sizeof(numbers[2]), "%u", perf_options.timeout);
-    for (unsigned int s = 0; s < r->num_sizes; s++) {
-        snprintf(sizes[s], sizeof(sizes[s]), "%zu", r->sizes[s]);
-        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%zu", s ? "," : "", r->sizes[s]);
-    }
-    snprintf(numbers[3], sizeof(numbers[3]), "%u", processes());
-    for (uint64_t c = 0, end = 0; c < perf_options.num_cpus; c++)
-        end += (uint64_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
-                                  (unsigned int)perf_options.cpus[c]);
-    snprintf(numbers[4], sizeof(numbers[4]), "%u", buffers());
-    setenv("PEER_BUFFERS", numbers[4], 1);
-    setenv("PEER_PROCESSES", numbers[3], 1);
+    snprintf(text, sizeof(text), "%llu", value);
+    setenv(name, text, 1);
+}
+
+/* What each column is told by variables; returns the list of CPUs. */
+static const char *set_variables(void)
+{
+    static char cpus[PERF_MAX_CPUS * 5];
+    size_t end = 0;
+
+    for (uint64_t c = 0; c < perf_options.num_cpus; c++)
+        end += (size_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
+                                (unsigned int)perf_options.cpus[c]);
+    set_number("PEER_BUFFERS", buffers());
+    set_number("PEER_PROCESSES", processes());
     setenv("PEER_CPUS", cpus, 1);
-    if (r->column == OURS) {
-        const char *ours[] = {launcher,    "-n",       numbers[3], self,       "-q",
-                              "--timeout", numbers[2], "-n",       numbers[0], "-W",
-                              numbers[1],  "-s",       list,       r->op->name};
-        memcpy(argv, ours, sizeof(ours));
-        n = sizeof(ours) / sizeof(ours[0]);
-        if (r->op->windowed) {
-            argv[n++] = "--buffers";
-            argv[n++] = numbers[4];
-        }
-        if (perf_options.star) {
-            argv[n++] = "--circuit";
-            argv[n++] = "star";
-        }
-        if (*cpus) {
-            argv[n++] = "--cpus";
-            argv[n++] = cpus;
-        }
-    } else {
-        const char *theirs[] = {peer, columns[r->column].name, r->op->name, numbers[1], numbers[0]};
-        memcpy(argv, theirs, sizeof(theirs));
-        n = sizeof(theirs) / sizeof(theirs[0]);
-        for (unsigned int s = 0; s < r->num_sizes; s++)
-            argv[n++] = sizes[s];
+    return cpus;
+}
+
+static int run_ours(struct reader *r)
+{
+    char numbers[6][24];
+    const char *cpus = set_variables(), *argv[MAX_ARGS];
+    bool fixed = perf_options.iterations > 0;
+
+    snprintf(numbers[0], sizeof(numbers[0]), "%u", processes());
+    snprintf(numbers[1], sizeof(numbers[1]), "%u", perf_options.timeout);
+    if (fixed)
+        snprintf(numbers[2], sizeof(numbers[2]), "%llu",
+                 (unsigned long long)perf_options.iterations);
+    else
+        snprintf(numbers[2], sizeof(numbers[2]), "%.3f", perf_row_us() * 1e-6);
+    snprintf(numbers[3], sizeof(numbers[3]), "%llu", (unsigned long long)perf_options.window);
+    snprintf(numbers[4], sizeof(numbers[4]), "%zu", r->size);
+    snprintf(numbers[5], sizeof(numbers[5]), "%u", buffers());
+    const char *ours[] = {launcher,   "-n",        numbers[0], self,
+                          "-q",       "--timeout", numbers[1], fixed ? "-n" : "--duration",
+                          numbers[2], "-W",        numbers[3], "-s",
+                          numbers[4], r->op->name};
+    size_t n = sizeof(ours) / sizeof(ours[0]);
+    memcpy(argv, ours, sizeof(ours));
+    if (r->op->windowed) {
+        argv[n++] = "--buffers";
+        argv[n++] = numbers[5];
+    }
+    if (perf_options.star) {
+        argv[n++] = "--circuit";
+        argv[n++] = "star";
+    }
+    if (*cpus) {
+        argv[n++] = "--cpus";
+        argv[n++] = cpus;
     }
     argv[n] = NULL;
+    return perf_child_run(argv, take_row, r);
+}
+
+static int run_theirs(struct reader *r)
+{
+    char window[24], iterations[24], size[24];
+    const char *argv[] = {peer, columns[r->column].name, r->op->name, window, iterations, size,
+                          NULL};
+
+    (void)set_variables();
+    snprintf(window, sizeof(window), "%llu", (unsigned long long)perf_options.window);
+    snprintf(iterations, sizeof(iterations), "%llu",
+             (unsigned long long)iterations_for(r->op, r->size, r->us));
+    snprintf(size, sizeof(size), "%zu", r->size);
+    struct reader other = *r; /* r->us stays ours */
+    return perf_child_run(argv, take_row, &other);
+}
+
+static void run_column(struct reader *r)
+{
     note(r->op->name, r->column);
-    int status = perf_child_run(argv, take_row, (void *)r);
+    int status = r->column == OURS ? run_ours(r) : run_theirs(r);
     end_note();
     if (status != 0 && status != 3)
         fprintf(stderr, PERF_NAME ": %s of %s failed (exit status %d)\n", r->op->name,
@@ -249,6 +286,13 @@ static void run_column(const struct reader *r, uint64_t iterations)
         remove_work();
         party_fail(1, "there is nothing to compare with");
     }
+}
+
+/* A measurement whose figures are lost is not worth going on. */
+static void flush_output(void)
+{
+    if (tool_output_flush() != 0)
+        exit(1); /* and says so */
 }
 
 static void print_head(void)
@@ -269,6 +313,7 @@ static void print_head(void)
     for (unsigned int c = 1; c < num_columns; c++)
         printf(" %10s %7s", title_of(c), "ratio");
     printf("\n");
+    flush_output();
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -279,15 +324,15 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Over the rounds: of the column's numbers, or of ours divided by them round by round. */
-static double median_of(unsigned int column, unsigned int s, bool ratio)
+static double median_of(unsigned int column, bool ratio)
 {
     double all[PERF_MAX_ROUNDS];
     unsigned int n = 0;
 
     for (unsigned int r = 0; r < perf_options.rounds; r++) {
-        double value = columns[column].value[r][s];
+        double value = columns[column].value[r];
         if (value > 0)
-            all[n++] = ratio ? columns[OURS].value[r][s] / value : value;
+            all[n++] = ratio ? columns[OURS].value[r] / value : value;
     }
     if (n == 0)
         return 0;
@@ -295,11 +340,11 @@ static double median_of(unsigned int column, unsigned int s, bool ratio)
     return (all[(n - 1) / 2] + all[n / 2]) / 2;
 }
 
-static void print_row(const struct perf_op *op, size_t size, unsigned int s)
+static void print_row(const struct perf_op *op, size_t size)
 {
     const char *unit = unit_of(op);
     char work_text[128];
-    double ours = median_of(OURS, s, false);
+    double ours = median_of(OURS, false);
 
     if (perf_options.json)
         printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"ours\": %.4f",
@@ -308,7 +353,7 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
         printf("%-16s %9zu %5s %10.3f", op->name, size, unit, ours);
     first_row = false;
     for (unsigned int c = 1; c < num_columns; c++) {
-        double theirs = median_of(c, s, false), ratio = median_of(c, s, true);
+        double theirs = median_of(c, false), ratio = median_of(c, true);
         if (perf_options.json && theirs > 0)
             printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs, ratio);
         else if (perf_options.json)
@@ -323,44 +368,51 @@ static void print_row(const struct perf_op *op, size_t size, unsigned int s)
         printf(", \"work\": \"%s\"}", work_text);
     else
         printf("\n");
-    if (tool_output_flush() != 0)
-        exit(1); /* and says so */
+    flush_output();
 }
 
-static void compare(const struct perf_op *op)
+static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
 {
-    size_t sizes[PERF_MAX_SIZES];
-    struct reader r = {.op = op, .sizes = sizes};
-    size_t largest = 0;
+    unsigned int n = 0;
 
     if (op->fixed) {
-        sizes[r.num_sizes++] = op->default_to ? op->default_to : 1;
+        sizes[n++] = op->default_to ? op->default_to : 1;
     } else if (perf_options.num_sizes) {
         for (uint64_t s = 0; s < perf_options.num_sizes; s++) {
             size_t size = perf_options.sizes[s];
             if (size >= op->min_size && size <= op->max_size &&
                 (!op->size_step || size % op->size_step == 0))
-                sizes[r.num_sizes++] = size;
+                sizes[n++] = size;
         }
     } else {
         for (int s = 0; s < NUM_DEFAULT_SIZES; s++)
             if (default_sizes[s] <= op->max_size)
-                sizes[r.num_sizes++] = default_sizes[s];
+                sizes[n++] = default_sizes[s];
     }
-    for (unsigned int s = 0; s < r.num_sizes; s++)
-        largest = sizes[s] > largest ? sizes[s] : largest;
-    for (unsigned int c = 0; c < num_columns; c++)
-        memset(columns[c].value, 0, sizeof(columns[0].value));
-    for (r.round = 0; r.round < perf_options.rounds && r.num_sizes > 0; r.round++)
-        for (r.column = 0; r.column < num_columns; r.column++)
-            run_column(&r, iterations_for(op, largest));
-    if (!perf_options.json && r.num_sizes > 0) {
+    return n;
+}
+
+/* A row is printed before the next one is measured. */
+static void compare(const struct perf_op *op)
+{
+    size_t sizes[PERF_MAX_SIZES];
+    unsigned int num_sizes = sizes_of(op, sizes);
+
+    if (!perf_options.json && num_sizes > 0) {
         char text[128];
         describe(op, text, sizeof(text));
         printf("# %s: %s\n", op->name, text);
+        flush_output();
     }
-    for (unsigned int s = 0; s < r.num_sizes; s++)
-        print_row(op, op->fixed ? op->default_to : sizes[s], s);
+    for (unsigned int s = 0; s < num_sizes; s++) {
+        struct reader r = {.op = op, .size = sizes[s]};
+        for (unsigned int c = 0; c < num_columns; c++)
+            memset(columns[c].value, 0, sizeof(columns[0].value));
+        for (r.round = 0; r.round < perf_options.rounds; r.round++)
+            for (r.column = 0; r.column < num_columns; r.column++)
+                run_column(&r);
+        print_row(op, op->fixed ? op->default_to : sizes[s]);
+    }
 }
 
 bool perf_has_peers(const char *operation)

@@ -30,7 +30,9 @@ enum {
     PERF_MAX_PUT = 16777215, /* of the uTofu manual; a larger message is several puts */
     PERF_MAX_MESSAGE = 1 << 30,
     PERF_PIECE = 8 << 20, /* these puts */
-    PERF_MAX_DURATION = 86400,
+    PERF_MIN_DURATION_MS = 10,
+    PERF_MAX_DURATION_MS = 86400000,
+    PERF_ROW_MS = 500, /* of a row, where neither --iterations nor --duration is given */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
     PERF_BUFFER_BYTES = 64 << 20, /* messages of a window lie apart as far as they fit in this */
@@ -50,8 +52,8 @@ struct perf_options {
     uint64_t has_warmup;
     uint64_t window;
     uint64_t has_window;
-    uint64_t buffers;  /* that a window goes over; 0: one for each put */
-    uint64_t duration; /* seconds for each size; 0: iterations */
+    uint64_t buffers;     /* that a window goes over; 0: one for each put */
+    uint64_t duration_ms; /* for each size; 0: iterations, or PERF_ROW_MS if those are 0, too */
     uint64_t verify;
     uint64_t histogram;
     uint64_t threads;
@@ -83,6 +85,8 @@ extern struct perf_options perf_options;
 void perf_read_options(int argc, char **argv);
 /* The same in two processes exactly when they were given the same options. */
 uint64_t perf_options_hash(void);
+/* Time for each row, in microseconds; 0: a fixed number of iterations. */
+double perf_row_us(void);
 /* What --listen takes from the other end: all that is compared, but the CPUs. */
 enum { PERF_OPTIONS_OF_BOTH = offsetof(struct perf_options, cpus) };
 
@@ -98,7 +102,8 @@ struct perf_lane {
 struct perf_run {
     const struct perf_op *op;
     size_t size;
-    uint64_t iterations, warmup;
+    uint64_t iterations, warmup; /* of a round */
+    uint64_t counted;            /* iterations of the rounds so far whose samples count */
     uint64_t window;
     uint64_t serial; /* of what was measured so far, the same in all processes */
 };
@@ -116,6 +121,7 @@ struct perf_worker {
     float *samples; /* microseconds, room for run.iterations */
     uint64_t num_samples;
     double seconds;    /* that the samples took together */
+    double round_us;   /* of the whole round, its warm-up and --verify included */
     uint64_t messages; /* puts, gets, ... in that time */
     uint64_t bytes;
     struct {
@@ -150,8 +156,9 @@ struct perf_op {
     bool both_measure; /* both of a pair */
     bool fixed;        /* measured with default_to bytes, whatever --sizes says */
     size_t min_size, max_size, size_step;
-    size_t default_from, default_to; /* powers of two */
-    uint64_t most_iterations;        /* that are done unless asked for; 0: as for all */
+    size_t default_from, default_to;             /* powers of two */
+    uint64_t most_iterations;                    /* that are done unless asked for; 0: as for all */
+    void (*prepare)(struct perf_worker *worker); /* before each round, while nothing is under way */
     void (*origin)(struct perf_worker *worker);
     void (*target)(struct perf_worker *worker);
     /* PERF_ALL: once before and once after the sizes; run is the measurement */
@@ -169,6 +176,7 @@ struct perf_worker *perf_pairs_workers(void);
 void perf_put_notice_origin(struct perf_worker *worker);
 void perf_put_notice_target(struct perf_worker *worker);
 void perf_ping_origin(struct perf_worker *worker);
+void perf_put_memory_prepare(struct perf_worker *worker);
 void perf_put_memory_origin(struct perf_worker *worker);
 void perf_put_memory_target(struct perf_worker *worker);
 void perf_piggyback_origin(struct perf_worker *worker);

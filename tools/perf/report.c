@@ -298,13 +298,15 @@ static void print_row(const struct perf_run *run, const struct rate *sum)
         sharing_said |= *tally.shared != '\0';
         return;
     }
-    printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"samples\": %llu, \"min_us\": %.4f, "
+    printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"iterations\": %llu, \"samples\": %llu, "
+           "\"min_us\": %.4f, "
            "\"p50_us\": %.4f, \"p95_us\": %.4f, \"p99_us\": %.4f, \"mean_us\": %.4f, "
            "\"mb_per_s\": %.3f, \"ops_per_s\": %.1f, \"p90_us\": %.4f, \"p999_us\": %.4f, "
            "\"max_us\": %.4f, \"shared_cpu\": %s",
-           rows_printed ? "," : "", run->op->name, run->size, (unsigned long long)tally.seen,
-           (double)tally.min, p[0], p[2], p[3], mean, sum->bytes_per_s * 1e-6, sum->messages_per_s,
-           p[1], p[4], (double)tally.max, *tally.shared ? "true" : "false");
+           rows_printed ? "," : "", run->op->name, run->size, (unsigned long long)run->counted,
+           (unsigned long long)tally.seen, (double)tally.min, p[0], p[2], p[3], mean,
+           sum->bytes_per_s * 1e-6, sum->messages_per_s, p[1], p[4], (double)tally.max,
+           *tally.shared ? "true" : "false");
     if (run->op->windowed && run->op->check != PERF_STRIDE)
         printf(", \"window\": %llu", (unsigned long long)run->window);
     if (perf_options.histogram)
@@ -364,8 +366,11 @@ void perf_report_progress(const struct perf_run *run, unsigned int row, unsigned
 {
     if (party.rank != 0 || perf_options.no_progress || !isatty(STDERR_FILENO))
         return;
-    fprintf(stderr, "\r\033[K[%u/%u] %s, %zu bytes, %llu iterations", row, rows, run->op->name,
-            run->size, (unsigned long long)run->iterations);
+    fprintf(stderr, "\r\033[K[%u/%u] %s, %zu bytes, ", row, rows, run->op->name, run->size);
+    if (perf_row_us() > 0)
+        fprintf(stderr, "%g s", perf_row_us() * 1e-6);
+    else
+        fprintf(stderr, "%llu iterations", (unsigned long long)run->iterations);
     fflush(stderr);
     progress_shown = true;
 }

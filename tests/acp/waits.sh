@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A process that waits for one that is stopped says for what; when it has said so, the other goes on, and
+# the job ends well.
+#
+# usage: waits.sh LINE COMMAND...
+#
+# COMMAND starts the job: one of its processes writes "stops PID" to standard output and stops itself. LINE:
+# what another one has to say, an extended regular expression.
+#
+# UT_TEST_TIMEOUT_SCALE: how much slower the machine is.
+line=$1
+shift
+work=$(mktemp -d)
+export TMPDIR=$work # tests/harness/openmpi keeps what comes in a file there until its job ends
+trap 'rm -rf "$work"' EXIT
+
+: >"$work/out" && : >"$work/err"
+"$@" >"$work/out" 2>"$work/err" &
+job=$!
+said=no
+for ((i = 0; i < 300 * ${UT_TEST_TIMEOUT_SCALE:-1}; i++)); do
+    if grep -Eqr "$line" "$work"; then
+        said=yes
+        break
+    fi
+    kill -0 "$job" 2>/dev/null || break
+    sleep 0.1
+done
+stopped=$(grep -hr '^stops ' "$work" | head -n 1 | cut -d ' ' -f 2)
+[ -z "$stopped" ] || kill -CONT "$stopped"
+wait "$job"
+status=$?
+cat "$work/err"
+echo "said: $said; the job ended with status $status"
+[ "$said" = yes ] && [ "$status" = 0 ]
