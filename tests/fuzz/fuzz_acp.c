@@ -431,7 +431,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mr
 static acp_ga_t others_region; /* of a rank that has one, it may be */
 static acp_ga_t own_regions[COLORS];
 static uint8_t memory[COLORS][OWN];
-static uint64_t next_seq;
+static uint64_t next_seq, num_syncs;
 
 static acp_ga_t any_ga(void)
 {
@@ -512,6 +512,15 @@ static void issue_own(void)
         acp_cas4(dst, src, 1, 2, order);
 }
 
+/* A barrier that ends is one that all others have come to, and none is two ahead. */
+static void wait_in_barrier(void)
+{
+    num_syncs++;
+    bool come = al_sync_wait(5000000);
+    for (uint32_t k = 0; come && k < al.num_fingers; k++)
+        must(al_control->sync[k] >= num_syncs && al_control->sync[k] <= num_syncs + 1);
+}
+
 static void take_step(void)
 {
     switch (fuzz_byte(&in) % 8) {
@@ -527,7 +536,7 @@ static void take_step(void)
         issue_own();
         break;
     case 5:
-        al_sync_wait(5000000);
+        wait_in_barrier();
         break;
     default:
         al_progress();
@@ -540,7 +549,7 @@ static void open_layer(void)
     al = (struct al){.rank = RANK, .job_rank = RANK, .procs = PROCS, .num_fingers = 3};
     later = NULL;
     later_end = &later;
-    now = next_seq = 0;
+    now = next_seq = num_syncs = 0;
     al_options_sizes(al.starter_size);
     al_address_setup(PROCS);
     al_peers_setup();
