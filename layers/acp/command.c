@@ -73,17 +73,42 @@ static size_t answer_of(uint64_t number)
     return number % lines * in_line + number / lines;
 }
 
+/* What the ring's owner says makes no sense: the command cannot be sent. */
+static void fail_unsent(struct al_task *task, uint64_t ticket, uint64_t seen)
+{
+    give_number(task->order);
+    al_task_fail(task,
+                 "ticket %llu of rank %u's ring of commands, of which %llu were taken out: does "
+                 "another program of the job use this memory?",
+                 (unsigned long long)ticket, owner_of(task), (unsigned long long)seen);
+}
+
 static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
 {
+    struct al_peer *peer;
+
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
         give_number(op->task->order);
         al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, al_utofu_error());
         return;
     }
+    if (al_peer_find(op->rank, op->task, &peer) != AL_FOUND)
+        return; /* never: it was asked */
+    if (old_value < peer->head_seen) {
+        fail_unsent(op->task, old_value, peer->head_seen);
+        return;
+    }
     op->task->value = old_value;
     op->task->stage = HAS_TICKET;
     al_task_step(op->task);
+}
+
+/* The head stays at a ticket whose command has not come; and there are no more tickets of commands
+ * that were not taken out than all processes have numbers. */
+static bool is_head_for(uint64_t ticket, uint64_t seen)
+{
+    return seen <= ticket && ticket - seen <= (uint64_t)al.procs * AL_AWAY;
 }
 
 static void got_head(struct al_op *op, int rc, uint64_t old_value)
@@ -96,6 +121,10 @@ static void got_head(struct al_op *op, int rc, uint64_t old_value)
     if (al_peer_find(op->rank, op->task, &peer) != AL_FOUND)
         return; /* never: it was asked */
     peer->asked = false;
+    if (rc == UTOFU_SUCCESS && !is_head_for(op->task->value, seen)) {
+        fail_unsent(op->task, op->task->value, seen);
+        return;
+    }
     if (rc == UTOFU_SUCCESS && seen > peer->head_seen)
         peer->head_seen = seen;
     al_task_later(op->task);
@@ -174,7 +203,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
 /* What comes next for it: a ticket, room in the ring, or the command. */
 static bool start_next(struct al_task *task, struct al_peer *peer)
 {
-    bool full = task->value >= peer->head_seen + AL_RING;
+    bool full = task->value >= peer->head_seen && task->value - peer->head_seen >= AL_RING;
     struct al_op *op;
 
     if (task->stage == NO_TICKET ? num_free == 0 : full && peer->asked)
@@ -331,9 +360,9 @@ static void execute(struct al_task *task, const struct al_command *command)
                              .dst = command->dst,
                              .src = command->src,
                              .size = command->size,
-                             .order = (uint64_t)command->rank << 32 | (command->number % AL_AWAY)};
+                             .order = (uint64_t)command->rank << 32 | command->number};
     stamps[task - servants] = command->stamp;
-    if (al_direct_serve(task))
+    if (al_rank_of(command->src) == al.rank && al_direct_serve(task))
         return;
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
         src.rank == al.rank)
@@ -341,6 +370,12 @@ static void execute(struct al_task *task, const struct al_command *command)
     else
         al_task_fail(task, "rank %u sent it to rank %u, which does not own the source",
                      command->rank, al.rank);
+}
+
+/* Who sends one has a number for it, and no part in it; own copies are not sent. */
+static bool is_answerable(const struct al_command *command)
+{
+    return command->rank < al.procs && command->rank != al.rank && command->number < AL_AWAY;
 }
 
 bool al_command_serve(void)
@@ -359,11 +394,13 @@ bool al_command_serve(void)
         command = *next;
         __atomic_store_n(&al_control->head, ++head, __ATOMIC_RELEASE);
         any = true;
-        if (command.rank < al.procs) {
+        if (is_answerable(&command)) {
             execute(servant, &command);
             al_net_poll(); /* so that what it has started is reported before anything else */
         } else {
-            al_log("a command of rank %u, which does not exist, is left out", command.rank);
+            al_log("a command of rank %u, its number %u, is left out: there is nobody to answer "
+                   "to",
+                   command.rank, command.number);
         }
     }
 }

@@ -45,13 +45,16 @@ void al_control_arrived(utofu_stadd_t stadd)
 {
     uint64_t last = stadd - 1 - al_control_stadd;
 
-    if (last >= sizeof(*al_control))
+    uint64_t well = last - offsetof(struct al_control, done_well);
+    uint64_t badly = last - offsetof(struct al_control, done_badly);
+
+    if (well < AL_AWAY)
+        al_command_notified((uint32_t)well, true);
+    else if (badly < AL_AWAY)
+        al_command_notified((uint32_t)badly, false);
+    else if (last >= offsetof(struct al_control, answers))
         al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
                (unsigned long long)stadd);
-    else if (last >= offsetof(struct al_control, done_badly))
-        al_command_notified((uint32_t)(last - offsetof(struct al_control, done_badly)), false);
-    else if (last >= offsetof(struct al_control, done_well))
-        al_command_notified((uint32_t)(last - offsetof(struct al_control, done_well)), true);
 }
 
 void al_control_close(void)

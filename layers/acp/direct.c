@@ -159,9 +159,7 @@ ALWAYS_INLINE enum posted post(const struct way *way, uint64_t size, unsigned lo
     if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
         return REFUSED;
     rc = utofu_poll_mrq(port->vcq, 0, notice);
-    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index &&
-                             notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT,
-                         1))
+    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && al_net_is_own(notice), 1))
         return ENDED;
     *polled = rc;
     return FLIES;

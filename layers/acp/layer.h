@@ -187,6 +187,7 @@ void al_net_close(void);
 uint32_t al_net_colors(void);
 bool al_port_open(uint32_t color);
 struct al_port *al_port(uint32_t color);
+bool al_port_is_id(utofu_vcq_id_t id); /* that a VCQ can have */
 /* Of the same process; false: that is no id. */
 bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id);
 
@@ -206,6 +207,15 @@ bool al_op_get(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, const struct al_task *task, utofu_stadd_t rmt);
 bool al_op_add(struct al_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
 bool al_net_poll(void); /* true: something has happened */
+/* Of a communication of this process, or of one that a peer has started? */
+static inline bool al_net_is_own(const struct utofu_mrq_notice *notice)
+{
+    _Static_assert(UTOFU_MRQ_TYPE_LCL_PUT % 2 == 0 && UTOFU_MRQ_TYPE_RMT_PUT % 2 == 1 &&
+                       UTOFU_MRQ_TYPE_LCL_GET % 2 == 0 && UTOFU_MRQ_TYPE_RMT_GET % 2 == 1 &&
+                       UTOFU_MRQ_TYPE_LCL_ARMW % 2 == 0 && UTOFU_MRQ_TYPE_RMT_ARMW % 2 == 1,
+                   "the remote ones are odd");
+    return (notice->notice_type & 1) == 0;
+}
 /* What utofu_poll_mrq() has found. */
 void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice);
 uint32_t al_net_busy(void); /* communications in flight */

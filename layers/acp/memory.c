@@ -91,7 +91,7 @@ static bool make_chunk(uint32_t tag)
     chunk->rows = calloc(AL_CHUNK, sizeof(*chunk->rows));
     if (chunk->rows != NULL &&
         utofu_reg_mem_with_stag(al_port(0)->vcq, chunk->published, published_size,
-                                AL_STAG_REGIONS + tag / AL_CHUNK, 0,
+                                AL_STAG_REGIONS + tag / AL_CHUNK, UTOFU_REG_MEM_FLAG_READ_ONLY,
                                 &chunk->stadd) == UTOFU_SUCCESS)
         return true;
     al_log("no room for more regions: %s", al_utofu_error());
@@ -347,8 +347,8 @@ static bool give_to_utofu(uint32_t tag, size_t size)
 
     if (utofu_reg_mem(al_port(row->color)->vcq, begin_of(tag), size, 0, &stadd) != UTOFU_SUCCESS)
         return false;
-    __atomic_store_n(&p->stadd, stadd - row->skew, __ATOMIC_RELEASE);
     p->size = size + row->skew;
+    __atomic_store_n(&p->stadd, stadd - row->skew, __ATOMIC_RELEASE);
     return true;
 }
 

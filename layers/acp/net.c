@@ -133,6 +133,16 @@ struct al_port *al_port(uint32_t color)
     return ports[color];
 }
 
+bool al_port_is_id(utofu_vcq_id_t id)
+{
+    uint8_t coords[6];
+    utofu_tni_id_t tni;
+    utofu_cq_id_t cq;
+    uint16_t extra;
+
+    return utofu_query_vcq_info(id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS;
+}
+
 bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id)
 {
     uint8_t coords[6];
@@ -283,8 +293,12 @@ void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *no
 {
     if (rc <= UTOFU_ERR_INVALID_ARG)
         al_fatal("the MRQ cannot be polled: %s", al_utofu_error());
-    if (notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT)
+    if (al_net_is_own(notice))
         end_op(&port->ops[notice->edata], rc, notice->rmt_value);
+    else if (notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT)
+        al_log("the notice of a get or an atomic of VCQ 0x%llx, where none is expected: another "
+               "program's?",
+               (unsigned long long)notice->vcq_id);
     else if (!al.dying)
         al_control_arrived(notice->rmt_stadd);
 }

@@ -103,6 +103,10 @@ static void answered(struct al_op *op, int rc, uint64_t old_value)
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS)
         al_fatal("rank %u does not say where rank %u is: %s", op->rank, rank, al_utofu_error());
+    if (!al_port_is_id(*id))
+        al_fatal("rank %u says that rank %u has VCQ id 0x%016llx, which is none: does another "
+                 "program of the job use this memory?",
+                 op->rank, found, (unsigned long long)*id);
     if (found == rank)
         keep(rank, *id);
     else if (ask(found, *id, rank, op->task))

@@ -95,6 +95,14 @@ static enum al_found no_region(struct row *row, acp_ga_t ga, struct al_task *tas
     return AL_NEVER;
 }
 
+/* Of a command: own GAs are looked at before (gma.c). Behind the memory another region may lie. */
+static enum al_found no_starter(acp_ga_t ga, struct al_task *task)
+{
+    al_task_fail(task, "GA 0x%llx is not inside the starter memory of rank %u",
+                 (unsigned long long)ga, al_rank_of(ga));
+    return AL_NEVER;
+}
+
 /* What is known of the peer makes no VCQ id: it came from memory that others write. */
 static enum al_found no_place(const struct al_place *place, struct al_task *task)
 {
@@ -118,7 +126,14 @@ static enum al_found registered(acp_ga_t ga, const struct al_place *place,
         al_task_later(task);
         return AL_LATER;
     }
-    if (row->what.stadd == 0 || row->what.color != place->color)
+    bool is_behind = place->offset > row->what.size;
+    if (row->what.stadd != 0 && is_behind && !task->retried) { /* it may have become longer */
+        task->retried = true;
+        row->rank_plus_1 = 0;
+        read_row(place, peer, task);
+        return AL_LATER;
+    }
+    if (row->what.stadd == 0 || row->what.color != place->color || is_behind)
         return no_region(row, ga, task);
     target->stadd = row->what.stadd + place->offset;
     target->extent = (struct al_extent){.before = place->offset, .size = row->what.size};
@@ -140,6 +155,8 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
         return no_place(&place, task);
     if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
         return registered(ga, &place, peer, task, target);
+    if (place.color != 0 || place.offset > al.starter_size[place.tag - AL_STAG_STARTER])
+        return no_starter(ga, task);
     if (utofu_query_stadd(peer->id, place.tag, &target->stadd) != UTOFU_SUCCESS)
         return no_place(&place, task);
     target->stadd += place.offset;

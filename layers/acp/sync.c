@@ -43,6 +43,19 @@ static void tell(const char *function, uint32_t finger)
     }
 }
 
+/* The epoch that the process 2^finger ranks behind has come to: at most the next one, as it leaves
+ * this one behind this process. */
+static uint64_t epoch_behind(uint32_t finger)
+{
+    uint64_t come = __atomic_load_n(&al_control->sync[finger], __ATOMIC_ACQUIRE);
+
+    if (come > epoch + 1)
+        al_fatal("barrier %llu is said to have begun, and this process is in the %lluth: does "
+                 "another program of the job use this memory?",
+                 (unsigned long long)come, (unsigned long long)epoch);
+    return come;
+}
+
 /* False: not until the time `end`. */
 static bool await(const char *function, uint32_t finger, uint64_t end)
 {
@@ -50,7 +63,7 @@ static bool await(const char *function, uint32_t finger, uint64_t end)
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (__atomic_load_n(&al_control->sync[finger], __ATOMIC_ACQUIRE) < epoch) {
+    while (epoch_behind(finger) < epoch) {
         if (end != UINT64_MAX && al_now_ns() > end)
             return false;
         if (lc_patience_ends(&patience, idle))

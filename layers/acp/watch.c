@@ -46,7 +46,11 @@ void al_watch_poll(void)
 {
     uint64_t aborted = __atomic_load_n(&al_control->aborted, __ATOMIC_ACQUIRE);
 
-    if (aborted != 0 && !al.dying) {
+    if (aborted > al.procs) {
+        al_log("\"rank %llu ends the job\" is left out: there is no such rank: another program's?",
+               (unsigned long long)aborted - 1);
+        __atomic_store_n(&al_control->aborted, 0, __ATOMIC_RELEASE);
+    } else if (aborted != 0 && !al.dying) {
         al_log("rank %llu ends the job", (unsigned long long)aborted - 1);
         al_watch_tell((uint32_t)(aborted - 1));
         _exit(1);

@@ -122,6 +122,14 @@ static void close_place(struct place *p)
     munmap(p->reply, p->size);
 }
 
+/* What others have started here says nothing of what this process has. */
+static bool is_remote(const struct utofu_mrq_notice *notice)
+{
+    return notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT ||
+           notice->notice_type == UTOFU_MRQ_TYPE_RMT_GET ||
+           notice->notice_type == UTOFU_MRQ_TYPE_RMT_ARMW;
+}
+
 /* The result of the one communication in flight. */
 static int wait_notice(const struct place *p, uint32_t to)
 {
@@ -130,7 +138,8 @@ static int wait_notice(const struct place *p, uint32_t to)
     void *cbdata;
     int rc;
 
-    while ((rc = utofu_poll_mrq(p->vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND) {
+    while ((rc = utofu_poll_mrq(p->vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND ||
+           (rc == UTOFU_SUCCESS && is_remote(&notice))) {
         if ((rc = utofu_poll_tcq(p->vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND && rc < 0)
             return rc;
         if (lc_patience_ends(&patience, 0))
@@ -153,7 +162,7 @@ static utofu_vcq_id_t meeting_id(const struct lc_meeting *m, utofu_vcq_id_t work
     if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS &&
         utofu_construct_vcq_id(coords, tni, cq, m->cmp_id, &id) == UTOFU_SUCCESS)
         return id;
-    return 0; /* no VCQ has it, so the reply is refused */
+    return 0; /* no VCQ has it */
 }
 
 /*
@@ -203,24 +212,37 @@ static bool all_have_come(const struct place *p)
     return true;
 }
 
+/* The process has come with an id that a VCQ can have: else it cannot be answered. */
+static bool has_good_id(const struct place *p, uint32_t i)
+{
+    if (meeting_id(p->m, p->table[i].id) != 0)
+        return true;
+    say(p->m, "process %u has come with 0x%016llx, which is no VCQ id: %s", i,
+        (unsigned long long)p->table[i].id, lc_utofu_error());
+    return false;
+}
+
 /* by_rank[r]: who has rank r. Where the ranks are no permutation, each
  * process has the rank of its place in the job. */
 static enum lc_verdict judge(const struct place *p, uint32_t *by_rank)
 {
-    bool agree = true, permutation = true;
+    bool agree = true, permutation = true, known = true;
 
     for (uint32_t r = 0; r < p->m->procs; r++)
         by_rank[r] = p->m->procs;
     for (uint32_t i = 0; i < p->m->procs; i++) {
+        uint64_t rank = __atomic_load_n(&p->table[i].rank, __ATOMIC_RELAXED); /* once */
+
+        known &= has_good_id(p, i);
         agree &= p->table[i].agreed == p->table[0].agreed;
-        if (p->table[i].rank < p->m->procs && by_rank[p->table[i].rank] == p->m->procs)
-            by_rank[p->table[i].rank] = i;
+        if (rank < p->m->procs && by_rank[rank] == p->m->procs)
+            by_rank[rank] = i;
         else
             permutation = false;
     }
     for (uint32_t r = 0; !permutation && r < p->m->procs; r++)
         by_rank[r] = r;
-    return !permutation ? LC_NO_PERMUTATION : agree ? LC_GOOD : LC_DISAGREED;
+    return !known ? LC_FAILED : !permutation ? LC_NO_PERMUTATION : agree ? LC_GOOD : LC_DISAGREED;
 }
 
 static void fill_reply(const struct place *p, const uint32_t *by_rank, uint32_t rank,
@@ -237,6 +259,8 @@ static bool send_reply(const struct place *p, uint32_t to)
     utofu_stadd_t rmt;
     int rc;
 
+    if (id == 0)
+        return false; /* judge() has said so */
     rc = utofu_query_stadd(id, 0, &rmt);
     if (rc == UTOFU_SUCCESS)
         rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
@@ -346,6 +370,31 @@ static bool wait_for_reply(const struct place *p)
     return true;
 }
 
+/* What the first process has said, or LC_FAILED with a line: that is not an answer of it. */
+static enum lc_verdict read_reply(const struct place *p, uint64_t fingers[LC_MAX_FINGERS])
+{
+    uint64_t verdict = __atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE);
+
+    if (verdict > LC_FAILED) {
+        say(p->m,
+            "0x%llx is no answer of the first process of the job: does another program of the "
+            "job use this memory?",
+            (unsigned long long)verdict);
+        return LC_FAILED;
+    }
+    memcpy(fingers, p->reply->fingers, sizeof(p->reply->fingers));
+    for (uint32_t k = 0; verdict == LC_GOOD && k < p->m->num_fingers; k++) {
+        if (meeting_id(p->m, fingers[k]) != 0)
+            continue;
+        say(p->m,
+            "the first process of the job says 0x%016llx of the process %llu ranks ahead, which "
+            "is no VCQ id: %s",
+            (unsigned long long)fingers[k], 1ull << k, lc_utofu_error());
+        return LC_FAILED;
+    }
+    return (enum lc_verdict)verdict;
+}
+
 enum lc_verdict lc_meet(const struct lc_meeting *m, uint64_t rank, utofu_vcq_id_t id,
                         uint64_t fingers[LC_MAX_FINGERS])
 {
@@ -364,10 +413,8 @@ enum lc_verdict lc_meet(const struct lc_meeting *m, uint64_t rank, utofu_vcq_id_
     } else {
         good = come(&place, &card) && wait_for_reply(&place);
     }
-    if (good) {
-        memcpy(fingers, place.reply->fingers, sizeof(place.reply->fingers));
-        verdict = (enum lc_verdict)place.reply->verdict;
-    }
+    if (good)
+        verdict = read_reply(&place, fingers);
     close_place(&place);
     return verdict;
 }

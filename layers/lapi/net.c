@@ -366,6 +366,16 @@ int la_set_now(utofu_stadd_t own, uint64_t value)
     return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.rank, vcq_id, own, &old_value);
 }
 
+/* Not of a get or an atomic that another process has started. */
+static bool is_own(const struct utofu_mrq_notice *notice)
+{
+    _Static_assert(UTOFU_MRQ_TYPE_LCL_PUT % 2 == 0 && UTOFU_MRQ_TYPE_RMT_GET % 2 == 1 &&
+                       UTOFU_MRQ_TYPE_LCL_GET % 2 == 0 && UTOFU_MRQ_TYPE_RMT_ARMW % 2 == 1 &&
+                       UTOFU_MRQ_TYPE_LCL_ARMW % 2 == 0,
+                   "the remote ones are odd");
+    return (notice->notice_type & 1) == 0;
+}
+
 static bool poll_mrq(void)
 {
     struct utofu_mrq_notice notice;
@@ -375,7 +385,7 @@ static bool poll_mrq(void)
         return false;
     if (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
         la_control_arrived(notice.rmt_stadd);
-    else if (notice.edata < LA_OPS)
+    else if (is_own(&notice) && notice.edata < LA_OPS)
         end_op(&ops[notice.edata], rc, notice.rmt_value);
     return true;
 }

@@ -65,6 +65,15 @@ static void add_put(struct pr_target *t, utofu_stadd_t lcl, utofu_stadd_t rmt, s
     t->descs += pr_put_descs(bytes);
 }
 
+/* What a receiver wants apart of each block is within it. */
+bool pr_cut_fits(const struct pr_target *t, const struct pr_place *places)
+{
+    for (unsigned int i = 0; i < t->num_puts; i++)
+        if (places[i].head > t->puts[i].bytes || places[i].tail > t->puts[i].bytes - places[i].head)
+            return false;
+    return true;
+}
+
 /* The puts of a target: those of each block, to the places that the target has named. */
 bool pr_cut_puts(struct pr_target *t, const struct pr_place *places)
 {

@@ -428,7 +428,7 @@ static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
            (rc = utofu_poll_mrq(vcq->hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc != UTOFU_SUCCESS) {
             pr_xfer_failed(x, rc);
-        } else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT) {
+        } else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT && vcq->missing > 0) {
             vcq->missing--;
             x->missing--;
         }

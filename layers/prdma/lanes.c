@@ -137,6 +137,8 @@ bool pr_lanes_make(struct pr_request *r)
     x->stride = stride;
     if (!pr_stage_alloc(r, pr_stage_self(r, size + 2 * stride)))
         return false;
+    if (r->stage == NULL) /* nothing comes or goes */
+        return true;
     char *out = r->stage, *in = r->stage + size;
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         struct pr_lane *lane = &x->lanes[i];
@@ -147,8 +149,6 @@ bool pr_lanes_make(struct pr_request *r)
         in += lane_size(lane->in_bytes);
     }
     place_blocks(r);
-    if (r->stage == NULL)
-        return true;
     if (utofu_reg_mem(pr_engine.free.hdl, r->stage, r->stage_size, 0, r->stage_stadds) !=
         UTOFU_SUCCESS)
         return false;
@@ -176,7 +176,8 @@ void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
         PMPI_Isend(&lane->mine, (int)sizeof(lane->mine), MPI_BYTE, lane->rank, TAG_LANE,
                    r->comm->private, &requests[n++]);
     }
-    PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+    if (PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+        pr_xfer_failed(x, UTOFU_ERR_MRQ_PEER); /* what the program hears when it starts it */
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         const struct pr_lane *lane = &x->lanes[i];
 

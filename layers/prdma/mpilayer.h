@@ -126,6 +126,7 @@ struct pr_place {
 bool pr_begins_page(const struct pr_edge *edge);
 void pr_cut(struct pr_edge *edge, size_t *size);
 void pr_cut_paste(const struct pr_edge *edge, const char *stage);
+bool pr_cut_fits(const struct pr_target *t, const struct pr_place *places);
 bool pr_cut_puts(struct pr_target *t, const struct pr_place *places);
 
 /* lanes.c */

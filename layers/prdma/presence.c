@@ -8,6 +8,8 @@
 #include "mpilayer.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,6 +185,21 @@ static int first_missing(const int *ranks, int count)
     return -1;
 }
 
+/* What another process has published: a rank, or -1. What is neither stands for this process's own
+ * rank: all that read it go on without the layer. */
+static int published_rank(const char *name, const char *value)
+{
+    char *end;
+    errno = 0;
+    long rank = strtol(value, &end, 10);
+
+    if (end != value && *end == '\0' && errno == 0 && rank >= -1 && rank <= INT_MAX)
+        return (int)rank;
+    pr_warn("\"%.64s\" is published as %s, and is no rank: does another program use this name?",
+            value, name);
+    return pr_log_rank;
+}
+
 /* The rank that lacks the layer, or -1. The verdict on the same processes is the same for ever. */
 static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
 {
@@ -192,7 +209,7 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
     snprintf(name, sizeof(name), "prdma-all-%016llx", (unsigned long long)hash(ranks, count));
     if (c->rank == 0) {
         if (look_up(name, value))
-            return atoi(value);
+            return published_rank(name, value);
         missing = first_missing(ranks, count);
         snprintf(value, sizeof(value), "%d", missing);
         publish(name, value);
@@ -208,7 +225,7 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
                     lc_patience_seconds(&patience), ranks[0]);
         sched_yield();
     }
-    return atoi(value);
+    return published_rank(name, value);
 }
 
 bool pr_presence_all(struct pr_comm *c)

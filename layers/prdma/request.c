@@ -192,13 +192,14 @@ static void copy_out(struct pr_request *r)
 static void copy_in(struct pr_request *r)
 {
     for (int i = 0; i < r->num_in; i++) {
-        char *from = r->stage + r->in[i].stage;
+        if (r->in[i].staged && r->in[i].rank != r->comm->rank) {
+            char *from = r->stage + r->in[i].stage;
 
-        if (r->in[i].staged && r->in[i].rank != r->comm->rank)
             pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
                       r->comm->private);
-        else if (r->in[i].head + r->in[i].tail > 0)
+        } else if (r->in[i].head + r->in[i].tail > 0) {
             pr_cut_paste(&r->in[i], r->stage);
+        }
     }
 }
 

@@ -109,6 +109,16 @@ static bool carry(struct pr_request *r, struct record *out, struct record *in)
 }
 #endif
 
+/* It names an edge that there is, where this process can know that: its own, to itself. */
+static bool names_edge(const struct pr_request *r, const struct record *in)
+{
+    if (in->edge < 0 || in->edge > INT_MAX)
+        return false;
+    return in->rank != r->comm->rank ||
+           (in->edge < r->num_out && r->out[in->edge].rank == r->comm->rank &&
+            r->out[in->edge].bytes == in->bytes);
+}
+
 /* Which edge at the other end belongs to each in-edge, and whether both ends have one length. */
 static bool learn_pairs(struct pr_request *r)
 {
@@ -124,11 +134,12 @@ static bool learn_pairs(struct pr_request *r)
     for (int i = 0; ok && i < r->num_in; i++) {
         if (r->in[i].rank == MPI_PROC_NULL)
             continue;
-        r->in[i].index = (int)in[i].edge;
-        if (in[i].rank != r->in[i].rank)
+        if (in[i].rank != r->in[i].rank || !names_edge(r, &in[i]))
             refuse(r, "edges are paired in a way that is not understood");
         else if (in[i].bytes != r->in[i].bytes)
             refuse(r, "blocks differ in length at the two ends of an edge");
+        else
+            r->in[i].index = (int)in[i].edge;
     }
     free(out);
     free(in);
@@ -295,11 +306,11 @@ static enum pr_method agree(struct pr_request *r)
         can[PR_MRC] = 1;
     }
     PMPI_Allreduce(MPI_IN_PLACE, can, PR_AUTO, MPI_INT, MPI_MIN, r->comm->private);
-    if (!can[PR_OFF]) {
+    if (can[PR_OFF] <= 0) {
         refuse(r, "another process refused");
         return PR_OFF;
     }
-    return can[PR_FAST] ? PR_FAST : can[PR_MID] ? PR_MID : PR_MRC;
+    return can[PR_FAST] > 0 ? PR_FAST : can[PR_MID] > 0 ? PR_MID : PR_MRC;
 }
 
 /* Blocks of this process to itself are packed where one of the ends is not in one piece. Returns
@@ -492,9 +503,19 @@ static void free_exchange(struct exchange *e)
     free(e->requests);
 }
 
+static bool were_exchanged(const struct pr_request *r, struct exchange *e, int n)
+{
+    if (PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS)
+        return true;
+    pr_warn("%s: messages of the layer did not come as they were expected: MPI's own is used: have "
+            "all processes the same version of libprdma?",
+            r->call);
+    return false;
+}
+
 /* Receivers say where the puts go. The answers stand one behind the other in the order of targets.
  */
-static void tell_places(struct pr_request *r, struct exchange *e)
+static bool tell_places(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
     char *place = e->from_targets;
@@ -525,7 +546,7 @@ static void tell_places(struct pr_request *r, struct exchange *e)
                    &e->requests[n++]);
         place += size;
     }
-    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
+    return were_exchanged(r, e, n);
 }
 
 /* Now the puts are known. */
@@ -541,6 +562,14 @@ static bool take_places(struct pr_request *r, const struct exchange *e)
 
         place += answer_size(t->num_puts);
         t->rx = answer->rx;
+        if (!pr_cut_fits(t, answer->places)) {
+            pr_warn("%s: rank %d of the communicator wants more of a block apart than there is: "
+                    "MPI's own is used: have all processes the same version of libprdma?",
+                    r->call, t->rank);
+            refuse(r, "a receiver's places do not fit");
+            ok = false;
+            continue;
+        }
         ok = pr_cut_puts(t, answer->places) && ok;
         x->groups[t->group].num_descs += t->descs;
         pr_add_peer(x, t->rank, answer->free, answer->free_scratch);
@@ -548,8 +577,24 @@ static bool take_places(struct pr_request *r, const struct exchange *e)
     return ok;
 }
 
+/* An RTR frees the puts of its sender, or an entry of a block that serves several targets. */
+static bool take_sender(const struct pr_request *r, struct pr_source *s,
+                        const struct from_sender *said)
+{
+    s->session = said->session;
+    s->scratch = said->session_scratch;
+    s->sps = (unsigned int)said->sps;
+    if (said->sps > 0 && said->sps <= PR_BLOCK_MAX)
+        return true;
+    pr_warn("%s: rank %d of the communicator wants %llu entries of a queue freed, of at most %d: "
+            "MPI's own is used: have all processes the same version of libprdma?",
+            r->call, s->rank, (unsigned long long)said->sps, PR_BLOCK_MAX);
+    s->sps = 0;
+    return false;
+}
+
 /* Senders say where the RTRs go, and what they free. */
-static void tell_senders(struct pr_request *r, struct exchange *e)
+static bool tell_senders(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
     int n = 0;
@@ -571,15 +616,16 @@ static void tell_senders(struct pr_request *r, struct exchange *e)
         PMPI_Isend(&e->to_targets[i], (int)sizeof(*e->to_targets), MPI_BYTE, t->rank, TAG_SENDER,
                    r->comm->private, &e->requests[n++]);
     }
-    PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE);
+    bool ok = were_exchanged(r, e, n);
     for (unsigned int i = 0; i < x->num_sources; i++) {
         struct pr_source *s = &x->sources[i];
 
-        s->session = e->from_sources[i].session;
-        s->scratch = e->from_sources[i].session_scratch;
-        s->sps = (unsigned int)e->from_sources[i].sps;
+        ok = take_sender(r, s, &e->from_sources[i]) && ok;
         pr_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
     }
+    if (!ok)
+        refuse(r, "a neighbour's messages make no sense");
+    return ok;
 }
 
 static bool all_can(const struct pr_request *r, bool can)
@@ -587,7 +633,7 @@ static bool all_can(const struct pr_request *r, bool can)
     int all = can;
 
     PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, r->comm->private);
-    return all;
+    return all > 0;
 }
 
 /* Did everything go well, everywhere? */
@@ -623,9 +669,9 @@ static bool build(struct pr_request *r, struct exchange *e)
     bool ok = register_all(r);
     if (!ok)
         refuse(r, "memory could not be registered");
-    tell_places(r, e);
+    ok = tell_places(r, e) && ok;
     ok = take_places(r, e) && ok;
-    tell_senders(r, e);
+    ok = tell_senders(r, e) && ok;
     if (ok && !pr_xfer_prepare(&r->xfer)) {
         ok = false;
         refuse(r, "descriptors could not be prepared");

@@ -356,6 +356,21 @@ void ut_table_leave(uint32_t entry)
     give_entry(i);
 }
 
+/* It ends, and does not begin lines of its own in a report. */
+static void make_printable(char name[UT_TABLE_NAME])
+{
+    name[UT_TABLE_NAME - 1] = '\0';
+    for (char *c = name; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+static bool can_be(const struct ut_table_comm *c)
+{
+    return c->kind > UT_DESC_NOP && c->kind <= UT_DESC_ARMW && c->length > 0 &&
+           c->length <= UT_MAX_PUTGET;
+}
+
 static bool read_entry(uint32_t ref, struct ut_table_found *found)
 {
     const struct entry *e = &table.entries[ref - 1];
@@ -369,9 +384,8 @@ static bool read_entry(uint32_t ref, struct ut_table_found *found)
         words[i] = __atomic_load_n(&e->words[i], __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     memcpy(&found->comm, words, sizeof(words));
-    found->comm.name[UT_TABLE_NAME - 1] = '\0';
-    return __atomic_load_n(&e->serial, __ATOMIC_RELAXED) == found->serial &&
-           found->comm.kind > UT_DESC_NOP && found->comm.kind <= UT_DESC_ARMW;
+    make_printable(found->comm.name);
+    return __atomic_load_n(&e->serial, __ATOMIC_RELAXED) == found->serial && can_be(&found->comm);
 }
 
 bool ut_table_look(uint32_t bucket, bool (*look)(const struct ut_table_found *found, void *arg),

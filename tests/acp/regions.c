@@ -9,6 +9,7 @@
 #include "check.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAGE = 4096, PIECE = 72, TRIES = 200 };
 
@@ -192,6 +193,59 @@ static void memory_is_replaced(bool my_turn)
     acp_sync();
 }
 
+/* Registers what is behind a region until it has become part of it. */
+static void add_to(acp_atkey_t key, char *end, size_t size)
+{
+    for (int i = 0;; i++) {
+        acp_atkey_t more = acp_register_memory(end, size, 0);
+
+        if (more == key)
+            return;
+        CHECK(i < TRIES && acp_unregister_memory(more) == 0);
+        usleep(1000);
+    }
+}
+
+/* The other process knows the region as it was before it grew: it reaches what was added, and
+ * nothing that lies behind, where the STADDs of another region begin. */
+static void others_reach_all_of_it_and_no_more(bool my_turn)
+{
+    const uint64_t next_stag = 1ull << 40;
+    acp_atkey_t key = ACP_ATKEY_NULL, next[4] = {ACP_ATKEY_NULL};
+    acp_ga_t ga = ACP_GA_NULL;
+
+    if (my_turn) {
+        memset(memory, 1, 4 << 20);
+        key = acp_register_memory(memory, 512, 0);
+        ga = acp_query_ga(key, memory);
+    }
+    ga = tell(my_turn, ga);
+    mine[100] = 0;
+    if (!my_turn)
+        acp_complete(acp_copy(starter(me, 800), ga, 8, 0));
+    CHECK(my_turn || mine[100] == 0x0101010101010101);
+    acp_sync();
+    if (my_turn)
+        add_to(key, memory + 512, PAGE);
+    for (int i = 0; my_turn && i < 4; i++)
+        next[i] = acp_register_memory(memory + (1 << 20) + (i << 16), 512, 0);
+    acp_sync();
+    for (uint64_t i = 0; !my_turn && i < 2; i++) {
+        mine[100] = 0;
+        acp_complete(acp_copy(starter(me, 800), ga + 512 + (1 - i) * (PAGE - 8), 8, 0));
+        CHECK(mine[100] == 0x0101010101010101);
+        mine[100] = 0;
+        acp_complete(acp_copy(starter(me, 800), ga + next_stag * (i + 1), 8, 0));
+        CHECK(mine[100] == 0);
+    }
+    acp_sync();
+    for (int i = 0; my_turn && i < 4; i++)
+        CHECK(acp_unregister_memory(next[i]) == 0);
+    if (my_turn)
+        CHECK(acp_unregister_memory(key) == 0 && acp_unregister_memory(key) == 0);
+    acp_sync();
+}
+
 int main(int argc, char **argv)
 {
     CHECK(acp_init(&argc, &argv) == 0);
@@ -213,6 +267,7 @@ int main(int argc, char **argv)
         acp_sync();
         peers_do_not_notice(turn == me);
         memory_is_replaced(turn == me);
+        others_reach_all_of_it_and_no_more(turn == me);
     }
     CHECK(acp_finalize() == 0);
     return 0;

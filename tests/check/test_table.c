@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,6 +195,87 @@ Test(table, a_process_has_so_many_entries)
     cr_expect_eq(enter(0), 0);
     ut_table_leave(entry);
     cr_expect_eq(enter(0), entry);
+}
+
+/* The references in the bucket, as any process of the node can write them: those of 16 entries that
+ * this process, of local rank 0, has just entered. */
+static uint32_t *map_references(void)
+{
+    uint32_t size = (uint32_t)lseek((int)fd, 0, SEEK_END), want[UT_TABLE_REFS];
+    uint8_t *all = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+
+    cr_assert_neq(all, MAP_FAILED);
+    for (uint32_t i = 0; i < UT_TABLE_REFS; i++)
+        want[i] = enter(1);
+    uint32_t *refs = memmem(all, size, want, sizeof(want));
+    cr_assert_not_null(refs);
+    return refs;
+}
+
+Test(table, references_to_no_entry_are_left_out_and_give_way)
+{
+    uint32_t *refs = map_references();
+
+    for (uint32_t i = 0; i < UT_TABLE_REFS; i++)
+        refs[i] = UINT32_MAX >> i / 2 | SIZE * UT_TABLE_ENTRIES;
+    cr_expect_eq(look_from_another().seen, 0);
+    for (uint32_t i = 0; i < UT_TABLE_REFS; i++)
+        cr_expect_neq(enter(10), 0);
+    cr_expect_eq(look_from_another().numbers, 10 * UT_TABLE_REFS);
+}
+
+/* What each process can write of its own entries. */
+static void enter_as_another(const struct ut_table_comm *comm)
+{
+    const struct ut_job_info other = job_of(1);
+    const uint32_t bucket = BUCKET;
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(ut_table_open(&other, pid, fd) != 0 || ut_table_enter(comm, &bucket, 1) == 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+}
+
+static bool keep_name(const struct ut_table_found *found, void *arg)
+{
+    memcpy(arg, found->comm.name, UT_TABLE_NAME);
+    return true;
+}
+
+Test(table, only_communications_that_can_be_are_seen)
+{
+    struct ut_table_comm comm = {.kind = UT_DESC_ARMW, .length = UT_MAX_PUTGET};
+
+    enter_as_another(&comm);
+    cr_expect_eq(look().seen, 1);
+    comm.kind++;
+    enter_as_another(&comm);
+    cr_expect_eq(look().seen, 0);
+    comm.kind = UT_DESC_NOP;
+    enter_as_another(&comm);
+    cr_expect_eq(look().seen, 0);
+    comm = (struct ut_table_comm){.kind = UT_DESC_PUT, .length = UT_MAX_PUTGET + 1};
+    enter_as_another(&comm);
+    cr_expect_eq(look().seen, 0);
+    comm.length = 0;
+    enter_as_another(&comm);
+    cr_expect_eq(look().seen, 0);
+}
+
+Test(table, names_begin_no_lines)
+{
+    struct ut_table_comm comm = {.kind = UT_DESC_PUT, .length = 8, .name = "a\n\x1b\x7f\xc3\xa4"};
+    char name[UT_TABLE_NAME];
+
+    enter_as_another(&comm);
+    cr_assert(ut_table_look(BUCKET, keep_name, name));
+    cr_expect_str_eq(name, "a???\xc3\xa4");
+    memset(comm.name, 'x', sizeof(comm.name));
+    enter_as_another(&comm);
+    cr_assert(ut_table_look(BUCKET, keep_name, name));
+    cr_expect_eq(strnlen(name, sizeof(name)), UT_TABLE_NAME - 1);
 }
 
 /* In a process of its own, which has another table then. */
