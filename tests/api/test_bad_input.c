@@ -281,7 +281,7 @@ static void damage(uint64_t *desc, size_t words)
 
 static void random_descriptors(void *arg)
 {
-    enum { COUNT = 100000 };
+    uint64_t count = ut_env_number("UT_BAD_DESCRIPTORS", 20000);
     struct ut_end end;
     struct ut_peer peers[2], peer;
     uint64_t desc[UT_DESC / 8];
@@ -292,7 +292,7 @@ static void random_descriptors(void *arg)
     struct guarded area = guarded_area(end.vcq);
     utofu_stadd_t stadds[2];
     ut_allgather(&area.stadd, stadds, sizeof(area.stadd));
-    for (int i = 0; i < COUNT; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         size_t size = UT_DESC;
 
         if (i % 2) {
@@ -304,7 +304,7 @@ static void random_descriptors(void *arg)
             for (size_t k = 0; k < NUM(desc); k++)
                 desc[k] = ut_random() >> ut_random_below(64);
         }
-        ut_step("descriptor %d: %016llx %016llx %016llx %016llx ...", i,
+        ut_step("descriptor %llu: %016llx %016llx %016llx %016llx ...", (unsigned long long)i,
                 (unsigned long long)desc[0], (unsigned long long)desc[1],
                 (unsigned long long)desc[2], (unsigned long long)desc[3]);
         int rc = utofu_post_toq(end.vcq, desc, size, NULL);
