@@ -6,6 +6,7 @@
 #include "check/inner.h"
 #include "check/origins.h"
 #include "link/link.h"
+#include "shuffle/shuffle.h"
 #include "stag/stag.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -27,7 +28,8 @@ enum {
     /* While one that was started is not complete, so many empty polls start no other one, for each
      * TCQ entry that was not taken: the program may wait for these. */
     PATIENT_POLLS = 16,
-    /* and with the shuffle mode, where it takes up to some hundred microseconds */
+    /* and with the shuffle mode, where it takes up to some hundred microseconds, in one case of
+     * two: in the other one both are under way, and the shuffle mode can change their order */
     PATIENT_SHUFFLED = 1024,
     /* Nothing is held while those that the background thread had to start have been held for longer
      * than LATE_FREE_NS and one of LATE_SHARE parts of the time: a program that waits by looking at
@@ -330,7 +332,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     if (vcq->idle_polls < check->polls_before)
         check->polls_before = 0;
     uint32_t polls = vcq->idle_polls - check->polls_before;
-    uint32_t patience = vcq->shuffled ? PATIENT_SHUFFLED : PATIENT_POLLS;
+    uint32_t patience = ut_shuffle_holds(vcq) ? PATIENT_SHUFFLED : PATIENT_POLLS;
     if (in_flight && polls < patience * (vcq->toq_exec - vcq->tcq_head))
         return 0;
     uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;

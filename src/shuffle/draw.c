@@ -79,3 +79,9 @@ bool ut_shuffle_starts(struct ut_vcq *vcq)
     return ut_shuffle_on && level >= LEVEL_SMALL_TOQ &&
            (sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_START) & 1) != 0;
 }
+
+bool ut_shuffle_holds(const struct ut_vcq *vcq)
+{
+    return ut_shuffle_on &&
+           (sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_exec, SH_DRAW_HOLD) & 1) != 0;
+}

@@ -136,6 +136,7 @@ enum sh_what {
     SH_DRAW_TURN,
     SH_DRAW_TOQ,
     SH_DRAW_START,
+    SH_DRAW_HOLD,
 };
 uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what);
 /* Microseconds: none in one case of two, else up to the most that the level allows. */

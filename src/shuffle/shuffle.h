@@ -44,4 +44,8 @@ bool ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n);
 /* With the VCQ's lock held: is a communication with DELAY_START started at once? */
 bool ut_shuffle_starts(struct ut_vcq *vcq);
 
+/* With the VCQ's lock held: does what the check mode holds wait until what has started before it is
+ * complete? Never without the shuffle mode. */
+bool ut_shuffle_holds(const struct ut_vcq *vcq);
+
 #endif
