@@ -103,6 +103,7 @@ int main(int argc, char **argv)
     if (party.rank == 0) {
         void *warm[4];
         backtrace(warm, 4); /* loads what it needs */
+        party_put_word(vcq, peer, rmt + 8, 1); /* until the peer has registered its memory */
         for (int i = 0; i < 3; i++)
             put(size);
         find_mappings();
