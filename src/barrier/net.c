@@ -128,7 +128,7 @@ void ut_gate_ask(struct ut_gate *g, bool waited)
     in->asked = true;
     in->waited = waited;
     send_message(g->src_link, &m);
-    if (g->src_link->state == UT_LINK_DEAD)
+    if (ut_link_is_given_up(g->src_link))
         ut_gate_fail_input(g, UT_INPUT_PACKET, in->src);
 }
 

@@ -398,7 +398,7 @@ static void give_up(struct ut_link *link, int rc)
 
     ut_engine_fail_all(link, rc);
     if (handlers)
-        handlers->link_failed(link, link->state == UT_LINK_DEAD);
+        handlers->link_failed(link, ut_link_is_given_up(link));
 }
 
 const struct ut_link_ops ut_engine_link_ops = {

@@ -23,7 +23,7 @@ enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
 static void __attribute__((noinline)) start_connecting(struct ut_link *link)
 {
     ut_link_want(link);
-    if (link->state == UT_LINK_DEAD)
+    if (ut_link_is_given_up(link))
         ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
 }
 

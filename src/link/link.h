@@ -14,20 +14,12 @@
 
 #include "link/announced.h"
 #include "link/heard.h"
+#include "link/life.h"
 #include "link/remote.h"
 #include "stag/stag.h"
 #include "vcq/vcq.h"
 
 struct ut_stats_peer;
-
-enum ut_link_state {
-    UT_LINK_IDLE,       /* no connection, and none wanted */
-    UT_LINK_SEEKING,    /* the owner's address is not known yet, or the next try is not due */
-    UT_LINK_CONNECTING, /* a connection is asked for */
-    UT_LINK_AWAITING,   /* the peer asked first: its request is on the way */
-    UT_LINK_UP,
-    UT_LINK_DEAD, /* the peer process is gone, or was given up: see again_ms */
-};
 
 /* A message of the library itself: the answer to an ARMW, a packet of a gate. Kept until it is
  * known to have arrived. */
@@ -116,7 +108,7 @@ struct ut_link {
 
     struct ut_why why; /* of the last give_up() */
     uint64_t deadline_ms, retry_ms;
-    uint64_t again_ms;             /* dead: what starts from then on tries again; 0: never */
+    uint64_t again_ms;             /* UT_LINK_SILENT: what starts from then on tries again */
     uint32_t backoff_ms, pause_ms; /* the latter: before the next again_ms */
 
     struct ut_link *hash_next, *all_next, *waiting_next;
@@ -200,6 +192,12 @@ static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uin
     if (__builtin_expect(ut_link_hot(link, stadd, length, addr, rkey), 1))
         return 0;
     return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
+}
+
+/* Was the peer given up, for a while or for good? */
+static inline bool ut_link_is_given_up(const struct ut_link *link)
+{
+    return link->state == UT_LINK_SILENT || link->state == UT_LINK_GONE;
 }
 
 /* Connected, nothing on it waits to be posted, and no ARMW is out. */

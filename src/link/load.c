@@ -31,8 +31,10 @@ const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_l
         return "the peer's answer to the request to connect";
     case UT_LINK_AWAITING:
         return "the request to connect that the peer has sent";
-    case UT_LINK_DEAD:
-        return link->again_ms ? "nothing: the peer was silent" : "nothing: the peer is gone";
+    case UT_LINK_SILENT:
+        return "nothing: the peer was silent";
+    case UT_LINK_GONE:
+        return "nothing: the peer is gone";
     }
     if (link->reading != UT_STAG_NONE)
         return "an entry of the peer's STag table";

@@ -153,13 +153,6 @@ static void dump_oldest(struct ut_vcq *vcq)
  * Links
  */
 
-static const char *const link_states[] = {[UT_LINK_IDLE] = "idle",
-                                          [UT_LINK_SEEKING] = "seeking",
-                                          [UT_LINK_CONNECTING] = "connecting",
-                                          [UT_LINK_AWAITING] = "awaiting",
-                                          [UT_LINK_UP] = "up",
-                                          [UT_LINK_DEAD] = "dead"};
-
 static void dump_link(const struct ut_link *link, uint64_t now)
 {
     struct ut_link_load n = ut_link_load(link);
@@ -171,8 +164,7 @@ static void dump_link(const struct ut_link *link, uint64_t now)
     ut_dump_line(
         "  link to=%016llx%s state=%s%s waiting=%u posted=%u done=%u messages=%u waits for "
         "%s%s",
-        (unsigned long long)link->peer, rank_of(rank, link->peer),
-        link->state <= UT_LINK_DEAD ? link_states[link->state] : "unknown",
+        (unsigned long long)link->peer, rank_of(rank, link->peer), ut_life_state_name(link->state),
         link->passive ? " passive" : "", n.waiting, n.posted, n.done, n.messages,
         ut_link_waits_for(link, &n), left);
 }

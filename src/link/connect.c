@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to a connection, as events of its life (life.h), and what is done. */
+#include "link/inner.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+/* A request of the peer, or its answer. */
+struct offer {
+    const struct ut_vcq_ep *e; /* of a request, with */
+    struct prov_conn *conn;
+    const void *hello;
+    size_t size;
+};
+
+static uint64_t peer_timeout_ms(void)
+{
+    return ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000;
+}
+
+static uint64_t job_timeout_ms(void)
+{
+    return ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+}
+
+static bool has_work(const struct ut_link *link)
+{
+    return link->first != UT_NO_SLOT || link->msg_first != NULL;
+}
+
+bool ut_link_pause_is_over(const struct ut_link *link)
+{
+    return link->state == UT_LINK_SILENT && ut_now_ms() >= link->again_ms;
+}
+
+/*
+ * Actions
+ */
+
+static void retry_later(struct ut_link *link)
+{
+    link->backoff_ms = ut_life_backoff_ms(link->backoff_ms);
+    link->retry_ms = ut_now_ms() + link->backoff_ms;
+    ut_link_wait(link);
+}
+
+static void begin_attempts(struct ut_link *link, uint64_t most_ms)
+{
+    link->deadline_ms = ut_now_ms() + most_ms;
+    link->backoff_ms = 0;
+}
+
+static void await_request(struct ut_link *link)
+{
+    link->retry_ms = ut_now_ms() + UT_LIFE_RACE_MS;
+    ut_link_wait(link);
+}
+
+static void fail_all(struct ut_link *link, int rc)
+{
+    link->backoff_ms = 0;
+    ut_link_free_messages(link);
+    link->vcq->link_ops->give_up(link, rc);
+}
+
+static void pause_attempts(struct ut_link *link)
+{
+    link->pause_ms = ut_life_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
+    link->again_ms = ut_now_ms() + link->pause_ms;
+    fail_all(link, UTOFU_ERR_MRQ_PEER);
+}
+
+static void close_connection(struct ut_link *link)
+{
+    link->ops->conn_close(link->conn);
+    link->conn = NULL;
+    ut_link_read_done(link, PROV_FLUSHED); /* a read that was under way is reported by nobody */
+    link->vcq->link_ops->rewind(link);
+}
+
+static void ask_order(struct ut_link *link)
+{
+    link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
+}
+
+/* Is incompatible: it ends before anything of it was used. */
+static void part_from_stranger(struct ut_link *link)
+{
+    struct prov_conn *conn = link->conn;
+
+    link->conn = NULL;
+    link->ops->conn_close(conn);
+    ut_link_end(link, UT_LIFE_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
+}
+
+static void greet(struct ut_link *link, const struct offer *offer)
+{
+    UT_ASSERT(link->reading == UT_STAG_NONE);
+    link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
+    ask_order(link);
+    if (link == link->vcq->last_link)
+        ut_link_remember(link->vcq, link, link->vcq->last_id);
+    link->serial++;
+    ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
+             link->ops->name);
+    link->vcq->link_ops->connected(link);
+    link->was_up = true;
+    link->backoff_ms = link->pause_ms = 0;
+    if (ut_link_take_hello(link, offer->hello, offer->size))
+        link->vcq->link_ops->pump(link);
+    else
+        part_from_stranger(link);
+}
+
+static void happen(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
+
+static enum ut_life_event rested_or_ended(const struct ut_link *link)
+{
+    return has_work(link) && !link->passive ? UT_LIFE_RESTED : UT_LIFE_ENDED;
+}
+
+static void answer(struct ut_link *link, const struct offer *offer)
+{
+    struct ut_hello mine;
+    bool able = ut_link_can_receive(link);
+
+    ut_link_use_endpoint(link, offer->e);
+    ut_link_expect_hello(link, offer->hello, offer->size);
+    ut_link_fill_hello(link, offer->e->provider, (uint16_t)(link->serial + 1), &mine);
+    if (!able)
+        link->ops->reject(offer->conn);
+    if (!able || link->ops->accept(offer->conn, &mine, sizeof(mine), link) != 0) {
+        /* logged there; the peer tries again, and so does this side if it has something to send */
+        happen(link, rested_or_ended(link), NULL);
+        return;
+    }
+    link->conn = offer->conn;
+    happen(link, UT_LIFE_ACCEPTED, offer);
+}
+
+static void act(struct ut_link *link, enum ut_life_action action, const struct offer *offer)
+{
+    switch (action) {
+    case UT_LIFE_START:
+        /* a process may call the library for the first time much later than its peers */
+        begin_attempts(link, job_timeout_ms());
+        ut_link_seek(link);
+        break;
+    case UT_LIFE_SEEK:
+        ut_link_seek(link);
+        break;
+    case UT_LIFE_BEGIN:
+        begin_attempts(link, job_timeout_ms());
+        retry_later(link);
+        break;
+    case UT_LIFE_RESUME:
+        begin_attempts(link, peer_timeout_ms());
+        retry_later(link);
+        break;
+    case UT_LIFE_RETRY:
+        retry_later(link);
+        break;
+    case UT_LIFE_AWAIT:
+        await_request(link);
+        break;
+    case UT_LIFE_POST:
+        link->vcq->link_ops->pump(link);
+        break;
+    case UT_LIFE_ACCEPT:
+        answer(link, offer);
+        break;
+    case UT_LIFE_REPLACE:
+        close_connection(link);
+        answer(link, offer);
+        break;
+    case UT_LIFE_REFUSE:
+        offer->e->ops->reject(offer->conn);
+        break;
+    case UT_LIFE_CONNECT:
+        greet(link, offer);
+        break;
+    case UT_LIFE_CONFIRM:
+        ask_order(link);
+        break;
+    case UT_LIFE_FAIL_PEER:
+        fail_all(link, UTOFU_ERR_MRQ_PEER);
+        break;
+    case UT_LIFE_FAIL_OWN:
+        fail_all(link, UTOFU_ERR_MRQ_OTHER);
+        break;
+    case UT_LIFE_PAUSE:
+        pause_attempts(link);
+        break;
+    case UT_LIFE_NOTHING:
+    case UT_LIFE_IMPOSSIBLE:
+    case UT_LIFE_ACTIONS:
+        break;
+    }
+}
+
+static void happen(struct ut_link *link, enum ut_life_event event, const struct offer *offer)
+{
+    struct ut_life_step step = ut_life_step((enum ut_link_state)link->state, event);
+
+    UT_ASSERT(step.action != UT_LIFE_IMPOSSIBLE);
+    link->state = step.next;
+    act(link, (enum ut_life_action)step.action, offer);
+}
+
+void ut_link_live(struct ut_link *link, enum ut_life_event event)
+{
+    happen(link, event, NULL);
+}
+
+void ut_link_end(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
+                 uint64_t seconds)
+{
+    link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
+    happen(link, event, NULL);
+}
+
+/*
+ * What happens
+ */
+
+void ut_link_want(struct ut_link *link)
+{
+    if (link->passive)
+        return;
+    if (ut_link_pause_is_over(link))
+        ut_link_live(link, UT_LIFE_PAUSE_OVER);
+    ut_link_live(link, UT_LIFE_WANTED);
+}
+
+static bool is_due(const struct ut_link *link, uint64_t now)
+{
+    return now >= link->retry_ms ||
+           (link->state != UT_LINK_SEEKING && link->state != UT_LINK_AWAITING);
+}
+
+static void lack_memory(struct ut_link *link)
+{
+    if (link->conn)
+        close_connection(link);
+    ut_link_end(link, UT_LIFE_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
+}
+
+bool ut_link_step_waiting(struct ut_vcq *vcq)
+{
+    struct ut_link *list = vcq->waiting;
+    uint64_t now = ut_now_ms();
+
+    vcq->waiting = NULL;
+    while (list) {
+        struct ut_link *link = list;
+        list = link->waiting_next;
+        link->in_waiting = false;
+        if (link->lacks_memory && !ut_link_is_given_up(link))
+            lack_memory(link);
+        else if (is_due(link, now))
+            ut_link_live(link, UT_LIFE_DUE);
+        else
+            ut_link_wait(link);
+    }
+    return vcq->waiting != NULL;
+}
+
+void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
+{
+    happen(link, UT_LIFE_COMES_UP, &(struct offer){.hello = hello, .size = size});
+}
+
+/* A connection to itself: the accepting half only receives, and answers. It stays when the
+ * connection is closed or breaks, as it knows what has arrived. */
+static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
+{
+    struct ut_vcq_ident ident;
+
+    if (!vcq->passive && ut_vcq_id_unpack(id, &ident))
+        vcq->passive = ut_link_new(vcq, &ident);
+    if (vcq->passive)
+        vcq->passive->passive = true;
+    return vcq->passive;
+}
+
+/* The link to the peer that asks; the one that was found last stays so. */
+static struct ut_link *asked_link(struct ut_vcq *vcq, uint64_t peer_id)
+{
+    struct ut_link *last = vcq->last_link, *link;
+    utofu_vcq_id_t last_id = vcq->last_id, id;
+
+    if (!ut_vcq_id_of_key(peer_id, &id))
+        return NULL;
+    if (peer_id == ut_vcq_id_key(vcq->id))
+        return passive_link(vcq, id);
+    link = ut_link_get(vcq, id);
+    ut_link_remember(vcq, last, last_id);
+    return link;
+}
+
+/* Both sides have asked: the request of the smaller id counts. Where the connection is up the peer
+ * has seen it break before this side has. */
+static bool own_request_counts(const struct ut_link *link)
+{
+    return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
+}
+
+void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
+                        uint64_t peer_id, const void *hello, size_t size)
+{
+    struct ut_link *link = asked_link(vcq, peer_id);
+    const struct offer offer = {
+        .e = ut_link_endpoint(vcq, prov->ops), .conn = conn, .hello = hello, .size = size};
+
+    if (!link || link->lacks_memory || ut_link_is_outdated(link, hello, size))
+        prov->ops->reject(conn);
+    else
+        happen(link, own_request_counts(link) ? UT_LIFE_CROSSED : UT_LIFE_ASKED, &offer);
+}
+
+/* Nothing is lost with what this frees: the peer's table is read again after each connecting, and
+ * either side announces anew. */
+static void rest(struct ut_link *link)
+{
+    ut_link_drop_table(link);
+    ut_announced_clear(&link->tx_announced);
+    ut_announced_clear(&link->rx_announced);
+    ut_link_free_spares(link);
+    ut_link_live(link, rested_or_ended(link));
+}
+
+/* The connection broke, or an attempt has failed; nothing is known against the peer. */
+static void lose(struct ut_link *link)
+{
+    if (!has_work(link))
+        ut_link_live(link, UT_LIFE_ENDED);
+    else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
+        ut_link_live(link, UT_LIFE_LOST);
+    else
+        ut_link_end(link, UT_LIFE_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+}
+
+/* Once or twice where two requests have crossed; always where the peer has given the link up. */
+static void be_refused(struct ut_link *link)
+{
+    if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
+        ut_link_live(link, UT_LIFE_REFUSED);
+    else
+        ut_link_end(link, UT_LIFE_REFUSED_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+}
+
+/* A VCQ that is not created yet is waited for, one that was freed is not. */
+static void find_no_vcq(struct ut_link *link)
+{
+    uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
+
+    if (!link->was_up && ut_now_ms() <= until)
+        lose(link);
+    else
+        ut_link_end(link, UT_LIFE_NOBODY, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
+                    peer_timeout_ms() / 1000);
+}
+
+void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
+{
+    close_connection(link);
+    ut_debug("link", "VCQ %016llx: connection %s (reason %d)", (unsigned long long)link->peer,
+             link->state == UT_LINK_CONNECTING ? "failed" : "down", (int)reason);
+    if (link->passive) {
+        ut_link_live(link, UT_LIFE_ENDED);
+        return;
+    }
+    switch (reason) {
+    case PROV_REASON_PEER_DEAD:
+        ut_link_end(link, UT_LIFE_DIED, UT_CAUSE_DEAD, 0);
+        break;
+    case PROV_REASON_SILENT:
+        ut_link_end(link, UT_LIFE_FELL_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
+        break;
+    case PROV_REASON_LOCAL:
+        ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
+        break;
+    case PROV_REASON_REJECTED:
+        be_refused(link);
+        break;
+    case PROV_REASON_NO_ENDPOINT:
+        find_no_vcq(link);
+        break;
+    case PROV_REASON_RESTS:
+    case PROV_REASON_GROWS:
+        rest(link);
+        break;
+    case PROV_REASON_BROKEN:
+    case PROV_REASON_CLOSED:
+        lose(link);
+        break;
+    }
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hellos: what both sides tell each other when they connect. */
+#include <string.h>
+
+#include "link/inner.h"
+#include "util/log.h"
+
+void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
+                        struct ut_hello *hello)
+{
+    const struct ut_vcq *vcq = link->vcq;
+
+    *hello = (struct ut_hello){
+        .version = UT_WIRE_VERSION,
+        .armw_mode = ut_process_peek()->armw_mode,
+        .serial = serial,
+        .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
+        .dir_addr = (uintptr_t)ut_stag_dir_of(vcq->stags, provider),
+        .rx_count = link->rx_number,
+        .session = vcq->session_number,
+    };
+}
+
+/* Met for the first time, the peer is perhaps not the one that the VCQ before has heard. */
+static void begin_counting(struct ut_link *link, uint64_t session)
+{
+    if (link->peer_session == 0 && link->heard.session != session)
+        link->rx_number = 0;
+}
+
+bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return false;
+    memcpy(&hello, data, sizeof(hello));
+    if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
+        ut_error("link",
+                 "VCQ %016llx belongs to another version or ARMW mode of this library and is not "
+                 "connected; use one version and one UTOFU_ARMW in a job",
+                 (unsigned long long)link->peer);
+        return false;
+    }
+    bool known = link->peer_session == hello.session;
+    bool recreated = link->peer_session != 0 && !known;
+    /* a VCQ that is met for the first time has received nothing of this one: what it counts was
+     * sent by an earlier one of this id. One that was made anew counts on. */
+    uint64_t count = known || recreated ? hello.rx_count : 0;
+    begin_counting(link, hello.session);
+    link->peer_session = hello.session;
+    link->peer_serial = hello.serial;
+    link->dir_addr = hello.dir_addr;
+    link->dir_rkey = hello.dir_rkey;
+    ut_link_drop_table(link);
+    ut_announced_forget(&link->tx_announced);
+    if (recreated) {
+        link->rx_number = 0;
+        ut_link_free_messages(link); /* answers to the VCQ that was there before */
+    }
+    ut_link_drop_delivered(link, count);
+    /* What a VCQ that was freed has not received goes to the one that was created with the same id.
+     */
+    link->vcq->link_ops->delivered(link, count, recreated);
+    link->tx_number = count;
+    return true;
+}
+
+/* 0: it is no hello. */
+static uint64_t read_session(const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return 0;
+    memcpy(&hello, data, sizeof(hello));
+    return hello.session;
+}
+
+void ut_link_expect_hello(struct ut_link *link, const void *data, size_t size)
+{
+    begin_counting(link, read_session(data, size));
+}
+
+bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)
+{
+    struct ut_hello hello;
+
+    if (size < sizeof(hello))
+        return false;
+    memcpy(&hello, data, sizeof(hello));
+    return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
+}

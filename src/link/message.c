@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of the library: kept until they are known to have arrived, and repeated on the next
+ * connection. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/inner.h"
+#include "util/log.h"
+
+enum {
+    MSG_SMALL = 104, /* bytes of a message whose buffer is reused */
+    MSG_SPARES = 96, /* free buffers that a link keeps: providers signal one send in 64 */
+};
+
+/* Buffers of small messages are reused: most packets and answers need no malloc. */
+static inline void free_message(struct ut_link *link, struct ut_link_msg *m)
+{
+    if (__builtin_expect(m->size > MSG_SMALL || link->num_spare >= MSG_SPARES, 0)) {
+        free(m);
+        return;
+    }
+    m->next = link->msg_spare;
+    link->msg_spare = m;
+    link->num_spare++;
+}
+
+static void free_list(struct ut_link_msg *list)
+{
+    while (list) {
+        struct ut_link_msg *m = list;
+        list = m->next;
+        free(m);
+    }
+}
+
+void ut_link_free_messages(struct ut_link *link)
+{
+    free_list(link->msg_first);
+    link->msg_first = NULL;
+    link->msg_last = &link->msg_first;
+    link->msg_to_post = NULL;
+}
+
+static void drop_first_message(struct ut_link *link)
+{
+    struct ut_link_msg *m = link->msg_first;
+
+    link->msg_first = m->next;
+    if (!link->msg_first)
+        link->msg_last = &link->msg_first;
+    free_message(link, m);
+}
+
+void ut_link_free_spares(struct ut_link *link)
+{
+    free_list(link->msg_spare);
+    link->msg_spare = NULL;
+    link->num_spare = 0;
+}
+
+void ut_link_drop_delivered(struct ut_link *link, uint64_t count)
+{
+    while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
+        drop_first_message(link);
+    for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
+        m->number = 0;
+    link->msg_to_post = link->msg_first;
+}
+
+/* Unsignalled: the completion of a later message frees the copy that is kept of it. */
+static inline int post_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
+{
+    return link->ops->send(link->conn, data, size, flags,
+                           ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
+}
+
+/* A message can be neither sent nor kept, and the peer would wait for it for ever; or notices that
+ * follow would not be understood. The link has to end, which both ends notice. That is done later,
+ * when no callback of the link is running. */
+static void __attribute__((noinline, cold)) end_later(struct ut_link *link, const char *what)
+{
+    if (!link->lacks_memory)
+        ut_error("link",
+                 "no memory for %s VCQ %016llx: the connection is closed, and what is on it fails",
+                 what, (unsigned long long)link->peer);
+    link->lacks_memory = true;
+    ut_link_wait(link);
+}
+
+void ut_link_keep_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd)
+{
+    if (ut_announced_keep(&link->rx_announced, slot, stadd))
+        return;
+    ut_announced_stop(&link->rx_announced);
+    end_later(link, "STADDs announced by");
+}
+
+static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
+                                        uint32_t flags)
+{
+    struct ut_link_msg *m = link->msg_spare;
+
+    if (__builtin_expect(m && size <= MSG_SMALL, 1)) {
+        link->msg_spare = m->next;
+        link->num_spare--;
+    } else {
+        m = malloc(sizeof(*m) + (size <= MSG_SMALL ? MSG_SMALL : size));
+        if (!m) {
+            end_later(link, "a message to");
+            return NULL;
+        }
+    }
+    m->next = NULL;
+    m->number = 0;
+    m->size = (uint32_t)size;
+    m->flags = flags;
+    memcpy(m->data, data, size);
+    *link->msg_last = m;
+    link->msg_last = &m->next;
+    return m;
+}
+
+void ut_link_post_messages(struct ut_link *link)
+{
+    while (link->msg_to_post) {
+        struct ut_link_msg *m = link->msg_to_post;
+        int rc = post_message(link, m->data, m->size, m->flags);
+        if (rc < 0) {
+            if (rc == -EAGAIN)
+                ut_link_wait(link);
+            return;
+        }
+        m->number = ut_link_count_tx(link);
+        link->msg_to_post = m->next;
+        if (rc & PROV_COMPLETE)
+            ut_link_msg_done(link, ut_cookie(UT_COOKIE_MSG, (uint32_t)m->number), PROV_OK);
+    }
+}
+
+/* It cannot be posted now: the link is not up, or other messages wait. */
+static void __attribute__((noinline))
+send_message_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
+{
+    if (ut_link_is_given_up(link) && !ut_link_pause_is_over(link))
+        return;
+    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    if (!m)
+        return;
+    if (!link->msg_to_post)
+        link->msg_to_post = m;
+    ut_link_want(link);
+}
+
+void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
+{
+    uint32_t flags = solicited ? PROV_SOLICITED : 0;
+
+    if (__builtin_expect(link->state != UT_LINK_UP || link->msg_to_post, 0)) {
+        send_message_later(link, data, size, flags);
+        return;
+    }
+    int rc = post_message(link, data, size, flags);
+    if (__builtin_expect(rc < 0, 0)) {
+        struct ut_link_msg *m = keep_message(link, data, size, flags);
+        if (!m)
+            return;
+        link->msg_to_post = m;
+        if (rc == -EAGAIN)
+            ut_link_wait(link);
+        return;
+    }
+    uint64_t number = ut_link_count_tx(link);
+    if (rc & PROV_COMPLETE)
+        return;
+    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    if (m)
+        m->number = number;
+}
+
+void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
+{
+    if (status != PROV_OK)
+        return; /* kept, and repeated on the next connection */
+    /* those before msg_to_post were posted, in the order of their numbers */
+    while (link->msg_first && link->msg_first != link->msg_to_post &&
+           (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
+        drop_first_message(link);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read of the peer's STag table, and finding remote memory by it. */
+#include <errno.h>
+#include <string.h>
+
+#include "link/inner.h"
+
+static bool take_scratch(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    if (link->scratch)
+        return true;
+    if (vcq->num_scratch_free == 0)
+        return false;
+    link->scratch = vcq->scratch_free[--vcq->num_scratch_free] + 1;
+    return true;
+}
+
+static void give_scratch(struct ut_link *link)
+{
+    struct ut_vcq *vcq = link->vcq;
+
+    vcq->scratch_free[vcq->num_scratch_free++] = link->scratch - 1;
+    link->scratch = 0;
+}
+
+static uint8_t *scratch_of(struct ut_link *link)
+{
+    return link->vcq->scratch + (size_t)(link->scratch - 1) * UT_SCRATCH_SIZE;
+}
+
+static void end_read(struct ut_link *link)
+{
+    link->reading = UT_STAG_NONE;
+    give_scratch(link);
+}
+
+/* Posts the read of a directory entry or of the entry itself. */
+static int post_read(struct ut_link *link)
+{
+    uint32_t index = link->reading;
+    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
+    struct prov_xfer x = {
+        .lcl = scratch_of(link),
+        .lkey = ut_region_lkey(link->vcq->scratch_region, link->provider),
+        .flags = PROV_SIGNAL,
+        .cookie = ut_cookie(UT_COOKIE_READ, 0),
+    };
+
+    link->reading_dir = chunk == NULL || chunk->addr == 0;
+    if (link->reading_dir) {
+        x.rmt = link->dir_addr + index / UT_STAG_CHUNK * sizeof(struct ut_stag_dir);
+        x.rkey = link->dir_rkey;
+        x.length = sizeof(struct ut_stag_dir);
+    } else {
+        x.rmt = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
+        x.rkey = chunk->rkey;
+        x.length = sizeof(struct ut_stag_entry);
+    }
+    return link->ops->read(link->conn, &x);
+}
+
+static void forget_stag(struct ut_link *link, uint32_t index)
+{
+    struct ut_remote_stag *stag = ut_remote_stag_of(&link->remote, index);
+
+    link->hot.size = 0;
+    if (stag)
+        stag->info = 0;
+}
+
+/* Takes over what was read; true: it was the entry itself, or there is none. Without memory the
+ * STag counts as not registered. */
+static bool take_read(struct ut_link *link)
+{
+    uint32_t index = link->reading;
+
+    forget_stag(link, index);
+    if (link->reading_dir) {
+        struct ut_remote_chunk *chunk = ut_remote_make_chunk(&link->remote, index);
+        struct ut_stag_dir dir;
+        if (!chunk)
+            return true;
+        memcpy(&dir, scratch_of(link), sizeof(dir));
+        chunk->addr = dir.addr;
+        chunk->rkey = dir.rkey;
+        return dir.addr == 0; /* nothing of the chunk was ever registered */
+    }
+    struct ut_stag_entry e;
+    memcpy(&e, scratch_of(link), sizeof(e));
+    if (e.check != ut_stag_entry_check(&e))
+        return false; /* it is being written: read again */
+    struct ut_remote_stag *stag = ut_remote_make_stag(&link->remote, index);
+    if (stag)
+        *stag =
+            (struct ut_remote_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
+    return true;
+}
+
+/* Reads until the entry is there (true), or a read has to complete first, or fails (false). */
+static bool read_steps(struct ut_link *link)
+{
+    for (;;) {
+        int rc = post_read(link);
+        if (rc >= 0 && (rc & PROV_COMPLETE)) {
+            if (take_read(link)) {
+                end_read(link);
+                return true;
+            }
+            continue;
+        }
+        if (rc == -EACCES || rc == -EFAULT) {
+            /* the peer has freed the table, and so the VCQ */
+            ut_remote_forget_chunk(&link->remote, link->reading);
+            end_read(link);
+            return true;
+        }
+        if (rc < 0) {
+            end_read(link);
+            if (rc == -EAGAIN)
+                ut_link_wait(link);
+        }
+        return false;
+    }
+}
+
+static void read_next(struct ut_link *link)
+{
+    if (read_steps(link))
+        link->vcq->link_ops->pump(link);
+}
+
+void ut_link_read_done(struct ut_link *link, enum prov_status status)
+{
+    if (link->reading == UT_STAG_NONE)
+        return;
+    if (status != PROV_OK) {
+        end_read(link);
+        return; /* ut_link_on_down() follows; it is read again on the new connection */
+    }
+    if (!take_read(link)) {
+        read_next(link);
+        return;
+    }
+    uint32_t index = link->reading;
+    end_read(link);
+    if (link->to_post != UT_NO_SLOT) {
+        struct ut_slot *slot = &link->vcq->toq[link->to_post];
+        /* it was perhaps for an ARMW, which went to the target's CPU meanwhile */
+        if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
+            slot->fresh = true;
+    }
+    link->vcq->link_ops->pump(link);
+}
+
+void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+
+    link->hot.size = 0;
+    if (index != UT_STAG_NONE)
+        forget_stag(link, index);
+}
+
+static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_stadd_t stadd,
+                        uint64_t length, bool write, uint64_t *addr)
+{
+    if (!(e->info & UT_STAG_VALID) ||
+        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    uint64_t at = ut_stadd_offset(stadd) - ut_stag_first_offset(index, e->base);
+    if (at >= e->size && (at > e->size || length > 0))
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    if (length > e->size - at)
+        return UTOFU_ERR_MRQ_RMT_LENGTH;
+    if (write && !(e->info & UT_STAG_WRITABLE))
+        return UTOFU_ERR_MRQ_RMT_MEMORY;
+    *addr = e->base + at;
+    return 0;
+}
+
+bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                   uint64_t length, uint64_t *addr)
+{
+    const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+
+    if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
+        return false;
+    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    return e && check_access(e, index, stadd, length, false, addr) == 0;
+}
+
+bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                         uint64_t *at, struct ut_remote_stag *known)
+{
+    struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+
+    if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
+        return false;
+    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
+    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    if (!chunk || chunk->addr == 0 || !e)
+        return false;
+    *at = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
+    *known = *e;
+    return true;
+}
+
+struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                          bool write)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    const struct ut_remote_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+
+    if (!e || !(e->info & UT_STAG_VALID) ||
+        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+        return (struct ut_why){.cause = UT_CAUSE_NO_STAG};
+    return ut_region_why(ut_stag_first_offset(index, e->base), e->size, e->info & UT_STAG_WRITABLE,
+                         stadd, length, write);
+}
+
+/* Remembers the STag for ut_link_hot(); `addr` is the address of `stadd`. */
+static void make_hot(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
+                     uint64_t addr)
+{
+    if (!(e->info & UT_STAG_WRITABLE))
+        return;
+    link->hot = (struct ut_stadd_range){
+        .first = stadd - (addr - e->base), .size = e->size, .delta = addr - stadd};
+    link->hot_rkey = e->rkey;
+}
+
+int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
+                 uint64_t *addr, uint32_t *rkey)
+{
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+
+    if (index == UT_STAG_NONE)
+        return UTOFU_ERR_MRQ_RMT_STADD;
+    for (;;) {
+        const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+        int rc = UTOFU_ERR_MRQ_RMT_STADD;
+        if (e) {
+            rc = check_access(e, index, stadd, length, write, addr);
+            *rkey = e->rkey;
+            if (rc == 0)
+                make_hot(link, e, stadd, *addr);
+        }
+        /* a refusal may be outdated: an STag can be registered at any time */
+        if (rc == 0 || fresh)
+            return rc;
+        if (link->reading != UT_STAG_NONE)
+            return UTOFU_ERR_NOT_COMPLETED;
+        if (!take_scratch(link)) {
+            ut_link_wait(link);
+            return UTOFU_ERR_NOT_COMPLETED;
+        }
+        link->reading = index;
+        if (!read_steps(link))
+            return UTOFU_ERR_NOT_COMPLETED;
+        fresh = true;
+    }
+}
+
+bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd)
+{
+    struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
+
+    if (!link || link->state != UT_LINK_UP || link->reading != UT_STAG_NONE)
+        return false;
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    const struct ut_remote_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+    if (!e || !take_scratch(link))
+        return false;
+    const struct ut_remote_stag before = *e;
+    link->reading = index;
+    if (!read_steps(link))
+        return false; /* or later: ut_link_read_done() */
+    e = ut_remote_stag_of(&link->remote, index);
+    return e && e->base == before.base && e->size == before.size && e->info == before.info;
+}

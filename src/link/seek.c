@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the process that owns the peer's VCQ, and asking it for a connection. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "link/inner.h"
+#include "peers/peers.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/patience.h"
+
+const struct ut_vcq_ep *ut_link_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops)
+{
+    for (unsigned int i = 0; i < vcq->num_eps; i++) {
+        if (vcq->eps[i].ops == ops)
+            return &vcq->eps[i];
+    }
+    return NULL;
+}
+
+void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
+{
+    link->provider = (uint8_t)e->provider;
+    link->ops = e->ops;
+    link->keep_source = e->keep_source;
+    link->write_few = e->ops->write_few;
+    link->few = e->ops->write_few ? e->keep_source : 0;
+}
+
+bool ut_link_can_receive(struct ut_link *link)
+{
+    if (ut_announced_begin(&link->rx_announced))
+        return true;
+    ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
+             (unsigned long long)link->peer);
+    return false;
+}
+
+static void refuse_address(struct ut_link *link, uint32_t rank)
+{
+    ut_error("link",
+             "rank %u published an address that is not one of this library; start it with the same "
+             "library as this process (utofu-info --check); it cannot be reached",
+             rank);
+    ut_link_end(link, UT_LIFE_NOBODY, UT_CAUSE_ADDRESS, 0);
+}
+
+/* This process lacks something that it may have later; the peer may be well. */
+static void wait_for_resources(struct ut_link *link, int rc, uint64_t now)
+{
+    if (now < link->deadline_ms) {
+        ut_link_live(link, UT_LIFE_LATER);
+        return;
+    }
+    ut_error("link",
+             "this process has not been able to connect to VCQ %016llx in time "
+             "(UTOFU_JOB_TIMEOUT): %s%s; what was meant for it fails, what is started later tries "
+             "again",
+             (unsigned long long)link->peer, strerror(-rc), ut_descriptor_advice(-rc));
+    ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
+}
+
+static void ask_peer(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
+{
+    uint64_t seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
+    struct ut_hello hello;
+    const struct ut_vcq_ep *e =
+        ut_link_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
+
+    if (!e) {
+        ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
+        return;
+    }
+    if (!ut_link_can_receive(link)) {
+        wait_for_resources(link, -ENOMEM, now);
+        return;
+    }
+    ut_link_use_endpoint(link, e);
+    ut_link_fill_hello(link, peer->provider, link->serial, &hello);
+    int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
+                                &hello, sizeof(hello), link, &link->conn);
+    if (rc != 0)
+        link->conn = NULL;
+    if (rc == 0)
+        ut_link_live(link, UT_LIFE_ASKS);
+    else if (rc == -EPROTO)
+        refuse_address(link, peer->rank);
+    else if (rc == -ENOMEM)
+        wait_for_resources(link, rc, now);
+    else if (rc == -EAGAIN && now < link->deadline_ms)
+        ut_link_live(link, UT_LIFE_LATER);
+    else
+        ut_link_end(link, rc == -EAGAIN ? UT_LIFE_LATE : UT_LIFE_UNABLE, UT_CAUSE_LOST, seconds);
+}
+
+/* Warns once that the owner has not shown up for long. */
+static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why, uint64_t now)
+{
+    uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
+    uint64_t waited = allowed - (link->deadline_ms - now);
+    char who[48];
+
+    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_PATIENCE_MS))
+        return;
+    link->wait_warned = true;
+    if (owner->rank == UT_NO_RANK)
+        snprintf(who, sizeof(who), "the owner of VCQ %016llx", (unsigned long long)link->peer);
+    else
+        snprintf(who, sizeof(who), "rank %u", owner->rank);
+    if (why == -EBUSY)
+        ut_warn("link",
+                "%s cannot be looked up while the program is in MPI, which has the launcher's "
+                "socket; what is meant for it waits for the next utofu call of this process, and "
+                "fails after %llu s (UTOFU_JOB_TIMEOUT). A launcher with PMIx does not need that",
+                who, (unsigned long long)allowed / 1000);
+    else
+        ut_warn("link",
+                "%s has not called the library yet; what is meant for it waits until it does "
+                "(utofu_query_my_coords() will do) and the launcher says so, and fails after "
+                "%llu s (UTOFU_JOB_TIMEOUT)",
+                who, (unsigned long long)allowed / 1000);
+}
+
+static enum ut_cause cause_of(int rc)
+{
+    return rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
+           : rc == -ENOENT       ? UT_CAUSE_NOBODY
+           : rc == -EHOSTUNREACH ? UT_CAUSE_UNREACHABLE
+                                 : UT_CAUSE_ADDRESS;
+}
+
+void ut_link_seek(struct ut_link *link)
+{
+    uint64_t now = ut_now_ms(), seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
+    struct ut_vcq_ident ident;
+    struct ut_peer peer;
+
+    ut_vcq_id_unpack(link->peer, &ident);
+    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
+                                         : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
+    if (rc == 0) {
+        ask_peer(link, &peer, now);
+    } else if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
+        warn_wait(link, &peer, rc, now);
+        ut_link_live(link, UT_LIFE_LATER);
+    } else if (ut_peers_is_shortage(rc)) {
+        wait_for_resources(link, rc, now);
+    } else {
+        if (rc == -EAGAIN)
+            ut_warn("link",
+                    "the owner of VCQ %016llx has not called the library within %llu s, or the "
+                    "launcher has not said so (UTOFU_JOB_TIMEOUT)",
+                    (unsigned long long)link->peer, (unsigned long long)seconds);
+        ut_link_end(link, UT_LIFE_NOBODY, cause_of(rc), seconds);
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the life of a connection (src/link/life.h) as the table of docs/architecture.md. */
+#include <stdio.h>
+
+#include "link/life.h"
+
+static void print_cell(enum ut_link_state state, enum ut_life_event event)
+{
+    struct ut_life_step step = ut_life_step(state, event);
+
+    if (step.action == UT_LIFE_IMPOSSIBLE)
+        printf("  |");
+    else if (step.next == state)
+        printf(" %s |", ut_life_action_name(step.action));
+    else
+        printf(" %s, %s |", ut_life_action_name(step.action), ut_life_state_name(step.next));
+}
+
+int main(void)
+{
+    printf("| event |");
+    for (unsigned int s = 0; s < UT_LINK_STATES; s++)
+        printf(" %s |", ut_life_state_name(s));
+    printf("\n| --- |");
+    for (unsigned int s = 0; s < UT_LINK_STATES; s++)
+        printf(" --- |");
+    for (unsigned int e = 0; e < UT_LIFE_EVENTS; e++) {
+        printf("\n| %s |", ut_life_event_name(e));
+        for (unsigned int s = 0; s < UT_LINK_STATES; s++)
+            print_cell((enum ut_link_state)s, (enum ut_life_event)e);
+    }
+    printf("\n");
+    return 0;
+}
