@@ -59,11 +59,17 @@ Test(queries, tnis_refuse_null_pointers)
     run_one(tnis_bad_pointers);
 }
 
-/* The line is the table's, but over an adapter that promises less order: UT_LINE. */
+/* The line is the table's, but over an adapter that promises less order (UT_LINE), and over each
+ * one on a host that is not x86. */
 static void onesided_caps(void *arg)
 {
     const char *text = getenv("UT_LINE");
     size_t line = text ? (size_t)atoi(text) : 256;
+#if !defined(__x86_64__) && !defined(__i386__)
+    const char *provider = getenv("UTOFU_PROVIDER");
+    if (provider && strcmp(provider, "verbs") == 0)
+        line = 8;
+#endif
 
     (void)arg;
     for (utofu_tni_id_t tni = 0; tni < UT_TNIS; tni++) {
