@@ -2,6 +2,7 @@
 /* In which order an adapter places what arrives: see order.h. */
 #include "order.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "ud.h"
@@ -96,7 +97,9 @@ static bool makes_only_relaxed_keys(const struct vp_device *dev)
 {
     static _Alignas(PAGE) char page[PAGE];
 
-    return !makes_keys(dev, page, 0) && makes_keys(dev, page, VP_ACCESS_RELAXED);
+    if (makes_keys(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
+        return false; /* in the latter cases locked memory is short, whatever the key */
+    return makes_keys(dev, page, VP_ACCESS_RELAXED);
 }
 
 /* Is relaxed ordering faster here? As UCX says in ucs_cpu_model_prefer_relaxed_order()

@@ -95,7 +95,7 @@ fault='--fault port=3600000'
 complains "not used: .*down" env UTOFU_VERBS_DEVICES=rxe0:1
 fault='--fault create=4'
 complains "opening on rxe0 failed: Cannot allocate memory" env
-fault='--fault create=8'
+fault='--fault create=9'
 complains "not used: cannot be set up" env
 
 # How connections are made; InfiniBand needs no address.

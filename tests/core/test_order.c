@@ -23,6 +23,7 @@ enum { X86 = 0 };
 /* what the device is */
 static int answer; /* capabilities of ibv_query_qp_data_in_order() */
 static bool knows_no_flags, refuses_strict, refuses_relaxed;
+static int why = EINVAL;
 
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
@@ -39,7 +40,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t size, uint
 
     (void)pd, (void)addr, (void)size, (void)iova;
     if (access & VP_ACCESS_RELAXED ? refuses_relaxed : refuses_strict) {
-        errno = EINVAL;
+        errno = why;
         return NULL;
     }
     return &mr;
@@ -191,6 +192,17 @@ Test(order, device_that_refuses_all_keys_is_not_taken_for_a_relaxed_one)
     struct vp_device dev = find("auto");
 
     cr_assert(!dev.relaxed);
+}
+
+Test(order, shortage_of_memory_says_nothing_of_keys)
+{
+    answer = WHOLE | BLOCKS;
+    refuses_strict = true;
+    why = ENOMEM;
+    struct vp_device dev = find("auto");
+
+    cr_assert(!dev.relaxed);
+    expect_unit(&dev, VP_UNIT_WHOLE);
 }
 
 /* The table of order.h: address, length and kind of a transfer, and its first and last part. */
