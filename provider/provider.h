@@ -28,9 +28,9 @@
  *   found at once, by a negative return of the call, was not posted, and leaves the connection as
  *   it is.
  *   Where any_order() says so, writes take effect in any order, and so do their parts: what is left
- *   is that within each PROV_LINE bytes of the target, aligned to as many, the last word of a write
- *   comes last. Messages, immediates, reads and atomics still wait for what is before them, and
- *   writes with PROV_STRONG keep the order above.
+ *   is that within each caps.line bytes of the target, aligned to as many, the last word of a write
+ *   comes last; the line is that of the process whose memory it is. Messages, immediates, reads and
+ *   atomics still wait for what is before them, and writes with PROV_STRONG keep the order above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H
@@ -44,7 +44,7 @@ enum {
     PROV_HELLO_MAX = 32, /* bytes of the hello that travels with a connection */
     PROV_MSG_MAX = 1024, /* every provider carries messages of at least this many bytes */
     PROV_COPY_MAX = 64,  /* every provider copies at least this much for PROV_COPY */
-    PROV_LINE = 256,     /* bytes that are in order everywhere: see "Order" above */
+    PROV_LINE = 256,     /* bytes of a line where nothing makes it shorter: see "Order" above */
 };
 
 struct prov_ep;
@@ -216,6 +216,7 @@ struct prov_caps {
     uint64_t max_xfer;     /* largest write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
     bool atomics_coherent; /* with the target CPU's own atomic instructions */
+    uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
     bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
     char device[64];       /* device and port of this TNI, to be printed */
@@ -240,7 +241,9 @@ struct prov_port {
     uint32_t max_inline;   /* bytes; of a port in use */
     uint32_t max_conns;    /* of this process, on the adapter of a port in use; 0: no limit */
     bool any_order;        /* of a port in use: what arrives is placed in any order, */
-    char order_why[64];    /* and how this is known */
+    uint32_t order_unit;   /* but for aligned units of so many bytes; 0: all is in order; */
+    bool relaxed_keys;     /* its memory keys have relaxed ordering; */
+    char order_why[64];    /* and how the order is known */
     uint32_t ece_vendor;   /* enhancements that its connections offer, of a port in use: whose, */
     uint32_t ece_options;  /* and which; 0: none */
     uint32_t srq_depth;    /* receives that the peers of an endpoint share, or */

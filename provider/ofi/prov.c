@@ -176,7 +176,8 @@ static void fp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     *caps = (struct prov_caps){.max_inline = FP_INLINE,
                                .reads_source = true,
                                .max_message = PROV_MSG_MAX,
-                               .max_xfer = UINT32_MAX};
+                               .max_xfer = UINT32_MAX,
+                               .line = PROV_LINE};
     snprintf(caps->device, sizeof(caps->device), "%s %s", info->fabric_attr->prov_name,
              info->domain_attr->name);
 }

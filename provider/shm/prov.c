@@ -252,8 +252,10 @@ static size_t sp_address(struct prov *base, void *buf)
 static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
 {
     (void)tni;
-    *caps = (struct prov_caps){
-        .max_inline = PROV_MSG_MAX, .max_message = PROV_MSG_MAX, .max_xfer = UINT32_MAX};
+    *caps = (struct prov_caps){.max_inline = PROV_MSG_MAX,
+                               .max_message = PROV_MSG_MAX,
+                               .max_xfer = UINT32_MAX,
+                               .line = PROV_LINE};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
              sp_prov_of(base)->remap.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");

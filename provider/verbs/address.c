@@ -8,7 +8,7 @@
 
 #include "util/log.h"
 
-enum { ADDRESS_VERSION = 6 };
+enum { ADDRESS_VERSION = 7 };
 
 uint16_t vp_ip_port(const union vp_sockaddr *addr)
 {

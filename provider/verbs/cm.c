@@ -55,7 +55,7 @@ enum {
 /* The accepting side's private data: its hello. */
 struct hello_rep {
     uint8_t magic[4];
-    uint8_t size; /* and VP_REQ_ANY_ORDER, of the accepting side */
+    uint8_t size; /* of the hello, and the unit of the accepting side */
     uint8_t hello[PROV_HELLO_MAX];
 };
 static const uint8_t rep_magic[4] = {'u', 'T', 'f', 'A'};
@@ -84,9 +84,8 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
         vp_conn_free(conn);
         return rc;
     }
-    conn->req.kind = (uint8_t)(VP_REQ_CONNECT | hello_size);
-    if (vp_has_any_order(ep->port->dev))
-        conn->req.kind |= VP_REQ_ANY_ORDER;
+    conn->req.kind =
+        (uint8_t)(hello_size | (unsigned int)vp_unit_of(ep->port->dev) << VP_REQ_UNIT_SHIFT);
     conn->req.port = vp_ip_port(&ep->port->addr);
     conn->req.target_id = peer_id & VP_ID_MASK;
     conn->sq_depth = vp_sq_depth(ep, peer_id);
@@ -430,8 +429,8 @@ static void step_response(struct vp_conn *conn, const struct vp_event *event)
         return;
     }
     memcpy(&rep, event->data, sizeof(rep));
-    conn->there_any_order = rep.size & VP_REQ_ANY_ORDER;
-    rep.size &= (uint8_t)~VP_REQ_ANY_ORDER;
+    conn->there_unit = rep.size >> VP_REQ_UNIT_SHIFT;
+    rep.size &= VP_REQ_SIZE;
     if (memcmp(rep.magic, rep_magic, sizeof(rep_magic)) != 0 || rep.size > PROV_HELLO_MAX) {
         ut_info(VP_CAT, "an answer to a connection request is garbled");
         over(conn, PROV_REASON_REJECTED);
@@ -488,8 +487,7 @@ static void step_accept(struct vp_conn *conn)
     }
     if (timeout < ACCEPTED_LEAST_MS)
         timeout = ACCEPTED_LEAST_MS;
-    if (conn->here_any_order)
-        rep.size |= VP_REQ_ANY_ORDER;
+    rep.size = (uint8_t)(rep.size | (unsigned int)conn->here_unit << VP_REQ_UNIT_SHIFT);
     set_phase(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
     conn->id.ece = conn->ece;
@@ -697,7 +695,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *
         }
     }
     if (conn) {
-        conn->there_any_order = req->kind & VP_REQ_ANY_ORDER;
+        conn->there_unit = req->kind >> VP_REQ_UNIT_SHIFT;
         conn->hs_started = ut_clock_ms();
         conn->id = event->asks;
         conn->rsp_resources = event->rsp_resources;
@@ -779,11 +777,10 @@ static void handle_request(struct vp_prov *prov, const struct vp_event *event)
 
     if (event->size >= sizeof(req))
         memcpy(&req, event->data, sizeof(req));
-    unsigned int kind = req.kind & VP_REQ_KIND;
-    if (kind == VP_REQ_PROBE) {
+    unsigned int size = req.kind & VP_REQ_SIZE;
+    if (size == VP_REQ_PROBE) {
         refusal = VP_REFUSED_ALIVE;
-    } else if (!(kind & VP_REQ_CONNECT) || (req.kind & VP_REQ_SIZE) > PROV_HELLO_MAX ||
-               memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
+    } else if (size > PROV_HELLO_MAX || memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
         count_stranger(prov);
         refusal = VP_REFUSED_STRANGER;
     } else if (new_passive(prov, event, &req, &refusal)) {

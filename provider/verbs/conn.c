@@ -73,8 +73,8 @@ void vp_conn_up(struct vp_conn *conn)
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
     conn->postable = true;
-    conn->any_order = conn->here_any_order || conn->there_any_order;
-    if (conn->any_order && conn->direct_max > conn->packet)
+    conn->unit = vp_weaker_unit(conn->here_unit, conn->there_unit);
+    if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
     conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
     if (vp_lands_later(ep->prov))
@@ -665,7 +665,7 @@ void vp_conn_close(struct prov_conn *base)
 
 bool vp_any_order(struct prov_conn *conn)
 {
-    return vp_conn(conn)->any_order;
+    return vp_conn(conn)->unit != VP_UNIT_WHOLE;
 }
 
 int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)

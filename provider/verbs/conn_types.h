@@ -90,7 +90,7 @@ enum vp_place {
 
 /* The request's private data: all that fits. */
 struct __attribute__((packed)) vp_hello_req {
-    uint8_t kind; /* VP_REQ_*, and in the low six bits the size of the hello */
+    uint8_t kind; /* the size of the hello and the origin's unit, or VP_REQ_PROBE */
     uint8_t key[VP_KEY_BYTES];
     uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
     uint8_t attempt; /* more in each repetition: how long the origin waits (attempt_ms() in cm.c) */
@@ -100,11 +100,9 @@ struct __attribute__((packed)) vp_hello_req {
 };
 _Static_assert(sizeof(struct vp_hello_req) == 56, "more does not fit into a request");
 enum {
-    VP_REQ_KIND = 0xc0,
-    VP_REQ_CONNECT = 0x40,
-    VP_REQ_PROBE = 0x80,
-    VP_REQ_ANY_ORDER = 0x80, /* with CONNECT: what arrives at the origin is placed in any order */
     VP_REQ_SIZE = 0x3f,
+    VP_REQ_PROBE = 0x3f,   /* in place of a size */
+    VP_REQ_UNIT_SHIFT = 6, /* enum vp_unit of what arrives at the sender; in answers too */
 };
 #define VP_ID_MASK ((UINT64_C(1) << 48) - 1) /* ids of endpoints, of provider.h */
 
@@ -132,13 +130,13 @@ struct vp_conn {
     uint32_t unsolicited;      /* receives taken at the peer since the last solicited one */
     uint32_t batch_first;      /* first request of the open batch */
     bool postable;
-    uint8_t life;     /* enum vp_life */
-    bool closed;      /* conn_close() was called: no callbacks */
-    bool in_table;    /* in ep->table */
-    bool has_credit;  /* one completion-queue entry is kept for the last request */
-    bool last_posted; /* that last request is posted */
-    bool any_order;   /* what is written is placed in any order: see order.h */
-    bool here_any_order, there_any_order; /* so says this side's queue pair; so said the peer */
+    uint8_t life;                  /* enum vp_life */
+    bool closed;                   /* conn_close() was called: no callbacks */
+    bool in_table;                 /* in ep->table */
+    bool has_credit;               /* one completion-queue entry is kept for the last request */
+    bool last_posted;              /* that last request is posted */
+    uint8_t unit;                  /* enum vp_unit: what is placed in order; the smaller one of */
+    uint8_t here_unit, there_unit; /* what this side's queue pair says, and what the peer said */
 
     /* failing */
     bool has_error; /* a request failed: err_seq, err_wc */

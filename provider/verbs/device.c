@@ -192,7 +192,7 @@ static int probe_device(struct vp_device *dev, const struct vp_port *port,
     int err = errno;
     if (qp) {
         dev->ece = vp_ece_of(qp);
-        dev->order = (uint8_t)vp_order_of(dev, port, qp);
+        vp_find_order(dev, port, qp);
         ibv_destroy_qp(qp);
     } else {
         vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
@@ -581,10 +581,11 @@ static int nothing_found(struct ibv_device **list)
 
 static void log_tni(unsigned int tni, const struct vp_port *port)
 {
-    enum vp_order order = (enum vp_order)port->dev->order;
+    char order[VP_ORDER_TEXT];
 
     ut_info(VP_CAT, "TNI %u: %s; connects by %s; data in %s (%s)", tni, port->name, port->way->name,
-            vp_is_any_order(order) ? "any order" : "order", vp_order_why(order));
+            vp_unit_text(vp_unit_of(port->dev), order),
+            vp_order_why((enum vp_order)port->dev->order));
 }
 
 int vp_devices_open(struct vp_prov *prov)

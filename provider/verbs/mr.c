@@ -19,10 +19,9 @@ struct vp_mr {
     struct ibv_mr *mr;
 };
 
-/* Never IBV_ACCESS_RELAXED_ORDERING: writes that follow each other have to arrive in order. */
 static int access_flags(const struct vp_device *dev, unsigned int access)
 {
-    int flags = 0;
+    int flags = vp_key_flags(dev);
 
     if (access & PROV_ACCESS_READ)
         flags |= IBV_ACCESS_REMOTE_READ;

@@ -2,22 +2,42 @@
 /* In which order an adapter places what arrives: see order.h. */
 #include "order.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "ud.h"
 #include "util/env.h"
 #include "util/log.h"
 
 enum { VENDOR_RXE = 0xffffff };
 
-/* Does the queue pair, which is in RTS (rdma-core's mlx5_query_qp_data_in_order() answers 0 in
- * every other state), promise that the bytes of a write come in order? libibverbs of rdma-core 36
- * and later can ask. The promise is for one message; a device that keeps the packets of a message
- * in order does so because it keeps all of the queue pair's in order. That of newer versions for
- * aligned 128 bytes only would be of no use here: lines have 256. */
+#if defined(__x86_64__) || defined(__i386__)
+#    define ON_X86 1
+#    include <cpuid.h>
+#else
+#    define ON_X86 0
+#endif
+
+enum { PAGE = 4096 };
+
+/* Values of rdma-core 47 (libibverbs/verbs.h), as headers before lack them. */
+enum { RETURN_CAPS = 1, WHOLE_MSG = 1, ALIGNED_128_BYTES = 2 };
+
+/* What the queue pair promises of writes. It is in RTS, as rdma-core's
+ * mlx5_query_qp_data_in_order() (providers/mlx5/verbs.c) answers 0 in every other state. On other
+ * hosts than x86 ibv_query_qp_data_in_order() (libibverbs/verbs.c) answers 0 whatever the device.
+ * That of rdma-core 36 to 46 knows no capabilities: mlx5 answers 0 to every flag there, and is
+ * asked again without. The promise is for one message; a device that keeps the packets of a message
+ * in order does so because it keeps all of the queue pair's in order. Only aligned 128 bytes
+ * promises efa_query_qp_data_in_order() (providers/efa/verbs.c). */
 static enum vp_order ask(struct ibv_qp *qp)
 {
 #ifdef VP_HAS_DATA_IN_ORDER
-    return ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1 ? VP_ORDER_PROMISED
-                                                                     : VP_ORDER_UNKNOWN;
+    int caps = ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, RETURN_CAPS);
+
+    if ((caps & WHOLE_MSG) || ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1)
+        return VP_ORDER_PROMISED;
+    return caps & ALIGNED_128_BYTES ? VP_ORDER_128 : VP_ORDER_UNKNOWN;
 #else
     (void)qp;
     return VP_ORDER_UNASKED;
@@ -60,14 +80,55 @@ static bool connect_to_itself(const struct vp_device *dev, const struct vp_port 
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-enum vp_order vp_order_of(const struct vp_device *dev, const struct vp_port *port,
-                          struct ibv_qp *qp)
+static bool makes_keys(const struct vp_device *dev, void *page, int flags)
+{
+    struct ibv_mr *mr =
+        ibv_reg_mr(dev->pd, page, PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | flags);
+
+    if (mr)
+        ibv_dereg_mr(mr);
+    return mr != NULL;
+}
+
+/* New firmware of mlx5 makes no others: UCX's uct_ib_mlx5_devx_md_open() finds that by the
+ * capability mkc_order_write_after_write_ro_only (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c), which takes a
+ * query that is mlx5's own. Here a page is registered both ways. */
+static bool makes_only_relaxed_keys(const struct vp_device *dev)
+{
+    static _Alignas(PAGE) char page[PAGE];
+
+    if (makes_keys(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
+        return false; /* in the latter cases locked memory is short, whatever the key */
+    return makes_keys(dev, page, VP_ACCESS_RELAXED);
+}
+
+/* Is relaxed ordering faster here? As UCX says in ucs_cpu_model_prefer_relaxed_order()
+ * (src/ucs/arch/cpu.h): on AMD Zen, that is the families 17h, 19h and 1Ah. */
+static bool prefers_relaxed_keys(void)
+{
+#if ON_X86
+    unsigned int a, vendor_b, vendor_c, vendor_d, b, c, d;
+
+    if (!__get_cpuid(0, &a, &vendor_b, &vendor_c, &vendor_d) || !__get_cpuid(1, &a, &b, &c, &d))
+        return false;
+    unsigned int family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
+    return vendor_b == signature_AMD_ebx && vendor_c == signature_AMD_ecx &&
+           vendor_d == signature_AMD_edx && (family == 0x17 || family == 0x19 || family == 0x1a);
+#else
+    return false;
+#endif
+}
+
+static enum vp_order order_of(const struct vp_device *dev, const struct vp_port *port,
+                              struct ibv_qp *qp)
 {
     switch (ut_env_num(UT_ENV_VERBS_ORDER)) {
     case UT_VERBS_ORDER_TRUST:
         return VP_ORDER_TRUSTED;
     case UT_VERBS_ORDER_SAFE:
         return VP_ORDER_SAFE;
+    case UT_VERBS_ORDER_RELAXED:
+        return VP_ORDER_RELAXED;
     default:
         if (dev->attr.vendor_id == VENDOR_RXE)
             return VP_ORDER_SOFTWARE;
@@ -78,16 +139,91 @@ enum vp_order vp_order_of(const struct vp_device *dev, const struct vp_port *por
     }
 }
 
-bool vp_qp_has_any_order(const struct vp_device *dev, struct ibv_qp *qp)
+/* Keys of relaxed ordering take a promise of the device back. So they are used where there are no
+ * others, or where there is no promise and they are faster; the user may ask for them. */
+void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
 {
-    if (dev->order == VP_ORDER_PROMISED)
-        return vp_is_any_order(ask(qp));
-    return vp_has_any_order(dev);
+    enum vp_order order = order_of(dev, port, qp);
+    bool only = makes_only_relaxed_keys(dev);
+
+    dev->relaxed =
+        only || order == VP_ORDER_RELAXED ||
+        ((order == VP_ORDER_UNKNOWN || order == VP_ORDER_UNASKED) && prefers_relaxed_keys());
+    if (only && order == VP_ORDER_TRUSTED)
+        ut_warn(VP_CAT,
+                "UTOFU_VERBS_ORDER=trust: %s makes only memory keys with relaxed ordering, so its "
+                "data is in any order nevertheless",
+                ibv_get_device_name(dev->context->device));
+    if (dev->relaxed && order != VP_ORDER_SAFE)
+        order = VP_ORDER_RELAXED;
+    dev->order = (uint8_t)order;
+}
+
+/* On x86 a line of the CPU, 64 bytes, is what PCIe writes and the CPU's caches are made of. Other
+ * architectures store in any order, and only a word is sure. */
+static enum vp_unit unit_of(enum vp_order order)
+{
+    static const uint8_t units[] = {
+        [VP_ORDER_UNKNOWN] = VP_UNIT_64,     [VP_ORDER_UNASKED] = VP_UNIT_64,
+        [VP_ORDER_SAFE] = VP_UNIT_WORD,      [VP_ORDER_TRUSTED] = VP_UNIT_WHOLE,
+        [VP_ORDER_PROMISED] = VP_UNIT_WHOLE, [VP_ORDER_SOFTWARE] = VP_UNIT_WHOLE,
+        [VP_ORDER_128] = VP_UNIT_128,        [VP_ORDER_RELAXED] = VP_UNIT_64,
+    };
+
+    if (!ON_X86 && order != VP_ORDER_TRUSTED)
+        return VP_UNIT_WORD;
+    return (enum vp_unit)units[order];
+}
+
+enum vp_unit vp_unit_of(const struct vp_device *dev)
+{
+    return unit_of((enum vp_order)dev->order);
+}
+
+enum vp_unit vp_qp_unit(const struct vp_device *dev, struct ibv_qp *qp)
+{
+    if (dev->order != VP_ORDER_PROMISED && dev->order != VP_ORDER_128)
+        return vp_unit_of(dev);
+    return (enum vp_unit)vp_weaker_unit((uint8_t)vp_unit_of(dev), (uint8_t)unit_of(ask(qp)));
+}
+
+uint32_t vp_unit_bytes(enum vp_unit unit)
+{
+    static const uint8_t bytes[] = {
+        [VP_UNIT_WHOLE] = 0, [VP_UNIT_128] = 128, [VP_UNIT_64] = 64, [VP_UNIT_WORD] = 8};
+
+    return bytes[unit];
+}
+
+struct vp_cut vp_order_cut(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
+                           bool strong)
+{
+    struct vp_cut cut = {0};
+    uint32_t bytes = vp_unit_bytes(unit);
+
+    if (!bytes || !length)
+        return cut;
+    uint32_t in_first = (uint32_t)(to % bytes);
+    uint32_t in_last = (uint32_t)((to + length - 1) % bytes) + 1;
+    if (strong && in_last < length)
+        cut.tail = in_last;
+    if (in_first && length - cut.tail > packet)
+        cut.head = bytes - in_first;
+    return cut;
 }
 
 bool vp_lands_later(const struct vp_prov *prov)
 {
     return prov->many_ports && ut_env_num(UT_ENV_VERBS_ORDER) != UT_VERBS_ORDER_TRUST;
+}
+
+const char *vp_unit_text(enum vp_unit unit, char text[VP_ORDER_TEXT])
+{
+    if (unit == VP_UNIT_WHOLE)
+        snprintf(text, VP_ORDER_TEXT, "order");
+    else
+        snprintf(text, VP_ORDER_TEXT, "any order but for units of %u bytes", vp_unit_bytes(unit));
+    return text;
 }
 
 const char *vp_order_why(enum vp_order order)
@@ -99,6 +235,8 @@ const char *vp_order_why(enum vp_order order)
         [VP_ORDER_TRUSTED] = "UTOFU_VERBS_ORDER=trust",
         [VP_ORDER_PROMISED] = "the adapter promises it",
         [VP_ORDER_SOFTWARE] = "Soft-RoCE keeps it",
+        [VP_ORDER_128] = "the adapter promises each aligned 128 bytes",
+        [VP_ORDER_RELAXED] = "memory keys with relaxed ordering",
     };
 
     return texts[order];

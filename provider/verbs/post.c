@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "order.h"
 #include "queues.h"
 #include "reports.h"
 #include "util/assert.h"
@@ -307,34 +308,24 @@ static bool has_notice(const struct parts *p)
     return p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/*
- * Where data is placed in any order, each packet is still placed by itself, from its first byte to
- * its last. So a line must not be in two packets: those of a message are full but for the last one,
- * and if the first ends with a line, so do the others. And the last line of a strong transfer is a
- * request of its own, which waits. A write with immediate data takes no part in adaptive routing,
- * and comes after all that is before it: a strong one stays in one piece, for that. So does a short
- * one; of a longer one the data is a write as others are, and an empty one with the immediate data
- * follows.
- */
-static void cut_lines(const struct vp_conn *conn, struct parts *p)
+/* As order.h says. A write with immediate data takes no part in adaptive routing: so a short one
+ * stays in one piece, and of a longer one the data is a write as others are, and an empty one with
+ * the immediate data follows. */
+static void cut_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;
-    uint64_t to = is_write(p) ? x->rmt : (uintptr_t)x->lcl;
-    uint32_t in_line = (uint32_t)(to % PROV_LINE), tail = (uint32_t)((to + x->length) % PROV_LINE);
     bool strong = x->flags & PROV_STRONG;
 
     p->apart = has_notice(p) && !strong && x->length > conn->packet &&
                x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
-    if (has_notice(p) && !p->apart)
+    if (has_notice(p) && !strong && !p->apart)
         return;
-    if (!tail)
-        tail = PROV_LINE;
-    if (strong && tail < x->length) {
-        p->tail = tail;
-        p->tail_waits = true;
-    }
-    if (in_line && x->length - p->tail > conn->packet)
-        p->head = PROV_LINE - in_line;
+    struct vp_cut cut =
+        vp_order_cut((enum vp_unit)conn->unit, is_write(p) ? x->rmt : (uintptr_t)x->lcl, x->length,
+                     conn->packet, strong);
+    p->head = cut.head;
+    p->tail = cut.tail;
+    p->tail_waits = cut.tail != 0;
 }
 
 /* How a transfer is cut up, and what in it waits. More than one request go behind a doorbell of
@@ -344,13 +335,12 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
     struct vp_ep *ep = conn->ep;
     uint32_t most = ep->max_msg;
 
-    if (conn->any_order)
-        cut_lines(conn, p);
+    if (conn->unit != VP_UNIT_WHOLE)
+        cut_by_order(conn, p);
     uint32_t middle = p->xfer->length - p->head - p->tail;
     p->num = (p->head != 0) + (middle ? (middle - 1) / most + 1 : 0) + (p->tail != 0);
-    p->first_waits = conn->any_order && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
-                     p->xfer->length && conn->tail != conn->head &&
-                     (p->num > 1 || p->whole->opcode == IBV_WR_RDMA_WRITE);
+    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
+                     p->xfer->length && conn->tail != conn->head;
     if (p->num > VP_PARTS_MAX) {
         ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", p->xfer->length,
                  ep->port->name);
@@ -450,7 +440,7 @@ static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct par
 /* Must it be looked at whether the transfer goes in parts? */
 static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    return __builtin_expect(conn->any_order || xfer->length > conn->ep->max_msg ||
+    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->ep->max_msg ||
                                 (xfer->flags & conn->slow_flags & PROV_LANDED),
                             0);
 }

@@ -55,13 +55,19 @@ struct vp_places {
 
 /* In which order a device places what arrives, and how that is known: see order.h. */
 enum vp_order {
-    VP_ORDER_UNKNOWN, /* the device promises nothing: any */
-    VP_ORDER_UNASKED, /* libibverbs cannot ask: any */
-    VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe: any */
+    VP_ORDER_UNKNOWN, /* the device promises nothing */
+    VP_ORDER_UNASKED, /* libibverbs cannot ask */
+    VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe */
     VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: as it was sent */
     VP_ORDER_PROMISED,
     VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
+    VP_ORDER_128,      /* the device promises each aligned 128 bytes */
+    VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: any */
 };
+
+/* The unit of order: so many bytes, aligned to as many, are placed in ascending order, and two
+ * units in any order. The smaller the unit, the larger the number, which goes over the wire. */
+enum vp_unit { VP_UNIT_WHOLE, VP_UNIT_128, VP_UNIT_64, VP_UNIT_WORD };
 
 /* Enhancements of a connection: see ece.h. Options 0: none. */
 struct vp_ece {
@@ -80,6 +86,7 @@ struct vp_device {
     unsigned int max_inline; /* what a queue pair really takes */
     bool has_wr_api;         /* ibv_wr_start() and friends */
     uint8_t order;           /* enum vp_order */
+    bool relaxed;            /* memory keys have relaxed ordering */
     bool has_srq;            /* and it is used */
     uint8_t last_wqe;        /* enum vp_last_wqe, under prov->lock */
     bool gone;               /* removed or fatally broken */
@@ -87,6 +94,16 @@ struct vp_device {
     bool no_ece;             /* it refused what it had offered; by progress() */
     struct vp_places places;
 };
+
+/* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. A kernel that does not know
+ * it ignores it, as IBV_ACCESS_OPTIONAL_RANGE says. */
+enum { VP_ACCESS_RELAXED = 1 << 20 };
+
+/* What all memory keys of a device have. */
+static inline int vp_key_flags(const struct vp_device *dev)
+{
+    return dev->relaxed ? VP_ACCESS_RELAXED : 0;
+}
 
 union vp_sockaddr {
     struct sockaddr sa;

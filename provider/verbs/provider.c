@@ -6,6 +6,7 @@
 #include "device.h"
 #include "ep.h"
 #include "mr.h"
+#include "order.h"
 #include "places.h"
 #include "poll.h"
 #include "post.h"
@@ -255,6 +256,9 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->blind_to_deaths = !port->way->tells_of_deaths;
     caps->rests = true;
+    caps->line = vp_unit_bytes(vp_unit_of(dev));
+    if (!caps->line)
+        caps->line = PROV_LINE;
     caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;
     snprintf(caps->device, sizeof(caps->device), "%.*s", (int)sizeof(caps->device) - 1, port->name);
 }

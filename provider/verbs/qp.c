@@ -205,7 +205,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         if (rc)
             return rc;
     }
-    conn->here_any_order = vp_qp_has_any_order(conn->ep->port->dev, conn->qp);
+    conn->here_unit = (uint8_t)vp_qp_unit(conn->ep->port->dev, conn->qp);
     return 0;
 }
 

@@ -33,7 +33,8 @@ static uint8_t *slab_alloc(size_t size)
 static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size)
 {
     memset(from, 0, size);
-    return ibv_reg_mr(ep->port->dev->pd, from, size, IBV_ACCESS_LOCAL_WRITE);
+    return ibv_reg_mr(ep->port->dev->pd, from, size,
+                      IBV_ACCESS_LOCAL_WRITE | vp_key_flags(ep->port->dev));
 }
 
 int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)

@@ -63,7 +63,9 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
             out->tnis |= 1u << tni;
         out->max_inline = p->dev->max_inline;
         out->max_conns = p->dev->places.most;
-        out->any_order = vp_has_any_order(p->dev);
+        out->any_order = vp_unit_of(p->dev) != VP_UNIT_WHOLE;
+        out->order_unit = vp_unit_bytes(vp_unit_of(p->dev));
+        out->relaxed_keys = p->dev->relaxed;
         snprintf(out->order_why, sizeof(out->order_why), "%s",
                  vp_order_why((enum vp_order)p->dev->order));
         out->ece_vendor = p->dev->ece.vendor_id;

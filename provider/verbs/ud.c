@@ -317,7 +317,7 @@ static int make_queues(struct vp_ud *ud, struct vp_port *port)
 
     ud->slab = calloc(RECVS + SENDS, BUFFER);
     ud->mr = ud->slab ? ibv_reg_mr(port->dev->pd, ud->slab, (size_t)(RECVS + SENDS) * BUFFER,
-                                   IBV_ACCESS_LOCAL_WRITE)
+                                   IBV_ACCESS_LOCAL_WRITE | vp_key_flags(port->dev))
                       : NULL;
     ud->channel = ud->mr ? ibv_create_comp_channel(context) : NULL;
     if (!ud->channel ||

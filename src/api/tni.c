@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TNI queries (manual 3.2). The numbers are those of the manual's chapter 6, whatever the machine.
- */
+/* TNI queries (manual 3.2). The numbers are those of the manual's chapter 6, whatever the machine,
+ * but for the line: what the adapter in use places in order may be shorter. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "api/api.h"
 #include "desc/desc.h"
+#include "runtime/setup.h"
 
-static struct utofu_onesided_caps onesided_caps = {
+static const struct utofu_onesided_caps onesided_caps = {
     .flags = UTOFU_ONESIDED_CAP_FLAG_SESSION_MODE | UTOFU_ONESIDED_CAP_FLAG_ARMW,
     .armw_ops = UTOFU_ONESIDED_CAP_ARMW_OP_CSWAP | UTOFU_ONESIDED_CAP_ARMW_OP_SWAP |
                 UTOFU_ONESIDED_CAP_ARMW_OP_ADD | UTOFU_ONESIDED_CAP_ARMW_OP_XOR |
@@ -59,6 +61,24 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
     return get_tnis(tni_ids, num_tnis);
 }
 
+/* Without a job, or where the process cannot be set up, nothing arrives, and the line is the
+ * manual's. */
+static struct utofu_onesided_caps *caps_of(utofu_tni_id_t tni)
+{
+    static struct utofu_onesided_caps caps[UT_NUM_TNIS];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct ut_process *process;
+    size_t line = !ut_process_forked() && ut_runtime_start(&process) == 0 ? process->line[tni] : 0;
+
+    pthread_mutex_lock(&lock);
+    if (!caps[tni].cache_line_size)
+        caps[tni] = onesided_caps;
+    if (line && line != caps[tni].cache_line_size)
+        caps[tni].cache_line_size = line;
+    pthread_mutex_unlock(&lock);
+    return &caps[tni];
+}
+
 UT_PUBLIC(utofu_query_onesided_caps);
 int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps)
 {
@@ -66,7 +86,7 @@ int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps 
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
     if (tni_id >= UT_NUM_TNIS)
         return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
-    *tni_caps = &onesided_caps;
+    *tni_caps = caps_of(tni_id);
     return UTOFU_SUCCESS;
 }
 

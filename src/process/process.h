@@ -27,7 +27,8 @@ struct ut_process {
     uint16_t cq_ids[UT_MAX_CQS];
     unsigned int num_exclusive, num_session; /* how many of them are set aside for such VCQs */
     uint8_t armw_mode;                       /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint64_t host; /* as in struct ut_address_record, with what it is made of: */
+    uint16_t line[UT_NUM_TNIS]; /* bytes of a line: the shortest of the providers in use */
+    uint64_t host;              /* as in struct ut_address_record, with what it is made of: */
     uint32_t boot, pid_ns, net_ns;
     uint64_t session;              /* random number of this process */
     struct prov *prov[PROV_COUNT]; /* as in the registry; NULL: not in use */

@@ -102,6 +102,22 @@ static void find_atomics(struct prov *prov, uint32_t *ops, bool *coherent)
     }
 }
 
+static void find_lines(void)
+{
+    for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
+        proc->line[t] = PROV_LINE;
+        for (int i = 0; i < PROV_COUNT; i++) {
+            struct prov_caps caps;
+            if (!proc->prov[i])
+                continue;
+            proc->prov[i]->ops->caps(proc->prov[i], t, &caps);
+            UT_ASSERT(caps.line >= 8 && caps.line <= PROV_LINE);
+            if (caps.line < proc->line[t])
+                proc->line[t] = (uint16_t)caps.line;
+        }
+    }
+}
+
 /* A provider in use whose devices do not execute ARMW, or if `coherent` is asked for, not
  * coherently with the CPU; -1: all of them do. */
 static int find_without_atomics(bool coherent)
@@ -256,6 +272,7 @@ static int set_up(void)
         return rc;
     if (ut_stats_is_for_job() && (rc = ut_summary_start()))
         return rc;
+    find_lines();
     log_set_up();
     return 0;
 }

@@ -124,11 +124,12 @@ X(VERBS_MAX_QPS, "UTOFU_VERBS_MAX_QPS", UINT, 0, 0, 16777215, NULL,
   "connections (queue pairs) that a process keeps on an adapter, at least 2, as far as the device "
   "has so many: for a new one the least recently used is closed, and opened again when it is used; "
   "0: what the device has, shared by the processes of the host")
-X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 2, "auto|trust|safe",
+X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 3, "auto|trust|safe|relaxed",
   "does the network place data in the order in which it was sent? auto asks the adapters at both "
-  "ends; trust: yes; safe: no, so that what STRONG_ORDER binds waits for a round trip. With auto "
-  "and safe local notices do, too, "
-  "where a host uses several ports")
+  "ends; trust: yes; safe: no, not beyond words of 8 bytes, so that what STRONG_ORDER binds waits "
+  "for a round trip; relaxed: no, and memory is registered with relaxed ordering of PCIe, which "
+  "auto does only where the adapter has no other keys, or promises no order and the CPU is an AMD "
+  "Zen. With all but trust local notices wait, too, where a host uses several ports")
 X(VERBS_NOTICE_APART, "UTOFU_VERBS_NOTICE_APART", UINT, 65536, 0, 16777215, NULL,
   "where data may be placed in any order: a put of at least so many bytes, more than a packet "
   "carries, has its remote notice in a request of its own, as adaptive routing does not serve "

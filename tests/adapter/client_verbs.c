@@ -304,6 +304,13 @@ static bool takes_any_memory(void)
     return query(&about) == 0 && about.takes_any_memory;
 }
 
+static bool makes_only_relaxed_keys(void)
+{
+    struct ad_device about;
+
+    return query(&about) == 0 && about.only_relaxed_keys;
+}
+
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t size, uint64_t iova,
                                        unsigned int access)
 {
@@ -320,6 +327,8 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t siz
     if (!rc && !can_pin(addr, size, access & writes) && !takes_any_memory())
         rc = EFAULT;
     if (!rc && !can_keep(size))
+        rc = EINVAL;
+    if (!rc && !(access & IBV_ACCESS_RELAXED_ORDERING) && makes_only_relaxed_keys())
         rc = EINVAL;
     if (!rc)
         rc = cl_call(&msg, NULL);
@@ -741,7 +750,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
-/* As mlx5_query_qp_data_in_order() of rdma-core's providers/mlx5/verbs.c. */
+/* As rdma-core 47 and later: ibv_query_qp_data_in_order() of libibverbs/verbs.c, and
+ * mlx5_query_qp_data_in_order() of providers/mlx5/verbs.c, which knows an order in RTS only. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     struct ad_device about;
@@ -749,7 +759,10 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
     (void)op;
     if (qp->state != IBV_QPS_RTS)
         return 0;
-    return !flags && query(&about) == 0 && about.data_in_order;
+    if (query(&about))
+        return 0;
+    return flags & AD_RETURN_CAPS ? (int)about.data_in_order
+                                  : !!(about.data_in_order & AD_WHOLE_MSG);
 }
 
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)

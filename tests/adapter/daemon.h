@@ -208,7 +208,8 @@ struct profile {
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
     bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
     bool reorders;         /* WRITEs pass each other */
-    bool words_of_rxe;     /* for what is wrong in a request or receive itself */
+    uint32_t unit; /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
+    bool words_of_rxe; /* for what is wrong in a request or receive itself */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);

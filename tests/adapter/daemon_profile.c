@@ -111,7 +111,7 @@ static void be_mlx5(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
     profile.device.attr.vendor_id = 0x15b3;
-    profile.device.data_in_order = true;
+    profile.device.data_in_order = AD_WHOLE_MSG | AD_ALIGNED_128_BYTES;
     profile.device.ece = (struct ad_ece){0x15b3, 0x70000012};
     profile.device.attr.max_qp = 1 << 18;
     profile.device.attr.max_qp_wr = 1 << 15;
@@ -151,8 +151,33 @@ static void be_reordering(void)
 {
     be_mlx5();
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_ar0");
-    profile.device.data_in_order = false;
+    profile.device.data_in_order = 0;
     profile.reorders = true;
+}
+
+/* What an adapter hands to PCIe is stored by lines of the CPU, each at its time. */
+static void be_line64(void)
+{
+    be_reordering();
+    profile.unit = 64;
+}
+
+/* The answer is that of efa_query_qp_data_in_order() (rdma-core providers/efa/verbs.c) on devices
+ * with DATA_POLLING_128. */
+static void be_line128(void)
+{
+    be_reordering();
+    profile.unit = 128;
+    profile.device.data_in_order = AD_ALIGNED_128_BYTES;
+}
+
+/* mlx5 with firmware that makes only keys of relaxed ordering (mkc_order_write_after_write_ro_only
+ * of UCX's src/uct/ib/mlx5/dv/ib_mlx5_ifc.h): uct_ib_md_parse_relaxed_order() (src/uct/ib/base/
+ * ib_md.c) then registers no other way. */
+static void be_relaxed(void)
+{
+    be_mlx5();
+    profile.device.only_relaxed_keys = true;
 }
 
 /* InfiniBand without IPoIB: a LID, and a GID that is no address. */
@@ -190,6 +215,9 @@ static const struct {
     {"bnxt", "no ibv_wr_*(), no ibv_resize_cq(), 4095 CQ entries, one READ, no inline data",
      be_bnxt},
     {"adaptive-routing", "as mlx5; WRITEs and their parts are placed in any order", be_reordering},
+    {"line64", "as adaptive-routing; units of 64 bytes are placed in any order", be_line64},
+    {"line128", "the same with 128 bytes, which it promises", be_line128},
+    {"relaxed-keys", "as mlx5; only memory keys with relaxed ordering are made", be_relaxed},
     {"ib", "as mlx5 on InfiniBand without IPoIB: no address that rdma_cm could resolve", be_ib},
     {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},

@@ -20,6 +20,9 @@ enum {
     MOST_PARTS = 1024, /* that the kernel takes at once */
     PLACE_MOST_US = 200,
     PLACED_AT_ONCE = 4,
+    RELAXED_UNIT = 64,  /* of what is written by a key with relaxed ordering */
+    UNITS_MOST = 65536, /* of a longer write the middle is placed by packets */
+    UNITS_NEAR = 4096,
 };
 
 enum { LAST_MOST_US = 3000 }; /* from the error state to the last receive's completion */
@@ -274,6 +277,27 @@ static void copy_backwards(const struct vec *from, const struct vec *to, uint64_
     }
 }
 
+/* Units in any order. */
+static void copy_units(const struct vec *from, const struct vec *to, uint64_t size, uint32_t unit)
+{
+    static uint8_t buffer[UNITS_MOST];
+    static uint32_t order[UNITS_MOST / RELAXED_UNIT + 1];
+    uint32_t in_first = (uint32_t)((uintptr_t)to->iov[0].iov_base % unit);
+    uint32_t num = (uint32_t)((in_first + size + unit - 1) / unit);
+
+    gather(from, 0, size, buffer);
+    for (uint32_t i = 0; i < num; i++) {
+        uint32_t other = random_below(i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    for (uint32_t i = 0; i < num; i++) {
+        uint64_t begin = order[i] ? (uint64_t)order[i] * unit - in_first : 0;
+        uint64_t end = ((uint64_t)order[i] + 1) * unit - in_first;
+        scatter(to, begin, (end < size ? end : size) - begin, buffer + begin);
+    }
+}
+
 /* May an owner of this domain use the range in this way? */
 static bool may_use(const struct mr *mr, const struct object *pd, uint64_t addr, uint64_t size,
                     uint32_t access)
@@ -393,13 +417,31 @@ static void place_due(struct timer *timer)
     place_later(qp);
 }
 
+/* Bytes that are placed together in any order with others; 0: all are in order. */
+static uint32_t unit_of(const struct mr *mr)
+{
+    if (profile.unit)
+        return profile.unit;
+    return mr && (mr->access & IBV_ACCESS_RELAXED_ORDERING) ? RELAXED_UNIT : 0;
+}
+
+/* The length of the next piece of a transfer to `to`, of which `done` bytes are cut up. */
+static uint32_t piece_size(uint64_t to, uint64_t done, uint64_t size, uint32_t unit, uint32_t mtu)
+{
+    uint64_t left = size - done, n = mtu;
+
+    if (unit && (size <= UNITS_MOST || done < UNITS_NEAR || left <= UNITS_NEAR + mtu))
+        n = unit - (to + done) % unit;
+    return (uint32_t)(n < left ? n : left);
+}
+
 static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
                    const struct vec *to)
 {
-    uint32_t mtu = packet_of(qp);
+    uint32_t mtu = packet_of(qp), unit = from->size ? unit_of(mr_find(w->rkey)) : 0;
 
-    for (uint64_t done = 0; done < from->size; done += mtu) {
-        uint32_t n = from->size - done < mtu ? (uint32_t)(from->size - done) : mtu;
+    for (uint64_t done = 0, n; done < from->size; done += n) {
+        n = piece_size((uintptr_t)to->iov[0].iov_base, done, from->size, unit, mtu);
         struct piece *piece = malloc(sizeof(*piece) + n);
         if (!piece)
             abort();
@@ -407,7 +449,7 @@ static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from
                                 .rkey = w->rkey,
                                 .pid = to->pid,
                                 .addr = (uintptr_t)to->iov[0].iov_base + done,
-                                .size = n};
+                                .size = (uint32_t)n};
         gather(from, done, n, piece->data);
         add_piece(qp, piece);
     }
@@ -562,10 +604,15 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
         return no_access(peer, status);
     if (imm && !rwqe)
         return NOT_READY;
-    if ((profile.reorders || fault_late_ms()) && !imm)
+    bool by_units = from->size && unit_of(mr_find(w->rkey));
+    if (imm && !by_units)
+        place_all(qp);
+    if (by_units || ((profile.reorders || fault_late_ms()) && !imm))
         cut_up(qp, w, from, &to);
     else
         copy(from, &to, from->size);
+    if (imm)
+        place_all(qp); /* the receive tells of the data; nothing else orders the units */
     if (imm)
         receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
     if (!imm && fault_hits(AD_FAULT_UNKNOWN)) {
@@ -589,7 +636,10 @@ static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wq
         return invalid(peer, status);
     if (!remote_vec(peer, w, to->size, IBV_ACCESS_REMOTE_READ, &from))
         return no_access(peer, status);
-    if (profile.reorders && random_below(2))
+    uint32_t unit = to->size ? unit_of(mr_find(((const struct ibv_sge *)(w + 1))->lkey)) : 0;
+    if (unit && to->num == 1 && to->size <= UNITS_MOST)
+        copy_units(&from, to, to->size, unit);
+    else if (profile.reorders && random_below(2))
         copy_backwards(&from, to, to->size, packet_of(qp));
     else
         copy(&from, to, to->size);
@@ -741,7 +791,7 @@ static bool step(struct qp *qp)
     struct ad_wqe *w = wqe_at(qp, qp->executed);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
 
-    if (w->opcode != IBV_WR_RDMA_WRITE)
+    if (w->opcode != IBV_WR_RDMA_WRITE && w->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
         place_all(qp);
     switch (execute(qp, w, &status)) {
     case DONE:

@@ -97,17 +97,21 @@ struct ad_ece {
     uint32_t vendor_id, options;
 };
 
+/* Values of rdma-core 47 (libibverbs/verbs.h): a flag, and capabilities. */
+enum { AD_RETURN_CAPS = 1, AD_WHOLE_MSG = 1, AD_ALIGNED_128_BYTES = 2 };
+
 struct ad_device {
     char name[32];
     struct ibv_device_attr attr;
     struct ad_port ports[AD_MAX_PORTS];
     uint32_t max_inline;
     bool has_wr_api, has_resize;
-    bool drops_on_destroy; /* unpolled completions of a QP go with it */
-    bool takes_any_memory; /* that the CPU cannot reach, too */
-    bool shares_pages;     /* registered ones with children, until ibv_fork_init() */
-    bool data_in_order;    /* so says ibv_query_qp_data_in_order() */
-    struct ad_ece ece;     /* of queue pairs; vendor_id 0: there is no such thing */
+    bool drops_on_destroy;  /* unpolled completions of a QP go with it */
+    bool takes_any_memory;  /* that the CPU cannot reach, too */
+    bool shares_pages;      /* registered ones with children, until ibv_fork_init() */
+    uint32_t data_in_order; /* capabilities of ibv_query_qp_data_in_order() */
+    bool only_relaxed_keys; /* others are refused */
+    struct ad_ece ece;      /* of queue pairs; vendor_id 0: there is no such thing */
 };
 
 /* Where a queue pair of adapter_ece() fails: nowhere, in ibv_set_ece(), or in ibv_modify_qp(). */

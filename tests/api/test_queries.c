@@ -59,8 +59,18 @@ Test(queries, tnis_refuse_null_pointers)
     run_one(tnis_bad_pointers);
 }
 
+/* The line is the table's, but over an adapter that promises less order (UT_LINE), and over each
+ * one on a host that is not x86. */
 static void onesided_caps(void *arg)
 {
+    const char *text = getenv("UT_LINE");
+    size_t line = text ? (size_t)atoi(text) : 256;
+#if !defined(__x86_64__) && !defined(__i386__)
+    const char *provider = getenv("UTOFU_PROVIDER");
+    if (provider && strcmp(provider, "verbs") == 0)
+        line = 8;
+#endif
+
     (void)arg;
     for (utofu_tni_id_t tni = 0; tni < UT_TNIS; tni++) {
         struct utofu_onesided_caps *caps = NULL, *again = NULL;
@@ -73,7 +83,7 @@ static void onesided_caps(void *arg)
                      UTOFU_ONESIDED_CAP_ARMW_OP_AND | UTOFU_ONESIDED_CAP_ARMW_OP_OR);
         CHECK_EQ(caps->num_cmp_ids, 8);
         CHECK_EQ(caps->num_reserved_stags, 256);
-        CHECK_EQ(caps->cache_line_size, 256);
+        CHECK_EQ(caps->cache_line_size, line);
         CHECK_EQ(caps->stag_address_alignment, 256);
         CHECK_EQ(caps->max_toq_desc_size, 64);
         CHECK_EQ(caps->max_putget_size, 16777215);

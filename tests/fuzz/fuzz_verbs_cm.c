@@ -58,8 +58,7 @@ static void request(struct fuzz_input *in, uint8_t how)
     is_pending = true;
     set_private_data(in);
     if ((how & 1) && pending.param.conn.private_data_len >= sizeof(*req)) {
-        req->kind =
-            (uint8_t)(req->kind & 1 ? VP_REQ_PROBE : VP_REQ_CONNECT | (req->kind >> 1 & 0x3f));
+        req->kind = (uint8_t)(req->kind & 1 ? VP_REQ_PROBE : req->kind >> 1);
         memcpy(req->key, prov->key, sizeof(prov->key));
         req->target_id = ENDPOINT;
         req->origin_id %= 4;

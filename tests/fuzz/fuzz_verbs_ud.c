@@ -129,7 +129,7 @@ static void make_sense(struct message *msg)
     if (msg->kind != REQ)
         return;
     msg->size = sizeof(*req);
-    req->kind = (uint8_t)(req->kind & 1 ? VP_REQ_PROBE : VP_REQ_CONNECT | (req->kind >> 1 & 0x3f));
+    req->kind = (uint8_t)(req->kind & 1 ? VP_REQ_PROBE : req->kind >> 1);
     memcpy(req->key, prov->key, sizeof(prov->key));
     req->target_id = ENDPOINT;
     req->origin_id %= 4;

@@ -236,7 +236,7 @@ static void await(const uint64_t *word, uint64_t value)
 }
 
 /* The target looks at its memory alone: when the last word is there, everything is. */
-static void last_word_lands_last(void)
+static void look_at_last_words(unsigned int flags)
 {
     enum { MAX = 8192 };
     struct end *end = end_open(id_of(rank, 0));
@@ -251,7 +251,7 @@ static void last_word_lands_last(void)
         if (rank == 0) {
             for (uint32_t w = 0; w < n / 8; w++)
                 words[w] = i;
-            CHECK(post_write(link, &m, 0, r.addr + MAX - n, r.rkey, n, PROV_STRONG, 0) >= 0);
+            CHECK(post_write(link, &m, 0, r.addr + MAX - n, r.rkey, n, flags, (uint32_t)i) >= 0);
             settle(link);
             pump_until(cell(0) == i);
         } else {
@@ -262,6 +262,17 @@ static void last_word_lands_last(void)
         }
     }
     barrier();
+}
+
+static void last_word_lands_last(void)
+{
+    look_at_last_words(PROV_STRONG);
+}
+
+/* The notice comes behind the data; the data has an order of its own. */
+static void strong_notice_has_all_of_its_data(void)
+{
+    look_at_last_words(PROV_STRONG | PROV_NOTIFY);
 }
 
 static void set_words(const struct memory *m, size_t num, uint64_t value)
@@ -316,20 +327,20 @@ static void strong_write_lands_behind_the_others(void)
     barrier();
 }
 
-/* Looks at the lines whose last word is there; returns how many are not. */
-static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t lines, uint64_t value)
+/* Looks at the lines, of `line` words, whose last word is there; returns how many are not. */
+static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t end, uint32_t line,
+                            uint64_t value)
 {
-    enum { LINE = PROV_LINE / 8 };
     uint32_t missing = 0;
 
-    for (uint32_t l = first / LINE; l < lines; l++) {
-        if (__atomic_load_n(&words[l * LINE + LINE - 1], __ATOMIC_ACQUIRE) != value) {
+    for (uint32_t l = first / line; l < end / line; l++) {
+        if (__atomic_load_n(&words[l * line + line - 1], __ATOMIC_ACQUIRE) != value) {
             missing++;
             continue;
         }
-        for (uint32_t w = l * LINE; w < (l + 1) * LINE; w++)
+        for (uint32_t w = l * line; w < (l + 1) * line; w++)
             CHECK(w < first || __atomic_load_n(&words[w], __ATOMIC_RELAXED) == value,
-                  "round %lu, line %u, word %u", (unsigned long)value, l, w % LINE);
+                  "round %lu, line %u, word %u", (unsigned long)value, l, w % line);
     }
     return missing;
 }
@@ -341,7 +352,10 @@ static void last_word_of_a_line_is_its_last(void)
     struct end *end = end_open(id_of(rank, 0));
     struct memory m = memory_new(2 * MAX, RW);
     const uint64_t *words = (const uint64_t *)m.bytes;
+    struct prov_caps caps;
 
+    ops->caps(prov, 0, &caps);
+    CHECK(caps.line >= 8 && PROV_LINE % caps.line == 0, "%u", caps.line);
     memory_publish(&m, 0);
     struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
@@ -355,7 +369,8 @@ static void last_word_of_a_line_is_its_last(void)
             pump_until(cell(0) == i);
             continue;
         }
-        for (unsigned int look = 1; check_lines(words, first, lines, i); look++)
+        for (unsigned int look = 1; check_lines(words, first, lines * LINE, caps.line / 8, i);
+             look++)
             if (look % 256 == 0)
                 pump();
         set_cell(0, i);
@@ -1569,6 +1584,7 @@ static const struct test tests[] = {
     TEST(copied_writes_need_no_registration, 2, 0),
     TEST(reads_of_all_sizes_bring_the_data, 2, 0),
     TEST(last_word_lands_last, 2, 0),
+    TEST(strong_notice_has_all_of_its_data, 2, 0),
     TEST(strong_write_lands_behind_the_others, 2, 0),
     TEST(last_word_of_a_line_is_its_last, 2, 0),
     TEST(last_word_of_a_strong_read_lands_last, 2, 0),

@@ -199,7 +199,7 @@ static void ask_from_outside_again(struct test_conn *c, const struct test_conn *
     CHECK(id && !is_pending);
     *c = (struct test_conn){.conn = NULL};
     accepts = c;
-    req = (struct vp_hello_req){.kind = VP_REQ_CONNECT,
+    req = (struct vp_hello_req){.kind = 0,
                                 .target_id = ENDPOINT,
                                 .origin_id = (100 + (uint64_t)(first - conns)) & VP_ID_MASK,
                                 .attempt = n};
@@ -337,7 +337,9 @@ static unsigned int notify(struct test_conn *c, uint64_t to, uint32_t length, un
                                                          PROV_SIGNAL}) == 0);
     CHECK(num_wrote > 0);
     for (unsigned int i = 0; i + 1 < num_wrote; i++)
-        CHECK(wrote[i].opcode == IBV_WR_RDMA_WRITE && !(wrote[i].flags & IBV_SEND_SOLICITED));
+        CHECK((wrote[i].opcode == IBV_WR_RDMA_WRITE ||
+               ((flags & PROV_STRONG) && wrote[i].opcode == IBV_WR_RDMA_READ)) &&
+              !(wrote[i].flags & IBV_SEND_SOLICITED));
     CHECK(wrote[num_wrote - 1].opcode == IBV_WR_RDMA_WRITE_WITH_IMM &&
           wrote[num_wrote - 1].imm == 77);
     CHECK((wrote[num_wrote - 1].flags & (IBV_SEND_SOLICITED | IBV_SEND_SIGNALED)) ==
@@ -357,16 +359,19 @@ static void long_notices_go_apart(void)
     fake_sent = note_write;
     conn->packet = PACKET;
     vp_ep(ep)->max_msg = 1 << 30;
-    conn->any_order = false;
+    conn->unit = VP_UNIT_WHOLE;
     CHECK(notify(&conns[0], 0, APART, 0) == 1);
-    conn->any_order = true;
+    conn->unit = VP_UNIT_128;
     CHECK(notify(&conns[0], 0, APART, 0) == 2);
     CHECK(wrote[0].length == APART && wrote[1].length == 0);
-    CHECK(notify(&conns[0], 64, APART, 0) == 3); /* no line in two packets */
-    CHECK(wrote[0].length == PROV_LINE - 64 && wrote[1].at == PROV_LINE && wrote[2].length == 0 &&
+    CHECK(notify(&conns[0], 64, APART, 0) == 3); /* no unit in two packets */
+    CHECK(wrote[0].length == 128 - 64 && wrote[1].at == 128 && wrote[2].length == 0 &&
           wrote[0].length + wrote[1].length == APART);
     CHECK(notify(&conns[0], 0, APART - 1, 0) == 1);
-    CHECK(notify(&conns[0], 0, APART, PROV_STRONG) == 1);
+    CHECK(notify(&conns[0], 0, 128, PROV_STRONG) == 1); /* one unit */
+    CHECK(notify(&conns[0], 0, APART, PROV_STRONG) == 3);
+    CHECK(wrote[0].length == APART - 128 && wrote[1].opcode == IBV_WR_RDMA_READ &&
+          wrote[2].length == 128 && (wrote[2].flags & IBV_SEND_FENCE));
     vp_ep(ep)->notice_apart = 1;
     CHECK(notify(&conns[0], 0, PACKET + 1, 0) == 2);
     CHECK(notify(&conns[0], 0, PACKET, 0) == 1);

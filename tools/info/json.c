@@ -95,6 +95,8 @@ static json_t *port_value(const struct prov_port *port)
     if (port->tnis) {
         json_object_set_new(value, "connects_by", text_value(port->connects_by));
         json_object_set_new(value, "data_in_order", json_boolean(!port->any_order));
+        json_object_set_new(value, "data_in_order_unit", json_integer(port->order_unit));
+        json_object_set_new(value, "relaxed_keys", json_boolean(port->relaxed_keys));
         json_object_set_new(value, "data_in_order_why", text_value(port->order_why));
         json_object_set_new(value, "ece_vendor", json_integer(port->ece_vendor));
         json_object_set_new(value, "ece_options", json_integer(port->ece_options));

@@ -174,7 +174,15 @@ static void print_ports(const struct info *info)
         printf("listens at %s in %s, connects by %s, atomics %s, inline to %u bytes\n", p->address,
                p->network, p->connects_by, p->atomics, p->max_inline);
         label("");
-        printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
+        if (p->order_unit)
+            printf("data in any order but for units of %u bytes: %s\n", p->order_unit,
+                   p->order_why);
+        else
+            printf("data in %s: %s\n", p->any_order ? "any order" : "order", p->order_why);
+        if (p->relaxed_keys) {
+            label("");
+            printf("memory is registered with relaxed ordering\n");
+        }
         if (p->ece_options) {
             label("");
             printf("offers enhancements (ECE) of vendor %#x: %#x\n", p->ece_vendor, p->ece_options);

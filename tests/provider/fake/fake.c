@@ -787,7 +787,8 @@ static void fake_caps(struct prov *base, unsigned int tni, struct prov_caps *cap
 {
     (void)base;
     (void)tni;
-    *caps = (struct prov_caps){.max_inline = PROV_COPY_MAX,
+    *caps = (struct prov_caps){.line = PROV_LINE,
+                               .max_inline = PROV_COPY_MAX,
                                .reads_source = fake_reads_source,
                                .max_message = PROV_MSG_MAX,
                                .max_xfer = UINT32_MAX,
