@@ -97,7 +97,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     conn->req.tag = (uint8_t)prov->asked++;
     bool kick = vp_list_empty(&prov->queue);
     vp_list_append(&ep->conns, &conn->ep_link);
-    vp_list_append(&prov->queue, &conn->hs_link);
+    vp_list_append(&prov->queue, &conn->hs.link);
     pthread_mutex_unlock(&prov->lock);
     if (kick)
         vp_kick(prov);
@@ -113,11 +113,11 @@ static void set_phase(struct vp_conn *conn, enum vp_phase phase, uint64_t deadli
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    UT_ASSERT(conn->busy);
+    UT_ASSERT(conn->hs.busy);
     if (!conn->abandoned && conn->phase != VP_UP) {
         conn->phase = phase;
-        vp_list_remove(&conn->hs_link);
-        vp_heap_add(&prov->shaking, &conn->hs_timer, deadline);
+        vp_list_remove(&conn->hs.link);
+        vp_heap_add(&prov->shaking, &conn->hs.timer, deadline);
         vp_deadline_locked(prov, deadline);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -199,7 +199,7 @@ static void is_up(struct vp_conn *conn)
     if (conn->phase != VP_OVER) /* too late: that it failed is reported, or will be */
         conn->phase = VP_UP;    /* also where it is abandoned, so that it is disconnected */
     if (conn->active)
-        adapt_window_locked(prov, conn->hs_started);
+        adapt_window_locked(prov, conn->hs.started);
     pthread_mutex_unlock(&prov->lock);
 }
 
@@ -218,9 +218,9 @@ enum sign { ALIVE, SILENT, UNRESOLVED, SHORT };
 static uint64_t end_of_attempts(const struct vp_conn *conn, enum sign sign)
 {
     const struct prov_config *config = &conn->ep->prov->config;
-    uint64_t silent = conn->hs_sign + config->peer_timeout_ms;
-    uint64_t busy = conn->hs_first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
-    uint64_t unresolved = conn->hs_first + config->job_timeout_ms;
+    uint64_t silent = conn->hs.sign + config->peer_timeout_ms;
+    uint64_t busy = conn->hs.first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
+    uint64_t unresolved = conn->hs.first + config->job_timeout_ms;
 
     if (sign == UNRESOLVED && unresolved > silent)
         return unresolved;
@@ -234,8 +234,8 @@ static void give_up(struct vp_conn *conn, enum sign sign, uint64_t now)
                       : reason == PROV_REASON_LOCAL ? "the port is down"
                                                     : "the peer is given up";
 
-    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->tries,
-            (unsigned long long)(now - conn->hs_first), why);
+    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->hs.tries,
+            (unsigned long long)(now - conn->hs.first), why);
     over(conn, reason);
 }
 
@@ -244,7 +244,7 @@ static void give_up(struct vp_conn *conn, enum sign sign, uint64_t now)
 static uint64_t pause_ms(const struct vp_conn *conn, enum sign sign)
 {
     uint64_t most = conn->ep->prov->config.peer_timeout_ms / PAUSE_SHARE;
-    unsigned int doublings = conn->tries < MOST_DOUBLINGS ? conn->tries : MOST_DOUBLINGS;
+    unsigned int doublings = conn->hs.tries < MOST_DOUBLINGS ? conn->hs.tries : MOST_DOUBLINGS;
     uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
 
     if (most > PAUSE_MOST_MS)
@@ -257,7 +257,7 @@ static uint64_t pause_ms(const struct vp_conn *conn, enum sign sign)
 /* A number that differs between those who may all have been refused at the same time. */
 static uint64_t jitter(const struct vp_conn *conn)
 {
-    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->tries;
+    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
     return number * 0x9e3779b97f4a7c15 >> 32;
 }
@@ -274,15 +274,15 @@ static void retry(struct vp_conn *conn, enum sign sign)
      * stale */
     vp_conn_drop_qp(conn);
     if (sign == ALIVE)
-        conn->hs_sign = now;
-    if (conn->tries >= LEAST_ATTEMPTS && now + pause >= end_of_attempts(conn, sign)) {
+        conn->hs.sign = now;
+    if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= end_of_attempts(conn, sign)) {
         give_up(conn, sign, now);
         return;
     }
-    ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->tries,
-             (unsigned long long)(now - conn->hs_started), (unsigned long long)pause);
+    ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->hs.tries,
+             (unsigned long long)(now - conn->hs.started), (unsigned long long)pause);
     pthread_mutex_lock(&prov->lock);
-    if (conn->counted && prov->window > LEAST_WINDOW)
+    if (conn->hs.counted && prov->window > LEAST_WINDOW)
         prov->window--;
     vp_handshake_uncount_locked(conn);
     pthread_mutex_unlock(&prov->lock);
@@ -297,7 +297,7 @@ static bool is_shortage(int rc)
 /* An own attempt failed on this side. What it lacks is waited for, and named once. */
 static void fall_short(struct vp_conn *conn, const char *what, int rc)
 {
-    if (conn->tries == 1 || !is_shortage(rc))
+    if (conn->hs.tries == 1 || !is_shortage(rc))
         vp_log_nomem(what, conn->ep->port->name, -rc);
     if (is_shortage(rc))
         retry(conn, SHORT);
@@ -368,16 +368,16 @@ static void step_start(struct vp_conn *conn)
     uint64_t now = ut_clock_ms();
 
     pthread_mutex_lock(&prov->lock);
-    if (conn->tries == 0)
+    if (conn->hs.tries == 0)
         conn->req.attempt = first_attempt_locked(prov);
     else if (conn->req.attempt < UINT8_MAX)
         conn->req.attempt++;
     pthread_mutex_unlock(&prov->lock);
-    if (conn->tries < UINT8_MAX)
-        conn->tries++;
-    conn->hs_started = now;
-    if (!conn->hs_first)
-        conn->hs_first = conn->hs_sign = now;
+    if (conn->hs.tries < UINT8_MAX)
+        conn->hs.tries++;
+    conn->hs.started = now;
+    if (!conn->hs.first)
+        conn->hs.first = conn->hs.sign = now;
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
         retry(conn, SILENT); /* it may come back */
@@ -441,7 +441,7 @@ static void step_response(struct vp_conn *conn, const struct vp_event *event)
     conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
     rc = vp_conn_ready_qp(conn);
     if (!rc) {
-        set_phase(conn, VP_CONFIRMING, conn->hs_timer.at);
+        set_phase(conn, VP_CONFIRMING, conn->hs.timer.at);
         rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
     }
     if (!rc)
@@ -505,10 +505,10 @@ static void not_busy(struct vp_conn *conn)
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    conn->busy = false;
+    conn->hs.busy = false;
     if (conn->abandoned) {
         vp_handshake_uncount_locked(conn);
-        vp_list_append(&prov->reaping, &conn->hs_link);
+        vp_list_append(&prov->reaping, &conn->hs.link);
     }
     pthread_cond_broadcast(&prov->changed);
     pthread_mutex_unlock(&prov->lock);
@@ -520,11 +520,11 @@ static void not_busy(struct vp_conn *conn)
 static struct vp_conn *first_queued_locked(struct vp_prov *prov)
 {
     if (!vp_list_empty(&prov->accepts))
-        return vp_container_of(prov->accepts.next, struct vp_conn, hs_link);
+        return vp_container_of(prov->accepts.next, struct vp_conn, hs.link);
     if (vp_list_empty(&prov->queue))
         return NULL;
-    struct vp_conn *first = vp_container_of(prov->queue.next, struct vp_conn, hs_link);
-    return first->tries > 0 || prov->connecting < prov->window ? first : NULL;
+    struct vp_conn *first = vp_container_of(prov->queue.next, struct vp_conn, hs.link);
+    return first->hs.tries > 0 || prov->connecting < prov->window ? first : NULL;
 }
 
 static struct vp_conn *next_queued(struct vp_prov *prov)
@@ -536,10 +536,10 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
         conn = first_queued_locked(prov);
     while (conn && !vp_place_take_locked(conn));
     if (conn) {
-        conn->counted = conn->active && conn->tries == 0;
-        prov->connecting += conn->counted;
+        conn->hs.counted = conn->active && conn->hs.tries == 0;
+        prov->connecting += conn->hs.counted;
         vp_handshake_unlink(conn);
-        conn->busy = true;
+        conn->hs.busy = true;
     }
     pthread_mutex_unlock(&prov->lock);
     return conn;
@@ -561,7 +561,7 @@ static uint64_t patience_ms(const struct vp_conn *conn)
 
 static bool is_stale(const struct vp_conn *conn)
 {
-    return ut_clock_ms() - conn->hs_started > patience_ms(conn);
+    return ut_clock_ms() - conn->hs.started > patience_ms(conn);
 }
 
 void vp_cm_queue(struct vp_prov *prov)
@@ -595,7 +595,7 @@ static void timed_out(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     if (!conn->abandoned) {
         conn->phase = VP_QUEUED;
-        vp_list_append(prov->queue.next, &conn->hs_link); /* in front: it has waited already */
+        vp_list_append(prov->queue.next, &conn->hs.link); /* in front: it has waited already */
     }
     pthread_mutex_unlock(&prov->lock);
 }
@@ -610,7 +610,7 @@ void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
         pthread_mutex_lock(&prov->lock);
         conn = vp_place_overdue_locked(prov, now, patience_ms);
         if (conn)
-            conn->busy = true;
+            conn->hs.busy = true;
         pthread_mutex_unlock(&prov->lock);
         if (conn) {
             refuse_busy(conn);
@@ -627,9 +627,9 @@ static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
     struct vp_heap_node *due = vp_heap_due(&prov->shaking, now);
     prov->next_deadline = vp_heap_next(&prov->shaking);
     if (due) {
-        late = vp_container_of(due, struct vp_conn, hs_timer);
+        late = vp_container_of(due, struct vp_conn, hs.timer);
         vp_handshake_unlink(late);
-        late->busy = true;
+        late->hs.busy = true;
     }
     pthread_mutex_unlock(&prov->lock);
     return late;
@@ -696,7 +696,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *
     }
     if (conn) {
         conn->there_unit = req->kind >> VP_REQ_UNIT_SHIFT;
-        conn->hs_started = ut_clock_ms();
+        conn->hs.started = ut_clock_ms();
         conn->id = event->asks;
         conn->rsp_resources = event->rsp_resources;
         conn->init_depth = event->init_depth;
@@ -884,7 +884,7 @@ static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_c
             event->what = VP_HEARD_OTHER;
             event->id = NULL;
         } else {
-            owner->busy = true;
+            owner->hs.busy = true;
             *conn = owner;
         }
     }

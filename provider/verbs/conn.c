@@ -39,16 +39,16 @@ static bool take_credit(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (!conn->has_credit)
-        conn->has_credit = vp_ep_take_credit(ep);
-    if (!conn->has_credit && !ep->told_no_room) {
+    if (conn->last == VP_LAST_NONE && vp_ep_take_credit(ep))
+        conn->last = VP_LAST_KEPT;
+    if (conn->last == VP_LAST_NONE && !ep->told_no_room) {
         ep->told_no_room = true;
         ut_error(VP_CAT,
                  "no room for another connection: a completion queue of %s has %u entries for %u "
                  "of them (UTOFU_NUM_TOQ_ENTRIES adds to it)",
                  ep->port->name, ep->cq_size, ep->credits);
     }
-    return conn->has_credit;
+    return conn->last != VP_LAST_NONE;
 }
 
 /* Connected: requests may be posted. */
@@ -72,7 +72,6 @@ void vp_conn_up(struct vp_conn *conn)
     conn->sq_app = depth - 1 - reserve;
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
-    conn->postable = true;
     conn->unit = vp_weaker_unit(conn->here_unit, conn->there_unit);
     if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
@@ -139,17 +138,16 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->ep->batch == conn)
         vp_flush(conn->ep);
     if (conn->life == VP_FAILING)
-        return; /* that flush failed */
-    conn->postable = false;
-    conn->sq_app = conn->sq_cap = 0;
-    conn->posted_to = conn->few_until = conn->head;
+        return;                      /* that flush failed */
+    conn->sq_app = conn->sq_cap = 0; /* no longer vp_is_postable() */
+    conn->end.posted_to = conn->few_until = conn->head;
 }
 
 static void suspect(struct vp_conn *conn)
 {
-    if (conn->reason_known || conn->probing || conn->closed)
+    if (conn->end.reason != VP_REASON_UNKNOWN || conn->closed)
         return;
-    conn->probing = true;
+    conn->end.reason = VP_REASON_ASK;
     vp_probe_start(conn);
 }
 
@@ -157,7 +155,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
 {
     if (conn->life == VP_YOUNG || conn->life >= VP_DOWN)
         return;
-    if (reason != VP_REASON_ASK && (!conn->reason_known || reason == PROV_REASON_LOCAL))
+    if (reason != VP_REASON_ASK && (!vp_reason_is_known(conn) || reason == PROV_REASON_LOCAL))
         vp_conn_know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
@@ -203,7 +201,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
     if (vp_conn_note_error(conn, seq, status))
-        vp_retire(conn, conn->err_seq, PROV_OK);
+        vp_retire(conn, conn->end.err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)
         return; /* as all requests of a queue pair that fails */
     if (status == PROV_FAILED)
@@ -219,7 +217,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     }
     if (status == PROV_PEER)
         suspect(conn);
-    else if (!conn->reason_known && !conn->probing)
+    else if (conn->end.reason == VP_REASON_UNKNOWN)
         vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
@@ -227,13 +225,13 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
  * the device has reported whichever was not, unless it is stuck. */
 static void finish(struct vp_conn *conn)
 {
-    bool gone = conn->reason == PROV_REASON_PEER_DEAD || conn->reason == PROV_REASON_SILENT;
+    bool gone = conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
     enum prov_status first = PROV_FLUSHED;
 
-    if (conn->has_error && conn->tail != conn->head && !conn->stuck)
-        vp_retire(conn, conn->err_seq, PROV_OK);
-    if (conn->has_error && conn->tail == conn->err_seq)
-        first = (enum prov_status)conn->err_status;
+    if (conn->end.err_status && conn->tail != conn->head && !conn->end.stuck)
+        vp_retire(conn, conn->end.err_seq, PROV_OK);
+    if (conn->end.err_status && conn->tail == conn->end.err_seq)
+        first = (enum prov_status)conn->end.err_status;
     if (first == PROV_FLUSHED || first == PROV_PEER)
         first = gone ? PROV_PEER : PROV_FLUSHED;
     if (conn->tail != conn->head)
@@ -244,7 +242,7 @@ static void finish(struct vp_conn *conn)
     if (conn->closed)
         return;
     conn->ep->made++;
-    conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->reason);
+    conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->end.reason);
 }
 
 /*
@@ -264,23 +262,24 @@ static void begin_rest(struct vp_conn *conn)
     stop_posting(conn);
     if (conn->life == VP_FAILING)
         return;
-    conn->resting = true;
+    if (conn->end.rest == VP_REST_NONE)
+        conn->end.rest = VP_REST_PLACE;
     conn->life = VP_LEAVING;
-    conn->life_deadline = ut_clock_ms() + ep->prov->config.peer_timeout_ms;
+    conn->end.deadline = ut_clock_ms() + ep->prov->config.peer_timeout_ms;
     vp_place_ends(conn);
     vp_conn_tend(conn);
-    vp_ep_wake_later(ep, conn->life_deadline);
+    vp_ep_wake_later(ep, conn->end.deadline);
 }
 
 static enum prov_reason why_resting(const struct vp_conn *conn)
 {
-    return conn->grows ? PROV_REASON_GROWS : PROV_REASON_RESTS;
+    return conn->end.rest == VP_REST_GROWS ? PROV_REASON_GROWS : PROV_REASON_RESTS;
 }
 
 /* Both ends have said that nothing is outstanding: at most our REST is not acknowledged. */
 static bool has_rested(const struct vp_conn *conn)
 {
-    return conn->resting && conn->last_posted && conn->peer_rests;
+    return conn->end.rest && conn->last == VP_LAST_POSTED && conn->end.peer_rests;
 }
 
 /* The next step of resting. */
@@ -291,9 +290,9 @@ static void tend_resting(struct vp_conn *conn, bool late)
     } else if (conn->tail != conn->head) {
         if (!vp_all_signalled(conn))
             vp_post_report(conn);
-    } else if (!conn->last_posted) {
+    } else if (conn->last != VP_LAST_POSTED) {
         vp_conn_drain_marker(conn, VP_CTL_REST);
-    } else if (conn->peer_rests || conn->closed) {
+    } else if (conn->end.peer_rests || conn->closed) {
         vp_conn_know_reason(conn, why_resting(conn));
         finish(conn);
     }
@@ -321,15 +320,16 @@ static void ask_to_rest(struct vp_conn *conn)
 
     if (plea == VP_PLEA_NONE)
         return;
-    if (plea == VP_PLEA_MUST && conn->must_rest) {
+    if (plea == VP_PLEA_MUST && conn->end.asked == VP_ASKED_MUST) {
         begin_rest(conn);
         return;
     }
     if (!vp_post_control(conn, plea == VP_PLEA_MUST ? VP_CTL_MUST : VP_CTL_ASK))
         vp_place_kept(conn);
-    else
-        conn->must_rest |= plea == VP_PLEA_MUST;
-    conn->has_asked = true;
+    else if (plea == VP_PLEA_MUST)
+        conn->end.asked = VP_ASKED_MUST;
+    if (conn->end.asked == VP_ASKED_NOT)
+        conn->end.asked = VP_ASKED_MAY;
     conn->mark = conn->head;
 }
 
@@ -338,20 +338,20 @@ static void ask_to_rest(struct vp_conn *conn)
  * time. */
 static void get_longer(struct vp_conn *conn)
 {
-    conn->wants_long = false;
+    conn->errand = VP_ERRAND_NONE;
     vp_sq_lengthen(conn->ep, conn->active ? conn->req.target_id : conn->req.origin_id);
     if (!vp_place_is_spare(conn))
         return;
-    conn->grows = true;
+    conn->end.rest = VP_REST_GROWS;
     begin_rest(conn);
 }
 
 /* One that was not asked wants a longer send queue. */
 static void peer_rests(struct vp_conn *conn)
 {
-    conn->peer_rests = true;
+    conn->end.peer_rests = true;
     if (conn->life == VP_ALIVE && !conn->closed) {
-        conn->grows = !conn->has_asked;
+        conn->end.rest = conn->end.asked ? VP_REST_PLACE : VP_REST_GROWS;
         begin_rest(conn);
     } else if (conn->life == VP_LEAVING) {
         vp_conn_tend(conn);
@@ -361,7 +361,7 @@ static void peer_rests(struct vp_conn *conn)
 /* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
 static void peer_leaves(struct vp_conn *conn)
 {
-    if (conn->life == VP_LEAVING && conn->resting)
+    if (conn->life == VP_LEAVING && conn->end.rest)
         peer_rests(conn);
     if (conn->life != VP_ALIVE)
         return;
@@ -373,9 +373,9 @@ static void peer_leaves(struct vp_conn *conn)
     if (conn->life == VP_FAILING)
         return;
     conn->life = VP_LEAVING;
-    conn->life_deadline = ut_clock_ms() + LEAVE_MS;
+    conn->end.deadline = ut_clock_ms() + LEAVE_MS;
     vp_conn_tend(conn);
-    vp_ep_wake_later(conn->ep, conn->life_deadline);
+    vp_ep_wake_later(conn->ep, conn->end.deadline);
 }
 
 void vp_conn_told(struct vp_conn *conn, uint32_t control)
@@ -390,7 +390,8 @@ void vp_conn_told(struct vp_conn *conn, uint32_t control)
             asked_to_rest(conn, control == VP_CTL_MUST);
         break;
     case VP_CTL_KEEP:
-        conn->has_asked = false;
+        if (conn->end.asked == VP_ASKED_MAY)
+            conn->end.asked = VP_ASKED_NOT;
         vp_place_kept(conn);
         break;
     case VP_CTL_REST:
@@ -403,7 +404,8 @@ void vp_conn_told(struct vp_conn *conn, uint32_t control)
 
 static bool is_drained(const struct vp_conn *conn)
 {
-    return conn->completed_to == conn->posted_to || conn->tail == conn->posted_to || conn->stuck;
+    return conn->end.completed_to == conn->end.posted_to || conn->tail == conn->end.posted_to ||
+           conn->end.stuck;
 }
 
 /* Hands it to progress(), which destroys it. */
@@ -416,9 +418,9 @@ static void hand_over(struct vp_conn *conn)
     vp_list_remove(&conn->tend_link);
     if (ep->batch == conn)
         vp_flush(ep);
-    if (conn->has_credit)
+    if (conn->last == VP_LAST_KEPT)
         vp_ep_give_credit(ep);
-    conn->has_credit = false;
+    conn->last = VP_LAST_NONE;
     pthread_mutex_lock(&prov->lock);
     vp_cm_abandon_locked(conn);
     pthread_mutex_unlock(&prov->lock);
@@ -443,8 +445,8 @@ static enum end begin_end(struct vp_conn *conn)
     if (ep->closing || dev->gone) /* the queues go too */
         return END_NOT_NEEDED;
     pthread_mutex_lock(&ep->prov->lock);
-    bool busy = conn->busy;
-    bool needed = !busy && conn->takes_data && (!conn->active || conn->phase == VP_UP);
+    bool busy = conn->hs.busy;
+    bool needed = !busy && conn->qp_state >= IBV_QPS_RTR && (!conn->active || conn->phase == VP_UP);
     if (needed) {
         vp_handshake_unlink(conn);
         vp_place_ends_locked(conn);
@@ -460,8 +462,8 @@ static enum end begin_end(struct vp_conn *conn)
         return END_NOT_NEEDED;
     conn->life = VP_ENDING;
     vp_conn_qp_to_error(conn);
-    conn->life_deadline = ut_clock_ms() + wait;
-    vp_ep_wake_later(ep, conn->life_deadline);
+    conn->end.deadline = ut_clock_ms() + wait;
+    vp_ep_wake_later(ep, conn->end.deadline);
     return END_BEGUN;
 }
 
@@ -471,7 +473,7 @@ static void end_wait(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     struct vp_device *dev = ep->port->dev;
 
-    conn->life_deadline = UINT64_MAX;
+    conn->end.deadline = UINT64_MAX;
     pthread_mutex_lock(&ep->prov->lock);
     if (dev->last_wqe == VP_LAST_WQE_UNKNOWN)
         dev->last_wqe = VP_LAST_WQE_NEVER;
@@ -490,13 +492,12 @@ static bool has_ended(struct vp_conn *conn, bool late)
     if (conn->ep->closing || conn->ep->port->dev->gone)
         return true;
     if (conn->recvs) {
-        conn->drained = conn->recvs->completed == conn->recvs->posted;
-        return conn->drained || late;
+        conn->end.drained = conn->recvs->completed == conn->recvs->posted;
+        return conn->end.drained || late;
     }
-    conn->drained = conn->last_recv;
-    if (!conn->drained && late)
+    if (!conn->end.drained && late)
         end_wait(conn);
-    return conn->drained;
+    return conn->end.drained;
 }
 
 /* Of a closed connection that is down, or never was up: it may be handed over. */
@@ -507,7 +508,7 @@ static bool ends(struct vp_conn *conn, uint64_t now)
         if (end != END_BEGUN)
             return end == END_NOT_NEEDED;
     }
-    return has_ended(conn, now >= conn->life_deadline);
+    return has_ended(conn, now >= conn->end.deadline);
 }
 
 /* Nobody says that the peer's process has ended (see way.h). As long as it lives, its adapter
@@ -517,7 +518,7 @@ static void ask_for_sign(struct vp_conn *conn)
 {
     bool unused = conn->mark == conn->head;
 
-    conn->wants_sign = false;
+    conn->errand = VP_ERRAND_NONE;
     if (conn->life != VP_ALIVE || conn->closed || conn->tail != conn->head)
         return;
     vp_post_report(conn);
@@ -530,7 +531,7 @@ static void end_stall(struct vp_conn *conn)
 {
     uint32_t head = conn->head;
 
-    conn->stalled = false;
+    conn->errand = VP_ERRAND_NONE;
     if (!vp_all_signalled(conn))
         vp_post_report(conn);
     if (conn->head != head) /* else its send queue is full, too, or all are signalled */
@@ -539,42 +540,46 @@ static void end_stall(struct vp_conn *conn)
     vp_conn_break(conn, VP_REASON_ASK);
 }
 
-/* The next step of a connection that closes, fails or is stalled. May call back; false: the
+/* One that is up, or leaves: whether it has an errand, rests, or only waits for what is outstanding
+ * behind a goodbye. */
+static void tend_open(struct vp_conn *conn, bool late)
+{
+    if (conn->errand == VP_ERRAND_STALL) {
+        end_stall(conn);
+    } else if (conn->errand == VP_ERRAND_SIGN) {
+        ask_for_sign(conn);
+    } else if (conn->errand == VP_ERRAND_LENGTH && conn->life == VP_ALIVE && !conn->closed) {
+        get_longer(conn);
+    } else if (conn->end.rest) {
+        tend_resting(conn, late);
+    } else if (conn->tail == conn->head) {
+        vp_conn_know_reason(conn, PROV_REASON_CLOSED);
+        finish(conn);
+    } else if (late) {
+        vp_conn_break(conn, PROV_REASON_CLOSED);
+    }
+}
+
+static void tend_failing(struct vp_conn *conn, bool late)
+{
+    if (late && !is_drained(conn)) {
+        ut_warn(VP_CAT, "queue pair %u did not report its last requests", conn->qp->qp_num);
+        conn->end.stuck = true;
+    }
+    if (is_drained(conn) && (conn->closed || (vp_reason_is_known(conn) && conn->end.delivered)))
+        finish(conn);
+}
+
+/* The next step of a connection that closes, fails or has an errand. May call back; false: the
  * connection is gone. */
 static bool tend_one(struct vp_conn *conn, uint64_t now)
 {
-    bool late = now >= conn->life_deadline;
+    bool late = now >= conn->end.deadline;
 
-    switch ((enum vp_life)conn->life) {
-    case VP_ALIVE: /* closed, and the goodbye is posted; or stalled */
-    case VP_LEAVING:
-        if (conn->stalled) {
-            end_stall(conn);
-        } else if (conn->wants_sign) {
-            ask_for_sign(conn);
-        } else if (conn->wants_long && conn->life == VP_ALIVE && !conn->closed) {
-            get_longer(conn);
-        } else if (conn->resting) {
-            tend_resting(conn, late);
-        } else if (conn->tail == conn->head) {
-            vp_conn_know_reason(conn, PROV_REASON_CLOSED);
-            finish(conn);
-        } else if (late) {
-            vp_conn_break(conn, PROV_REASON_CLOSED);
-        }
-        break;
-    case VP_FAILING:
-        if (late && !is_drained(conn)) {
-            ut_warn(VP_CAT, "queue pair %u did not report its last requests", conn->qp->qp_num);
-            conn->stuck = true;
-        }
-        if (conn->closed ? is_drained(conn)
-                         : is_drained(conn) && conn->reason_known && conn->delivered)
-            finish(conn);
-        break;
-    default:
-        break;
-    }
+    if (conn->life == VP_ALIVE || conn->life == VP_LEAVING)
+        tend_open(conn, late);
+    else if (conn->life == VP_FAILING)
+        tend_failing(conn, late);
     if (!conn->closed || (conn->life < VP_DOWN && conn->life != VP_YOUNG) || !ends(conn, now))
         return true;
     hand_over(conn);
@@ -597,15 +602,16 @@ void vp_look_for_stalls(struct vp_ep *ep)
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
-        if (conn->life != VP_ALIVE || conn->closed || !conn->postable)
+        if (conn->life != VP_ALIVE || conn->closed || !vp_is_postable(conn))
             continue;
         bool stalls = conn->tail != conn->head && conn->tail == conn->tail_seen &&
                       conn->tail != conn->head_seen;
-        if (stalls) {
-            conn->stalled = true;
+        if (stalls && conn->errand == VP_ERRAND_NONE) {
+            conn->errand = VP_ERRAND_STALL;
             vp_conn_tend(conn);
-        } else if (asks && conn->tail == conn->head && conn->head == conn->head_seen) {
-            conn->wants_sign = true;
+        } else if (asks && conn->errand == VP_ERRAND_NONE && conn->tail == conn->head &&
+                   conn->head == conn->head_seen) {
+            conn->errand = VP_ERRAND_SIGN;
             vp_conn_tend(conn);
         }
         conn->tail_seen = conn->tail;
@@ -621,7 +627,7 @@ void vp_tend_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, tend_link);
-        conn->delivered = conn->life == VP_FAILING;
+        conn->end.delivered = conn->life == VP_FAILING;
     }
 }
 
@@ -654,8 +660,8 @@ void vp_conn_close(struct prov_conn *base)
         vp_conn_drain_marker(conn, VP_CTL_BYE);
         stop_posting(conn);
         if (conn->life == VP_ALIVE) {
-            conn->life_deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
-            vp_ep_wake_later(conn->ep, conn->life_deadline);
+            conn->end.deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
+            vp_ep_wake_later(conn->ep, conn->end.deadline);
         }
     }
     /* inside ep_poll() a caller up the stack may still use it */
@@ -676,7 +682,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
     if (!take_credit(conn)) {
-        conn->no_room = true;
+        conn->refusal = VP_REFUSED_BUSY;
         vp_conn_close(base);
         return -EAGAIN;
     }
@@ -686,10 +692,10 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     if (hello_size)
         memcpy(conn->hello, hello, hello_size);
     pthread_mutex_lock(&prov->lock);
-    conn->answered = true;
+    conn->hs.answered = true;
     if (conn->phase == VP_REQUESTED) {
         conn->phase = VP_ACCEPTING;
-        vp_list_append(&prov->accepts, &conn->hs_link);
+        vp_list_append(&prov->accepts, &conn->hs.link);
     } else {
         /* the origin gave up meanwhile */
         vp_post_event_locked(conn, VP_EV_OVER);
@@ -704,48 +710,69 @@ void vp_reject(struct prov_conn *conn)
     vp_conn_close(conn);
 }
 
-void vp_conn_handle(struct vp_conn *conn, unsigned int events)
+static void hear_request(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (events & VP_EV_REQUEST && !(events & VP_EV_OVER) && !conn->closed) {
-        ep->made++;
-        ep->cb.request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->req.origin_id,
-                       conn->req.hello, conn->req.kind & VP_REQ_SIZE);
+    ep->made++;
+    ep->cb.request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->req.origin_id,
+                   conn->req.hello, conn->req.kind & VP_REQ_SIZE);
+}
+
+/* The handshake has failed; `unheard`: before request() was called. One that the core has not
+ * answered yet is down when accept() is called. */
+static void hear_over(struct vp_conn *conn, bool unheard)
+{
+    if (unheard) {
+        conn->closed = true;
+        vp_conn_tend(conn);
+    } else if (conn->active || conn->hs.answered) {
+        conn->life = VP_DOWN;
+        conn->ep->made++;
+        conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->hs_reason);
     }
+}
+
+/* The peer's side is gone. Without a goodbye: a queue pair that is broken here was broken by an
+ * operation; else the peer was killed, or broke its own side. */
+static void hear_disconnected(struct vp_conn *conn)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+
+    if (conn->life == VP_LEAVING || conn->closed)
+        vp_conn_break(conn, has_rested(conn) ? why_resting(conn) : PROV_REASON_CLOSED);
+    else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
+             attr.qp_state == IBV_QPS_ERR)
+        vp_conn_break(conn, PROV_REASON_BROKEN);
+    else
+        vp_conn_break(conn, VP_REASON_ASK);
+}
+
+/* What was said of the handshake. */
+static void handle_handshake(struct vp_conn *conn, unsigned int events)
+{
+    if (events & VP_EV_REQUEST && !(events & VP_EV_OVER) && !conn->closed)
+        hear_request(conn);
     if (events & VP_EV_UP)
         vp_conn_up(conn);
-    if (events & VP_EV_OVER && !conn->closed) {
-        if (events & VP_EV_REQUEST) { /* it failed before request() was called */
-            conn->closed = true;
-            vp_conn_tend(conn);
-        } else if (conn->active || conn->answered) {
-            conn->life = VP_DOWN;
-            ep->made++;
-            ep->cb.down(conn->ctx, (enum prov_reason)conn->hs_reason);
-        } /* else accept() brings it up again */
-    }
+    if (events & VP_EV_OVER && !conn->closed)
+        hear_over(conn, events & VP_EV_REQUEST);
+}
+
+void vp_conn_handle(struct vp_conn *conn, unsigned int events)
+{
+    handle_handshake(conn, events);
     if (events & VP_EV_LOCAL)
         vp_conn_break(conn, PROV_REASON_LOCAL);
     if (events & VP_EV_QP_ERROR)
         vp_conn_break(conn, PROV_REASON_BROKEN);
-    if (events & VP_EV_DISCONNECTED && (conn->life == VP_ALIVE || conn->life == VP_LEAVING)) {
-        struct ibv_qp_attr attr;
-        struct ibv_qp_init_attr init;
-        /* Without a goodbye: a queue pair that is broken here was broken by an operation; else
-         * the peer was killed, or broke its own side. */
-        if (conn->life == VP_LEAVING || conn->closed)
-            vp_conn_break(conn, has_rested(conn) ? why_resting(conn) : PROV_REASON_CLOSED);
-        else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
-                 attr.qp_state == IBV_QPS_ERR)
-            vp_conn_break(conn, PROV_REASON_BROKEN);
-        else
-            vp_conn_break(conn, VP_REASON_ASK);
-    }
-    if (events & VP_EV_LAST_RECV)
-        conn->last_recv = true;
+    if (events & VP_EV_DISCONNECTED && (conn->life == VP_ALIVE || conn->life == VP_LEAVING))
+        hear_disconnected(conn);
+    if (events & VP_EV_LAST_RECV && !conn->recvs)
+        conn->end.drained = true;
     if (events & VP_EV_PLACE)
         ask_to_rest(conn);
-    if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !conn->reason_known)
+    if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !vp_reason_is_known(conn))
         vp_conn_know_reason(conn, (enum prov_reason)conn->verdict);
 }

@@ -8,8 +8,6 @@
 #include "conn_types.h"
 #include "ep_types.h"
 
-enum { VP_REASON_ASK = -1 }; /* vp_conn_break(): the probe decides */
-
 void vp_conn_up(struct vp_conn *conn);
 /* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
 void vp_conn_break(struct vp_conn *conn, int reason);

@@ -78,12 +78,48 @@ enum {
     VP_EV_LAST_RECV = 256,  /* no more receives come from its queue pair */
 };
 
+/* What tend_one() in conn.c does next for a connection that is up. */
+enum vp_errand {
+    VP_ERRAND_NONE,
+    VP_ERRAND_STALL,  /* no progress: the device does not retransmit */
+    VP_ERRAND_SIGN,   /* nothing was posted for a while: does its peer still live? */
+    VP_ERRAND_LENGTH, /* its send queue was full so often that it should be longer */
+};
+
+/* Both sides close it in order, to connect again when they want. */
+enum vp_rest {
+    VP_REST_NONE,
+    VP_REST_PLACE, /* its place is wanted */
+    VP_REST_GROWS, /* either end wants a longer send queue */
+};
+
+/* Has the peer been asked to rest? */
+enum vp_asked {
+    VP_ASKED_NOT,
+    VP_ASKED_MAY,  /* and has not answered */
+    VP_ASKED_MUST, /* it was told so */
+};
+
+/* The last request of a connection: see vp_conn_drain_marker(). */
+enum vp_last {
+    VP_LAST_NONE,
+    VP_LAST_KEPT,   /* an entry of the completion queue is kept for it */
+    VP_LAST_POSTED, /* and is its own now */
+};
+
+/* Why it ends, beside enum prov_reason. */
+enum {
+    VP_REASON_UNKNOWN = -2,
+    VP_REASON_ASK = -1, /* the probe decides */
+};
+
 /* What a connection has of a place: see places.c. Under prov->lock. */
 enum vp_place {
     VP_PLACE_NONE,
     VP_PLACE_OPENING,   /* its handshake runs */
     VP_PLACE_OPEN,      /* it is up */
-    VP_PLACE_ASKED,     /* the owner, or the peer, is asked to give it up */
+    VP_PLACE_ASKED,     /* the owner, or the peer, is asked to give it up, */
+    VP_PLACE_MUST,      /* or told to */
     VP_PLACE_ENDS,      /* it will be free soon, */
     VP_PLACE_ENDS_LATE, /* or later than one waits for */
 };
@@ -106,6 +142,38 @@ enum {
 };
 #define VP_ID_MASK ((UINT64_C(1) << 48) - 1) /* ids of endpoints, of provider.h */
 
+/* A connection that ends: what failed, and what is still to come. */
+struct vp_ending {
+    int8_t reason;      /* enum prov_reason, or VP_REASON_UNKNOWN, VP_REASON_ASK */
+    uint8_t err_status; /* enum prov_status of the request that failed, err_seq; PROV_OK: none did.
+                           Of a dead peer: decided with the reason */
+    uint8_t rest;       /* enum vp_rest */
+    uint8_t asked;      /* enum vp_asked */
+    bool peer_rests;    /* everything of the peer has arrived */
+    bool delivered;     /* all that arrived before it failed was */
+    bool stuck;         /* the device did not complete all in time: completions may still come */
+    bool drained;       /* each of its receives has completed, and was polled */
+    uint32_t err_seq;
+    uint32_t posted_to;    /* requests from here on never reached the device */
+    uint32_t completed_to; /* the device has reported everything before this */
+    uint64_t deadline;     /* ms */
+};
+
+/* A handshake: see cm.c. The links under prov->lock, the rest while busy. */
+struct vp_shake {
+    bool busy;        /* a step runs without the lock */
+    bool answered;    /* (passive) accept() was called */
+    bool in_origins;  /* (passive) in ep->origins */
+    bool counted;     /* among prov->connecting */
+    bool plain;       /* (active) enhancements were accepted that cannot be used: none is offered */
+    uint8_t tries;    /* active: attempts so far */
+    uint64_t first;   /* ms: when the first attempt began; 0: not yet */
+    uint64_t sign;    /* when the peer gave its last sign of life; at first `first` */
+    uint64_t started; /* when this attempt began */
+    struct vp_heap_node timer; /* in prov->shaking, or */
+    struct vp_list link;       /* in prov->queue, accepts or reaping */
+};
+
 struct vp_conn {
     /* posting and completing: under the endpoint's lock */
     struct vp_ep *ep;
@@ -116,100 +184,79 @@ struct vp_conn {
     struct vp_op *ops;      /* ring of posted requests, sq_mask + 1 */
     uint32_t sq_mask;
     uint32_t head, tail; /* next to post, first not reported */
-    uint32_t sq_app;     /* most requests for writes, reads and atomics; 0: !postable */
-    uint32_t sq_cap;     /* most requests at all but the last one, see vp_conn_drain_marker(); 0:
-                            !postable */
+    uint32_t sq_app;     /* most requests for writes, reads and atomics; 0: none
+                            may be posted */
+    uint32_t sq_cap;     /* most requests at all but the last one; 0: see vp_is_postable() */
     uint32_t signal_due; /* the one before this is signalled at the latest */
     uint32_t direct_max; /* longest write or read without a work request; 0: !qpx */
     uint32_t slow_flags; /* enum prov_flags of a transfer that goes by work requests */
     uint32_t few_until; /* vp_write_few() looks at none of these before `head` is here; if `head` is
                            here or behind it does: see vp_limit_few() */
     uint32_t packet;    /* bytes that one packet carries */
-    uint32_t unsignalled_from; /* from here on all are VP_TAG_UNSIGNALLED */
-    uint32_t reports;          /* signalled ones that are outstanding */
-    uint32_t unsolicited;      /* receives taken at the peer since the last solicited one */
-    uint32_t batch_first;      /* first request of the open batch */
-    bool postable;
+    uint32_t unsignalled_from;     /* from here on all are VP_TAG_UNSIGNALLED */
+    uint32_t reports;              /* signalled ones that are outstanding */
+    uint32_t unsolicited;          /* receives taken at the peer since the last solicited one */
+    uint32_t batch_first;          /* first request of the open batch */
     uint8_t life;                  /* enum vp_life */
+    uint8_t last;                  /* enum vp_last */
+    uint8_t errand;                /* enum vp_errand */
     bool closed;                   /* conn_close() was called: no callbacks */
     bool in_table;                 /* in ep->table */
-    bool has_credit;               /* one completion-queue entry is kept for the last request */
-    bool last_posted;              /* that last request is posted */
     uint8_t unit;                  /* enum vp_unit: what is placed in order; the smaller one of */
     uint8_t here_unit, there_unit; /* what this side's queue pair says, and what the peer said */
 
-    /* failing */
-    bool has_error; /* a request failed: err_seq, err_wc */
-    bool reason_known;
-    bool stuck;      /* the device did not complete all in time: completions may still come */
-    bool probing;    /* the probe decides the reason */
-    bool stalled;    /* no progress: the device does not retransmit */
-    bool resting;    /* (leaving) both sides close it in order, to connect again when they want */
-    bool peer_rests; /* everything of the peer has arrived */
-    bool delivered;  /* all that arrived before it failed was */
-    bool must_rest;  /* the peer was told so */
-    bool has_asked;  /* the peer was asked to rest, and has not answered */
-    bool wants_sign; /* nothing was posted for a while: does its peer still live? */
-    bool wants_long; /* its send queue was full so often that it should be longer; see post.c */
-    bool grows;      /* (resting) therefore, at either end */
-    uint8_t reason;  /* enum prov_reason */
-    uint8_t err_status; /* enum prov_status; of a dead peer: decided with the reason */
-    uint32_t err_seq;
-    uint32_t posted_to;            /* requests from here on never reached the device */
-    uint32_t completed_to;         /* the device has reported everything before this */
+    struct vp_ending end;
     uint32_t tail_seen, head_seen; /* at the last look for stalls */
-    bool last_recv;                /* nothing arrives any more, and all that had has been polled */
-    bool drained;                  /* each of its receives has completed */
-    uint64_t life_deadline;
-    uint32_t sq_depth;        /* entries of its send queue, */
-    uint32_t full_at, fulls;  /* head when that was full last, and how often it was */
-    struct vp_list tend_link; /* in ep->tending */
+    uint32_t sq_depth;             /* entries of its send queue, */
+    uint32_t full_at, fulls;       /* head when that was full last, and how often it was */
+    struct vp_list tend_link;      /* in ep->tending */
 
     /* its place: `mark` under the endpoint's lock too, the rest under prov->lock */
-    uint8_t place; /* enum vp_place */
-    bool place_forced;
+    uint8_t place;             /* enum vp_place */
     uint32_t mark;             /* head at the last look: vp_place_look_locked() */
     uint64_t place_since;      /* ms: asked or ending; or waiting for a place */
     uint64_t up_since;         /* ms */
     struct vp_list place_link; /* in places.open or asked */
 
-    /* the handshake: phase, events and the links under prov->lock, the rest while busy */
+    /* phase, events and the links under prov->lock; the handshake while busy */
     struct vp_id id;
     enum vp_phase phase;
     bool active;
-    bool busy;       /* a step runs without the lock */
-    bool abandoned;  /* to be destroyed when not busy */
-    bool answered;   /* (passive) accept() was called */
-    bool in_origins; /* (passive) in ep->origins */
-    bool no_room;    /* (passive) it could not be accepted: the peer is to ask again */
-    bool counted;    /* among prov->connecting */
-    bool takes_data; /* its queue pair is ready to receive */
-    bool plain;      /* (active) enhancements were accepted that cannot be used: none is offered */
+    bool abandoned;   /* to be destroyed when not busy */
+    uint8_t qp_state; /* enum ibv_qp_state */
+    uint8_t refusal; /* (passive) enum vp_refusal: what the peer hears if it is closed unanswered */
     uint16_t events;
-    uint8_t hs_reason;
-    uint8_t verdict;              /* enum prov_reason, with VP_EV_VERDICT */
-    uint64_t hs_first;            /* ms: when the first attempt began; 0: not yet */
-    uint64_t hs_sign;             /* when the peer gave its last sign of life; at first hs_first */
-    uint64_t hs_started;          /* when this attempt began */
-    struct vp_heap_node hs_timer; /* in prov->shaking, or */
-    struct vp_list hs_link;       /* in prov->queue, accepts or reaping */
-    struct vp_list ev_link;       /* in ep->events */
-    struct vp_list ep_link;       /* in ep->conns or ep->dying */
-    struct vp_conn *origin_next;  /* in a bucket of ep->origins */
-    struct vp_peer peer;          /* where the peer listens */
-    struct vp_hello_req req;      /* ours (active), or what came (passive) */
+    uint8_t hs_reason; /* enum prov_reason, with VP_EV_OVER */
+    uint8_t verdict;   /* enum prov_reason, with VP_EV_VERDICT */
+    struct vp_shake hs;
+    struct vp_list ev_link;            /* in ep->events */
+    struct vp_list ep_link;            /* in ep->conns or ep->dying */
+    struct vp_conn *origin_next;       /* in a bucket of ep->origins */
+    struct vp_peer peer;               /* where the peer listens */
+    struct vp_hello_req req;           /* ours (active), or what came (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     struct vp_ece ece; /* what the peer offers or uses; from RTR on what this side uses */
-    uint8_t tries;     /* active: attempts so far */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* of the accepting side: ours (passive), or what came */
 };
 
+/* May requests be posted? */
+static inline bool vp_is_postable(const struct vp_conn *conn)
+{
+    return conn->sq_cap != 0;
+}
+
+/* Is it known why the connection ends? */
+static inline bool vp_reason_is_known(const struct vp_conn *conn)
+{
+    return conn->end.reason >= 0;
+}
+
 /* Its handshake waits for nothing any more. Under prov->lock. */
 static inline void vp_handshake_unlink(struct vp_conn *conn)
 {
-    vp_list_remove(&conn->hs_link);
-    vp_heap_remove(&conn->hs_timer);
+    vp_list_remove(&conn->hs.link);
+    vp_heap_remove(&conn->hs.timer);
 }
 
 /* The contract's name is opaque; this is the same object. */

@@ -20,8 +20,7 @@ void vp_conn_tend(struct vp_conn *conn)
 
 void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
 {
-    conn->reason = (uint8_t)reason;
-    conn->reason_known = true;
+    conn->end.reason = (int8_t)reason;
 }
 
 /* The status of a part is that of its transfer. */
@@ -29,11 +28,10 @@ bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status sta
 {
     while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
         seq++;
-    if (conn->has_error && (int32_t)(seq - conn->err_seq) >= 0)
+    if (conn->end.err_status && (int32_t)(seq - conn->end.err_seq) >= 0)
         return false;
-    conn->has_error = true;
-    conn->err_seq = seq;
-    conn->err_status = (uint8_t)status;
+    conn->end.err_seq = seq;
+    conn->end.err_status = (uint8_t)status;
     return true;
 }
 
@@ -43,7 +41,7 @@ void vp_conn_start_failing(struct vp_conn *conn)
     /* while it is in `tending` each poll looks for completions: see sends_suffice() in poll.c */
     vp_expect_no_reports(conn);
     uint64_t now = ut_clock_ms();
-    conn->life_deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
+    conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_tend(conn);
     /* what is flushed raises no event on some devices; as long as it drains, arming asks for more
      * looks */
@@ -54,10 +52,9 @@ bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     if (conn->life == VP_FAILING)
         return false;
-    conn->postable = false;
     conn->sq_app = conn->sq_cap = 0;
     conn->few_until = conn->head;
-    conn->posted_to = seq;
+    conn->end.posted_to = seq;
     vp_conn_note_error(conn, seq, status);
     vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
     bool flushes = vp_conn_qp_to_error(conn);

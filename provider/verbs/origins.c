@@ -44,13 +44,13 @@ bool vp_origins_add_locked(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
 
     UT_ASSERT_LOCKED(&ep->prov->lock);
-    UT_ASSERT(!conn->active && !conn->in_origins);
+    UT_ASSERT(!conn->active && !conn->hs.in_origins);
     if (ep->num_origins >= ep->origin_buckets)
         grow(ep);
     if (!ep->origins)
         return false;
     push(bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id), conn);
-    conn->in_origins = true;
+    conn->hs.in_origins = true;
     ep->num_origins++;
     return true;
 }
@@ -60,13 +60,13 @@ void vp_origins_remove_locked(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
 
     UT_ASSERT_LOCKED(&ep->prov->lock);
-    if (!conn->in_origins)
+    if (!conn->hs.in_origins)
         return;
     struct vp_conn **at = bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id);
     while (*at != conn)
         at = &(*at)->origin_next;
     *at = conn->origin_next;
-    conn->in_origins = false;
+    conn->hs.in_origins = false;
     ep->num_origins--;
 }
 

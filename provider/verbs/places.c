@@ -57,9 +57,14 @@ static struct vp_places *places_of(const struct vp_conn *conn)
     return &conn->ep->port->dev->places;
 }
 
+static bool is_asked(const struct vp_conn *conn)
+{
+    return conn->place == VP_PLACE_ASKED || conn->place == VP_PLACE_MUST;
+}
+
 static bool is_soon_free(enum vp_place place)
 {
-    return place == VP_PLACE_ASKED || place == VP_PLACE_ENDS;
+    return place == VP_PLACE_ASKED || place == VP_PLACE_MUST || place == VP_PLACE_ENDS;
 }
 
 static void count(struct vp_places *p, const struct vp_conn *conn, int by)
@@ -147,8 +152,7 @@ static void seek_locked(struct vp_prov *prov, struct vp_places *p)
         bool forced = p->kept > cycle_of(p) && now >= conn->up_since + HOLD_MS;
         if (forced)
             p->kept = 0;
-        conn->place_forced = forced;
-        move_to(conn, VP_PLACE_ASKED);
+        move_to(conn, forced ? VP_PLACE_MUST : VP_PLACE_ASKED);
         vp_post_event_locked(conn, VP_EV_PLACE);
         vp_kick(prov); /* it wakes the owner, and minds how long the answer takes */
     }
@@ -165,12 +169,12 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
         own = own && (!others || p->own_turn);
         p->own_turn = !own;
         struct vp_list *link = own ? p->own.next : p->others.next;
-        struct vp_conn *conn = vp_container_of(link, struct vp_conn, hs_link);
+        struct vp_conn *conn = vp_container_of(link, struct vp_conn, hs.link);
         uint64_t waited = ut_clock_ms() - conn->place_since;
         move_to(conn, VP_PLACE_OPENING);
-        if (conn->hs_first) { /* it says nothing of the peer */
-            conn->hs_first += waited;
-            conn->hs_sign += waited;
+        if (conn->hs.first) { /* it says nothing of the peer */
+            conn->hs.first += waited;
+            conn->hs.sign += waited;
         }
         /* in front: it has waited already */
         vp_list_append(own ? prov->queue.next : prov->accepts.next, link);
@@ -192,7 +196,7 @@ bool vp_place_take_locked(struct vp_conn *conn)
         return true;
     }
     conn->place_since = ut_clock_ms();
-    vp_list_append(waiting, &conn->hs_link);
+    vp_list_append(waiting, &conn->hs.link);
     seek_locked(conn->ep->prov, p);
     return false;
 }
@@ -214,7 +218,7 @@ bool vp_place_short(struct vp_conn *conn)
         vp_place_free_locked(conn);
         conn->phase = conn->active ? VP_QUEUED : VP_ACCEPTING;
         conn->place_since = ut_clock_ms();
-        vp_list_append(conn->active ? &p->own : &p->others, &conn->hs_link);
+        vp_list_append(conn->active ? &p->own : &p->others, &conn->hs.link);
         seek_locked(prov, p);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -274,7 +278,7 @@ static void kept_locked(struct vp_conn *conn)
 {
     struct vp_places *p = places_of(conn);
 
-    if (conn->place != VP_PLACE_ASKED)
+    if (!is_asked(conn))
         return;
     p->kept++;
     p->burst++;
@@ -296,7 +300,7 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn)
     pthread_mutex_lock(&conn->ep->prov->lock);
     if (conn->life != VP_ALIVE || conn->closed)
         vp_place_ends_locked(conn); /* of itself */
-    else if (conn->place == VP_PLACE_ASKED && conn->place_forced)
+    else if (conn->place == VP_PLACE_MUST)
         plea = VP_PLEA_MUST;
     else if (conn->place == VP_PLACE_ASKED && !vp_place_look_locked(conn))
         plea = VP_PLEA_ASK;
@@ -322,8 +326,8 @@ static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint6
     struct vp_conn *conn;
 
     while ((conn = first_of(&p->asked)) && conn->place_since + ANSWER_MS <= now) {
-        p->kept += conn->place == VP_PLACE_ASKED;
-        move_to(conn, conn->place == VP_PLACE_ASKED ? VP_PLACE_OPEN : VP_PLACE_ENDS_LATE);
+        p->kept += is_asked(conn);
+        move_to(conn, is_asked(conn) ? VP_PLACE_OPEN : VP_PLACE_ENDS_LATE);
     }
     if (conn)
         vp_deadline_locked(prov, conn->place_since + ANSWER_MS);
@@ -360,10 +364,10 @@ struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now,
         struct vp_places *p = &prov->devices[i].places;
         if (vp_list_empty(&p->others))
             continue;
-        struct vp_conn *conn = vp_container_of(p->others.next, struct vp_conn, hs_link);
+        struct vp_conn *conn = vp_container_of(p->others.next, struct vp_conn, hs.link);
         uint64_t end = conn->place_since + patience_ms(conn);
         if (now > end) {
-            vp_list_remove(&conn->hs_link);
+            vp_list_remove(&conn->hs.link);
             return conn;
         }
         vp_deadline_locked(prov, end + 1);

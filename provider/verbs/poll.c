@@ -44,7 +44,7 @@ static inline void handle_send(const struct ibv_wc *wc)
         conn->reports--;
         conn->ep->reports--;
     }
-    conn->completed_to = seq + 1;
+    conn->end.completed_to = seq + 1;
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
         vp_conn_error(conn, seq, wc);
     else if (seq == conn->tail && !op->tag && !conn->closed)
@@ -410,7 +410,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     struct vp_conn *conn = op->conn;
     ep->only_sends++;
     ep->reports = conn->reports = 0;
-    conn->completed_to = ++conn->tail;
+    conn->end.completed_to = ++conn->tail;
     ep->room++;
     ep->retired++;
     ep->polling = true;

@@ -76,7 +76,7 @@ static void post_last(struct vp_conn *conn, uint32_t seq)
         rc = ibv_post_send(conn->qp, &wr, &bad);
     }
     if (rc == 0)
-        conn->posted_to = seq + 1; /* else what is before it is given up after a while */
+        conn->end.posted_to = seq + 1; /* else what is before it is given up after a while */
 }
 
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
@@ -229,16 +229,16 @@ static void note_full(struct vp_conn *conn)
     if (conn->head - conn->full_at < conn->sq_app)
         return;
     conn->full_at = conn->head;
-    if (++conn->fulls != FULLS_MOST)
+    if (conn->errand != VP_ERRAND_NONE || ++conn->fulls != FULLS_MOST)
         return;
-    conn->wants_long = true;
+    conn->errand = VP_ERRAND_LENGTH;
     vp_conn_tend(conn);
 }
 
 static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 {
-    if (!conn->postable) /* the core may post right after accept() */
-        return conn->life == VP_YOUNG && conn->answered ? -EAGAIN : -ENOTCONN;
+    if (!vp_is_postable(conn)) /* the core may post right after accept() */
+        return conn->life == VP_YOUNG && conn->hs.answered ? -EAGAIN : -ENOTCONN;
     vp_flush(conn->ep); /* requests of the open batch would never complete otherwise */
     if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
         note_full(conn);
@@ -352,7 +352,7 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
     if (!p->more)
         return 0;
     vp_flush(ep); /* may take the connection down: then nothing is posted behind it */
-    if (!conn->postable)
+    if (!vp_is_postable(conn))
         return -ENOTCONN;
     return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
 }
@@ -598,7 +598,7 @@ __attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, 
     __asm__("" : "+m"(later)); /* less than saving registers for them */
     struct ibv_qp_ex *qpx = conn->qpx;
     struct vp_op *op = &conn->ops[head & conn->sq_mask];
-    UT_ASSERT(conn->postable && conn->direct_max >= length && !ep->batch);
+    UT_ASSERT(vp_is_postable(conn) && conn->direct_max >= length && !ep->batch);
     UT_ASSERT(head - conn->tail < conn->sq_app && head + 1 != conn->signal_due);
     op->cookie = cookie;
     op->tag = VP_TAG_UNSIGNALLED;
@@ -739,12 +739,11 @@ void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
-    if (conn->last_posted)
+    if (conn->last == VP_LAST_POSTED)
         return;
-    UT_ASSERT(conn->has_credit && conn->ep->credits > 0);
+    UT_ASSERT(conn->last == VP_LAST_KEPT && conn->ep->credits > 0);
     UT_ASSERT(conn->head - conn->tail <= conn->sq_mask);
-    conn->last_posted = true;
-    conn->has_credit = false; /* the entry is this request's now */
+    conn->last = VP_LAST_POSTED;
     conn->ep->credits--;
     if (control) {
         wr.opcode = IBV_WR_SEND_WITH_IMM;

@@ -6,7 +6,7 @@
  *   The fast path (posting, completions, receives) runs under the endpoint's lock, which its owner
  *   holds, and takes no other lock. prov->lock guards what the background thread and the owners
  *   share: the lists, a connection's phase, its pending events. The slow calls of a handshake run
- *   in progress() without it, with conn->busy set: a busy connection is not taken apart.
+ *   in progress() without it, with conn->hs.busy set: a busy connection is not taken apart.
  */
 #ifndef VP_PROV_TYPES_H
 #define VP_PROV_TYPES_H

@@ -25,9 +25,11 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
     conn->signal_due = ep->signal_every;
     conn->sq_depth = ep->sq_first;
     conn->phase = active ? VP_QUEUED : VP_REQUESTED;
+    conn->refusal = VP_REFUSED_BY_CORE;
+    conn->end.reason = VP_REASON_UNKNOWN;
     conn->id.kind = VP_ID_CONN;
     vp_list_init(&conn->tend_link);
-    vp_list_init(&conn->hs_link);
+    vp_list_init(&conn->hs.link);
     vp_list_init(&conn->ev_link);
     vp_list_init(&conn->ep_link);
     vp_list_init(&conn->place_link);
@@ -104,7 +106,7 @@ static bool is_way_lost(int err)
 
 struct vp_ece vp_conn_offer(const struct vp_conn *conn)
 {
-    if (conn->plain || conn->ep->port->dev->no_ece)
+    if (conn->hs.plain || conn->ep->port->dev->no_ece)
         return (struct vp_ece){0};
     return vp_ece_of(conn->qp);
 }
@@ -116,7 +118,7 @@ static int disagree(struct vp_conn *conn)
     if (!conn->active)
         return 0;
     ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: again without");
-    conn->plain = true;
+    conn->hs.plain = true;
     return -ECONNABORTED;
 }
 
@@ -200,7 +202,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
             if (rc)
                 return rc;
         }
-        conn->takes_data = states[i] != IBV_QPS_INIT;
+        conn->qp_state = (uint8_t)states[i];
         rc = states[i] == IBV_QPS_RTR ? check_ece(conn) : 0;
         if (rc)
             return rc;
@@ -220,7 +222,7 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     int rc = qp ? ibv_destroy_qp(qp) : 0;
     if (rc)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
-    conn->takes_data = false;
+    conn->qp_state = IBV_QPS_RESET;
     vp_recvs_drop(conn);
     free(conn->ops);
     conn->ops = NULL;

@@ -14,10 +14,10 @@
 void vp_handshake_uncount_locked(struct vp_conn *conn)
 {
     UT_ASSERT_LOCKED(&conn->ep->prov->lock);
-    UT_ASSERT(!conn->counted || conn->ep->prov->connecting > 0);
-    if (conn->counted)
+    UT_ASSERT(!conn->hs.counted || conn->ep->prov->connecting > 0);
+    if (conn->hs.counted)
         conn->ep->prov->connecting--;
-    conn->counted = false;
+    conn->hs.counted = false;
 }
 
 void vp_cm_abandon_locked(struct vp_conn *conn)
@@ -34,12 +34,12 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_handshake_unlink(conn);
     vp_list_append(&conn->ep->dying, &conn->ep_link);
     vp_origins_remove_locked(conn);
-    if (conn->busy)
+    if (conn->hs.busy)
         return;
-    if (vp_list_empty(&prov->reaping) || conn->counted)
+    if (vp_list_empty(&prov->reaping) || conn->hs.counted)
         vp_kick(prov); /* to destroy it, or because the next handshake may begin */
     vp_handshake_uncount_locked(conn);
-    vp_list_append(&prov->reaping, &conn->hs_link);
+    vp_list_append(&prov->reaping, &conn->hs.link);
 }
 
 /* Ends the handshake or the connection on the wire. */
@@ -51,9 +51,7 @@ static void drop_id(struct vp_conn *conn)
     if (id->way && conn->phase == VP_UP)
         id->way->disconnect(id);
     else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
-        id->way->refuse(id, closing         ? VP_REFUSED_NO_ENDPOINT
-                            : conn->no_room ? VP_REFUSED_BUSY
-                                            : VP_REFUSED_BY_CORE);
+        id->way->refuse(id, closing ? VP_REFUSED_NO_ENDPOINT : (enum vp_refusal)conn->refusal);
     vp_id_drop(id);
 }
 
@@ -63,18 +61,18 @@ static void destroy(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     struct vp_prov *prov = ep->prov;
 
-    UT_ASSERT(conn->abandoned && !conn->busy && !conn->in_table && !conn->has_credit);
-    UT_ASSERT(!vp_heap_has(&conn->hs_timer));
+    UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table && conn->last != VP_LAST_KEPT);
+    UT_ASSERT(!vp_heap_has(&conn->hs.timer));
     drop_id(conn);
-    if (!conn->stuck)
+    if (!conn->end.stuck)
         vp_conn_drop_qp(conn);
     else if (conn->qp)
         ibv_destroy_qp(conn->qp); /* late completions may name its requests */
-    if (conn->stuck)
+    if (conn->end.stuck)
         vp_recvs_drop(conn);
     pthread_mutex_lock(&prov->lock);
     vp_place_free_locked(conn);
-    if (conn->stuck)
+    if (conn->end.stuck)
         vp_list_append(&ep->stuck, &conn->ep_link);
     else
         vp_conn_free(conn);
@@ -88,7 +86,7 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
         struct vp_conn *conn = NULL;
         pthread_mutex_lock(&prov->lock);
         for (struct vp_list *l = prov->reaping.next; l != &prov->reaping; l = l->next) {
-            conn = vp_container_of(l, struct vp_conn, hs_link);
+            conn = vp_container_of(l, struct vp_conn, hs.link);
             if (!ep || conn->ep == ep)
                 break;
             conn = NULL;

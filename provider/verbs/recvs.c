@@ -279,8 +279,8 @@ void vp_recvs_drop(struct vp_conn *conn)
     if (!recvs)
         return;
     conn->recvs = NULL;
-    UT_ASSERT(!conn->drained || recvs->posted == recvs->completed);
-    if (conn->drained || !recvs->posted)
+    UT_ASSERT(!conn->end.drained || recvs->posted == recvs->completed);
+    if (conn->end.drained || !recvs->posted)
         give_room(conn->ep, recvs->depth);
     else
         owe_room(conn->ep, recvs->depth);

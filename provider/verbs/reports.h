@@ -16,7 +16,7 @@ static inline void vp_limit_few(struct vp_conn *conn)
 {
     uint32_t full = conn->tail + conn->sq_app, due = conn->signal_due - 1;
 
-    if (!conn->qpx || !conn->postable)
+    if (!conn->qpx || !vp_is_postable(conn))
         conn->few_until = conn->head;
     else
         conn->few_until = (int32_t)(due - full) < 0 ? due : full;

@@ -76,8 +76,8 @@ static bool next_event_of(struct fake_id *id)
     } else if (id->step == ASKED) {
         const struct vp_conn *conn = vp_container_of(id->id.context, struct vp_conn, id);
         struct test_peer *peer = conn->ctx;
-        if (peer->tries < conn->tries) {
-            CHECK(conn->tries == peer->tries + 1 && conn->tries <= MOST_TRIES);
+        if (peer->tries < conn->hs.tries) {
+            CHECK(conn->hs.tries == peer->tries + 1 && conn->hs.tries <= MOST_TRIES);
             peer->asked[peer->tries++] = now_ms();
         }
         if (peer->answers_after < 0 ||

@@ -1111,7 +1111,7 @@ static void the_kernel_hears_nothing(void)
     answers = true;
     pass_ms(100);
     run();
-    CHECK(conns[0].up && vp_conn(conns[0].conn)->tries == 2);
+    CHECK(conns[0].up && vp_conn(conns[0].conn)->hs.tries == 2);
     tell(id_of(&conns[0]), RDMA_CM_EVENT_CONNECT_ERROR);
     CHECK(!conns[0].down && use(&conns[0]) >= 0);
     close_all("the kernel hears nothing");
