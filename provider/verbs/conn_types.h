@@ -129,7 +129,7 @@ struct __attribute__((packed)) vp_hello_req {
     uint8_t kind; /* the size of the hello and the origin's unit, or VP_REQ_PROBE */
     uint8_t key[VP_KEY_BYTES];
     uint8_t tag;     /* the same in every repetition of a request, not in the origin's others */
-    uint8_t attempt; /* more in each repetition: how long the origin waits (attempt_ms() in cm.c) */
+    uint8_t attempt; /* more in each repetition: how long the origin waits (vp_attempt_ms()) */
     uint16_t port;   /* the origin listens here; network order */
     uint64_t target_id : 48, origin_id : 48;
     uint8_t hello[PROV_HELLO_MAX];

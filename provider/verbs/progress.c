@@ -14,6 +14,7 @@
 
 #include "address.h"
 #include "candidate.h"
+#include "answer.h"
 #include "cm.h"
 #include "conn_types.h"
 #include "device.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the verbs provider, what it says about itself, and its table of functions. */
 #include "address.h"
+#include "ask.h"
+#include "attempts.h"
 #include "cm.h"
 #include "conn.h"
 #include "device.h"
