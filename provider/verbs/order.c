@@ -9,8 +9,6 @@
 #include "util/env.h"
 #include "util/log.h"
 
-enum { VENDOR_RXE = 0xffffff };
-
 #if defined(__x86_64__) || defined(__i386__)
 #    define ON_X86 1
 #    include <cpuid.h>
@@ -130,7 +128,7 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
     case UT_VERBS_ORDER_RELAXED:
         return VP_ORDER_RELAXED;
     default:
-        if (dev->attr.vendor_id == VENDOR_RXE)
+        if (dev->attr.vendor_id == VP_VENDOR_RXE)
             return VP_ORDER_SOFTWARE;
         if (!connect_to_itself(dev, port, qp))
             ut_debug(VP_CAT, "a queue pair of %s cannot be connected to itself",

@@ -74,6 +74,8 @@ struct vp_ece {
     uint32_t vendor_id, options;
 };
 
+enum { VP_VENDOR_RXE = 0xffffff }; /* of struct ibv_device_attr: rdma_rxe */
+
 /* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED? No query says so. */
 enum vp_last_wqe { VP_LAST_WQE_UNKNOWN, VP_LAST_WQE_RAISED, VP_LAST_WQE_NEVER };
 

@@ -219,6 +219,7 @@ bool fault_parse(const char *text);
 int fault_set(uint32_t what, uint32_t count);
 bool fault_hits(enum ad_fault what); /* takes one of those that are left */
 uint64_t fault_late_ms(void);
+uint64_t fault_last_late_ms(void);
 bool fault_is_silent(void);
 void fault_new_process(const struct proc *proc);
 uint32_t random_below(uint32_t n);

@@ -266,6 +266,7 @@ static const struct {
     [AD_FAULT_LOSS] = {"ud-loss", "every N-th datagram is lost"},
     [AD_FAULT_TWICE] = {"ud-twice", "every N-th datagram arrives twice"},
     [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
+    [AD_FAULT_LAST_LATE] = {"last-late", "LAST_WQE_REACHED is raised N ms later"},
 };
 
 void profile_list(void)
@@ -372,6 +373,11 @@ bool fault_hits(enum ad_fault what)
 uint64_t fault_late_ms(void)
 {
     return left[AD_FAULT_PLACED_LATE];
+}
+
+uint64_t fault_last_late_ms(void)
+{
+    return left[AD_FAULT_LAST_LATE];
 }
 
 bool fault_is_silent(void)

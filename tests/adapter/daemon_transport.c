@@ -898,7 +898,8 @@ void qp_to_error(struct qp *qp)
     flush(qp);
     if (first && qp->srq && profile.raises_last_wqe) {
         take_for_a_message(qp, from);
-        timer_set(&qp->ending, now_ns() + random_below(LAST_MOST_US) * UINT64_C(1000));
+        timer_set(&qp->ending, now_ns() + random_below(LAST_MOST_US) * UINT64_C(1000) +
+                                   fault_last_late_ms() * NS_PER_MS);
     }
 }
 

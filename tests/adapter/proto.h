@@ -132,10 +132,11 @@ enum ad_fault {
     AD_FAULT_GID,         /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM,     /* 1: memory is registered that the CPU cannot reach */
     AD_FAULT_PLACED_LATE, /* what is acknowledged is in memory n ms later, or behind a READ */
-    AD_FAULT_FORK,  /* 1: as kernels before 5.12, which share registered pages with children */
-    AD_FAULT_LOSS,  /* every n-th datagram is lost, */
-    AD_FAULT_TWICE, /* arrives twice, */
-    AD_FAULT_LATE,  /* or late, behind others */
+    AD_FAULT_FORK,      /* 1: as kernels before 5.12, which share registered pages with children */
+    AD_FAULT_LOSS,      /* every n-th datagram is lost, */
+    AD_FAULT_TWICE,     /* arrives twice, */
+    AD_FAULT_LATE,      /* or late, behind others */
+    AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
     AD_NUM_FAULTS
 };
 
