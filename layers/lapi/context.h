@@ -182,7 +182,7 @@ struct la_handlers {
     pthread_cond_t more;
     struct la_job *first, *last;
     bool stop;
-    pthread_t thread;
+    struct lc_thread thread;
     bool runs;
     int unfinished; /* atomic */
     int waits;      /* calls of a handler that wait */
@@ -217,9 +217,8 @@ struct la_memory {
 
 struct la_watch {
     int lost; /* tasks that are gone */
-    uint64_t next_probe;
-    uint32_t calls, probes;
-    bool probing;
+    struct lc_probe probe;
+    uint32_t probes;
     uint64_t gone[LA_GONE]; /* as in struct la_control */
 };
 
@@ -280,7 +279,7 @@ struct la_turns {
 };
 
 struct la_waits {
-    pthread_t thread;
+    struct lc_thread thread;
     bool stop;          /* atomic */
     bool call_polls;    /* since the thread looked */
     uint32_t num_cores; /* for this process */

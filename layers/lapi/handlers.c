@@ -3,8 +3,6 @@
 #include "handlers.h"
 #include "base.h"
 
-#include <signal.h>
-
 /* Without a call of the dynamic linker. */
 static _Thread_local bool is_this __attribute__((tls_model("initial-exec")));
 
@@ -62,13 +60,8 @@ static void *run_jobs(void *unused)
 
 static bool start_thread(void)
 {
-    sigset_t all, before;
-
     la.handlers.stop = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    la.handlers.runs = pthread_create(&la.handlers.thread, NULL, run_jobs, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    la.handlers.runs = lc_thread_start(&la.handlers.thread, run_jobs, NULL) == 0;
     if (!la.handlers.runs)
         la_log("no thread for completion handlers: they run inline");
     return la.handlers.runs;
@@ -99,6 +92,6 @@ void la_handlers_stop(void)
     la.handlers.stop = true;
     pthread_cond_signal(&la.handlers.more);
     pthread_mutex_unlock(&la.handlers.mutex);
-    pthread_join(la.handlers.thread, NULL);
+    lc_thread_join(&la.handlers.thread);
     la.handlers.runs = false;
 }

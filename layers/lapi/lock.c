@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-enum { SPINS = 64, YIELDS = 1000 /* for one that waits to come */ };
+enum { YIELDS = 1000 /* for one that waits to come */ };
 
 /* Without a call of the dynamic linker. */
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
@@ -21,13 +21,9 @@ static bool grab_lock(void)
 
 static __attribute__((noinline)) void wait_for_lock(void)
 {
-    uint32_t spins = 0;
-
     __atomic_fetch_add(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     while (!grab_lock())
-        while (__atomic_load_n(&la.lock.word, __ATOMIC_RELAXED) != 0)
-            if (++spins > SPINS)
-                sched_yield(); /* the holder may need this core */
+        lc_wait_while(&la.lock.word, 1);
     __atomic_fetch_sub(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&la.lock.served, 1, __ATOMIC_RELAXED);
 }

@@ -73,20 +73,14 @@ static bool grow_table(void)
     return true;
 }
 
-static uint32_t rank_of(uint32_t from, uint32_t finger)
-{
-    return (uint32_t)((from + (1ull << finger)) % la.procs);
-}
-
 /* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
-    uint32_t distance = (to - from + la.procs) % la.procs;
-    uint32_t nearest = 31 - (uint32_t)__builtin_clz(distance), finger = nearest;
+    uint32_t nearest = lc_finger_towards(from, to, la.procs), finger = nearest;
 
-    while (finger > 0 && la_watch_is_gone(rank_of(from, finger)))
+    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)))
         finger--;
-    return la_watch_is_gone(rank_of(from, finger)) ? nearest : finger;
+    return la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)) ? nearest : finger;
 }
 
 /* rc: of uTofu. */
@@ -105,7 +99,7 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
             *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)
             return false;
-        at = rank_of(at, finger);
+        at = lc_rank_ahead(at, la.procs, finger);
     }
     return true;
 }

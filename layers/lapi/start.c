@@ -10,15 +10,6 @@
 #include "tasks.h"
 #include "base.h"
 
-static uint32_t fingers_for(uint32_t procs)
-{
-    uint32_t n = 0;
-
-    while ((1ull << n) < procs)
-        n++;
-    return n;
-}
-
 static void close_all(void)
 {
     la_regs_close();
@@ -73,7 +64,7 @@ static bool meet_tasks(void)
 static bool join_job(void)
 {
     lc_job_find(&la.rank, &la.procs);
-    la.num_fingers = fingers_for(la.procs);
+    la.num_fingers = lc_num_fingers(la.procs);
     la.leaving = la.dispatching = false;
     la.error_chk = 1;
     if (!open_all())

@@ -18,31 +18,22 @@ void la_sync_setup(void)
     la.sync_epoch = 0;
 }
 
-static uint32_t rank_ahead(uint32_t finger)
-{
-    return (uint32_t)((la.rank + (1ull << finger)) % la.procs);
-}
-
 static void tell_ahead(const char *function, uint32_t finger)
 {
+    const uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
     utofu_vcq_id_t id = la.memory.control->fingers[finger];
     struct lc_patience patience = {0};
     char text[LA_TEXT];
     struct la_op *op;
 
-    while ((op = la_op_take(0, rank_ahead(finger), NULL, NULL)) == NULL) {
+    while ((op = la_op_take(0, rank, NULL, NULL)) == NULL) {
         if (lc_patience_ends(&patience, 0))
             la_log("%s: has waited %llu s to tell task %u that this one has come: %s", function,
-                   lc_patience_seconds(&patience), rank_ahead(finger), la_net_text(text));
+                   lc_patience_seconds(&patience), rank, la_net_text(text));
         la_net_poll();
     }
     la_op_put8(op, id, la.sync_epoch,
                la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
-}
-
-static uint32_t rank_behind(uint32_t finger)
-{
-    return (uint32_t)((la.rank + la.procs - (1ull << finger) % la.procs) % la.procs);
 }
 
 int la_sync_wait(const char *function, uint64_t limit_ns)
@@ -61,7 +52,8 @@ int la_sync_wait(const char *function, uint64_t limit_ns)
             if (lc_patience_ends(&patience, idle))
                 la_log("%s: has waited %llu s for task %u, which has not come, or waits for "
                        "another task that has not",
-                       function, lc_patience_seconds(&patience), rank_behind(k));
+                       function, lc_patience_seconds(&patience),
+                       lc_rank_behind(la.rank, la.procs, k));
             la_go_on(&idle);
         }
     }
@@ -138,7 +130,8 @@ static int gather_addresses(uint64_t *table, utofu_stadd_t stadd)
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
-            la_get_to(rank_ahead(k), id, stadd + 8ull * have, there, 8ull * more) != UTOFU_SUCCESS)
+            la_get_to(lc_rank_ahead(la.rank, la.procs, k), id, stadd + 8ull * have, there,
+                      8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     (void)table;

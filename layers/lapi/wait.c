@@ -11,9 +11,6 @@
 #include <utofu_ext.h>
 
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <time.h>
 
 enum {
     LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
@@ -25,7 +22,6 @@ enum {
     SHORT_NAPS = 64, /* before they are longer */
     LONG_NAP_US = 200,
     CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
-    SLACK_NS = 1000,          /* of the kernel's timers: 50 us unless set */
 };
 
 void la_waits_setup(void)
@@ -36,29 +32,13 @@ void la_waits_setup(void)
         sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-static void relax_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static void nap_for(long ns)
-{
-    struct timespec t = {.tv_nsec = ns};
-
-    nanosleep(&t, NULL);
-}
-
 /* A notice ends the sleep; not so what another thread does, or a word in memory. */
 static void sleep_for_notice(uint32_t naps)
 {
     const utofu_vcq_hdl_t vcq = la_vcq();
 
     if (naps < SHORT_NAPS)
-        nap_for(NAP_NS);
+        lc_nap(NAP_NS);
     else
         utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
@@ -74,7 +54,7 @@ static bool has_own_core(void)
 static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
 {
     if (idle < spins)
-        relax_core();
+        lc_relax();
     else if (idle < polls)
         sched_yield();
     else
@@ -132,13 +112,12 @@ static void *run_thread(void *unused)
     uint32_t idle = 0;
 
     (void)unused;
-    prctl(PR_SET_TIMERSLACK, SLACK_NS);
     while (!__atomic_load_n(&la.waits.stop, __ATOMIC_ACQUIRE)) {
         enum found found = look_after();
 
         idle = found == SOMETHING ? 0 : idle + 1;
         if (found == A_CALL_POLLS)
-            nap_for(CALL_NAP_NS);
+            lc_nap(CALL_NAP_NS);
         else
             pause_for(idle, LEAST_SPINS, THREAD_POLLS);
     }
@@ -147,14 +126,10 @@ static void *run_thread(void *unused)
 
 bool la_waits_start_thread(void)
 {
-    sigset_t all, before;
     int rc;
 
     la.waits.stop = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&la.waits.thread, NULL, run_thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = lc_thread_start(&la.waits.thread, run_thread, NULL);
     if (rc != 0)
         la_log("no thread for interrupts: error %d of pthread_create", rc);
     return rc == 0;
@@ -163,5 +138,5 @@ bool la_waits_start_thread(void)
 void la_waits_stop_thread(void)
 {
     __atomic_store_n(&la.waits.stop, true, __ATOMIC_RELEASE);
-    pthread_join(la.waits.thread, NULL);
+    lc_thread_join(&la.waits.thread);
 }

@@ -8,13 +8,10 @@
 #include "net.h"
 #include "base.h"
 
-enum { PERIOD_MS = 250, CALLS = 64 };
-
 void la_watch_setup(void)
 {
-    la.watch.next_probe = lc_now_ns() + PERIOD_MS * 1000000ull;
-    la.watch.calls = la.watch.probes = 0;
-    la.watch.probing = false;
+    lc_probe_setup(&la.watch.probe);
+    la.watch.probes = 0;
     la.watch.lost = 0;
     for (int i = 0; i < LA_GONE; i++)
         la.watch.gone[i] = 0;
@@ -23,7 +20,7 @@ void la_watch_setup(void)
 static void tell_others(uint32_t gone)
 {
     for (uint32_t k = 0; k < la.num_fingers; k++) {
-        uint32_t rank = (uint32_t)((la.rank + (1ull << k)) % la.procs);
+        uint32_t rank = lc_rank_ahead(la.rank, la.procs, k);
         utofu_vcq_id_t id = la.memory.control->fingers[k];
         struct la_op *op = rank == gone ? NULL : la_op_take(0, rank, NULL, NULL);
 
@@ -64,8 +61,7 @@ static void look_for_news(void)
 static void end_probe(struct la_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
-    la.watch.probing = false;
-    la.watch.next_probe = lc_now_ns() + PERIOD_MS * 1000000ull;
+    lc_probe_ended(&la.watch.probe);
     if (rc != UTOFU_SUCCESS)
         la_watch_lost(op->rank, lc_utofu_error());
 }
@@ -73,23 +69,23 @@ static void end_probe(struct la_op *op, int rc, uint64_t old_value)
 static void start_probe(void)
 {
     uint32_t finger = la.watch.probes++ % (la.num_fingers > 1 ? 2 : 1);
-    uint32_t rank = (uint32_t)((la.rank + (1ull << finger)) % la.procs);
+    uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
     utofu_vcq_id_t id = la.memory.control->fingers[finger];
     struct la_op *op = la_watch_is_gone(rank) ? NULL : la_op_take(0, rank, end_probe, NULL);
 
     if (op == NULL)
         return;
     /* more than a word: that uTofu may read from mapped memory, which outlives its process */
-    la.watch.probing = true;
+    la.watch.probe.under_way = true;
     la_op_get(op, id, la_op_bounce_stadd(op),
               la_control_stadd(id, offsetof(struct la_control, gone)), 64);
 }
 
 void la_watch_poll(void)
 {
-    if (++la.watch.calls % CALLS != 0 || la.leaving || la.procs == 1)
+    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.procs == 1)
         return;
     look_for_news();
-    if (!la.watch.probing && lc_now_ns() >= la.watch.next_probe)
+    if (lc_probe_is_due(&la.watch.probe))
         start_probe();
 }
