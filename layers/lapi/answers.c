@@ -10,7 +10,7 @@
 static void give_result(struct la_req *r, uint32_t offset, uint64_t word)
 {
     if (r->kind == LA_GET && offset > LA_CMPL)
-        memcpy(r->result, la.memory.replies[r->index] + LA_CMPL, offset - LA_CMPL);
+        memcpy(r->result, la.control.replies[r->index] + LA_CMPL, offset - LA_CMPL);
     else if (r->kind == LA_RMW && r->result != NULL)
         *(int *)r->result = (int)word;
     else if (r->kind == LA_RMW64 && r->result != NULL)
@@ -56,7 +56,7 @@ void la_send_returned(uint32_t index, uint32_t offset)
     }
     if (!is_expected(r, offset, flag))
         return;
-    memcpy(&word, la.memory.replies[index] + (flag == LA_WANTS_CMPL ? 8 : 0), 8);
+    memcpy(&word, la.control.replies[index] + (flag == LA_WANTS_CMPL ? 8 : 0), 8);
     r->flags &= (uint8_t)~flag;
     if (is_failure(r, offset, word)) {
         r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);

@@ -48,8 +48,11 @@ void la_expect(int rc, const char *call);
 /*
  * errors.c
  */
-void la_errors_setup(void);
+void la_errors_setup(LAPI_err_hndlr *handler);
 void la_errors_close(void);
+/* Has something failed since, or before and no call that waits has returned it? */
+bool la_errors_untold(uint64_t losses);
+int la_errors_tell(void);                 /* the code that such a call returns */
 void la_errors_report(void);              /* to the error handler, outside of everything else */
 void la_error(int code, uint32_t rank);   /* tells the error handler, later */
 void la_failure(int code, uint32_t rank); /* and who waits: what this task has started */

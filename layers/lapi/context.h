@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the layer knows: one struct, `la`. Each member belongs to one file, which alone writes it
- * unless the member says so; others read it. Functions are in the headers of their groups, so that
- * a file sees those of the groups below it and no others; docs/lapi.md has the order.
+ * What the layer knows: one struct, `la`. A member that is a struct belongs to the file with its
+ * name, which alone writes it (tests/lapi/owners.py); others read it. Functions are in the headers
+ * of their groups, so that a file sees those of the groups below it and no others; docs/lapi.md has
+ * the order.
  */
 #ifndef LA_CONTEXT_H
 #define LA_CONTEXT_H
@@ -166,9 +167,9 @@ struct la_lock {
 };
 
 struct la_errors {
-    LAPI_err_hndlr *handler; /* start.c */
-    uint64_t losses, told;   /* errors; how many of them calls that wait have returned */
-    int code;                /* of the last one */
+    LAPI_err_hndlr *handler;
+    uint64_t losses, told; /* errors; how many of them calls that wait have returned */
+    int code;              /* of the last one */
     struct la_report {
         int code;
         uint32_t rank;
@@ -202,9 +203,9 @@ struct la_net {
     uint64_t marks[LA_LINES / LA_MARK_PERIOD]; /* what lines_left is when their notices come */
 };
 
-/* control.c */
-struct la_memory {
-    struct la_control *control;
+/* The memory that peers write to. */
+struct la_own {
+    struct la_control *words;
     uint8_t (*inbox)[LA_SLOT];
     uint8_t (*replies)[LA_REPLY];
     uint64_t *helped; /* one for each of LA_INS */
@@ -237,7 +238,7 @@ struct la_requests {
     struct la_req reqs[LA_REQS];
     uint16_t free_reqs[LA_REQS];
     uint32_t num_free;
-    uint64_t serial; /* of the last one: send.c */
+    uint64_t serial; /* of the last one */
     uint64_t departures;
     struct la_req *helpers;
 };
@@ -259,7 +260,6 @@ struct la_inbox {
     uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
 };
 
-/* entries.c */
 struct la_entries {
     void *addresses[LAPI_ADDRTBL_SZ];
     uintptr_t known[LA_KNOWN_CODE];
@@ -286,8 +286,12 @@ struct la_waits {
     uint32_t resting;   /* threads in calls that wait; atomic */
 };
 
+struct la_sync {
+    uint64_t epoch; /* barriers of this task */
+};
+
 extern struct la {
-    /* This process in its job: start.c. */
+    /* This process in its job: start.c and env.c write these. */
     bool running, leaving;
     bool interrupts;
     lapi_handle_t handle;
@@ -297,23 +301,23 @@ extern struct la {
     const struct la_events *events;
     /* A handler is running, or messages are being handled: who runs handlers sets it. */
     bool dispatching;
-    uint64_t sync_epoch; /* sync.c */
     struct la_lock lock;
     struct la_errors errors;
     struct la_handlers handlers;
     struct la_net net;
-    struct la_memory memory;
+    struct la_own control;
     struct la_watch watch;
     struct la_peers peers;
     struct la_regs regs;
     struct la_requests requests;
     struct la_send send;
-    struct la_transfers transfers;
+    struct la_transfers transfer;
     struct la_inbox inbox;
     struct la_entries entries;
-    struct la_dispatcher dispatcher;
+    struct la_dispatcher dispatch;
     struct la_turns progress;
-    struct la_waits waits;
+    struct la_waits wait;
+    struct la_sync sync;
 } la;
 
 #pragma GCC visibility pop

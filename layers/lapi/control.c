@@ -30,30 +30,30 @@ bool la_control_setup(void)
         la_log("LAPI_Init: no memory for %zu bytes of slots and replies", size);
         return false;
     }
-    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &la.memory.stadd) !=
+    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &la.control.stadd) !=
         UTOFU_SUCCESS) {
         la_log("LAPI_Init: %zu bytes cannot be registered: %s", size, lc_utofu_error());
         munmap(memory, size);
         return false;
     }
-    la.memory.control = (struct la_control *)memory;
-    la.memory.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
-    la.memory.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
-    la.memory.helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
+    la.control.words = (struct la_control *)memory;
+    la.control.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
+    la.control.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
+    la.control.helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
     for (int i = 0; i < LA_KNOWN_IDS; i++)
-        la.memory.known[i].stadd = 0;
+        la.control.known[i].stadd = 0;
     return true;
 }
 
 void la_control_close(void)
 {
-    la_expect(utofu_dereg_mem(la_vcq(), la.memory.stadd, 0), "utofu_dereg_mem");
-    munmap(la.memory.control, size_of_all());
+    la_expect(utofu_dereg_mem(la_vcq(), la.control.stadd, 0), "utofu_dereg_mem");
+    munmap(la.control.words, size_of_all());
 }
 
 static utofu_stadd_t begin_of(utofu_vcq_id_t id)
 {
-    struct la_known *k = &la.memory.known[id * 0x9e3779b97f4a7c15u >> 59];
+    struct la_known *k = &la.control.known[id * 0x9e3779b97f4a7c15u >> 59];
 
     _Static_assert(LA_KNOWN_IDS == 1 << 5, "the hash is of 64 - 59 bits");
     if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
@@ -85,7 +85,7 @@ utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in)
 
 enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
 {
-    uint64_t record = stadd - 1 - la.memory.stadd - inbox_at, reply = record - inbox_size;
+    uint64_t record = stadd - 1 - la.control.stadd - inbox_at, reply = record - inbox_size;
     uint64_t helped = reply - replies_size;
 
     if (record < inbox_size) {

@@ -76,10 +76,8 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
     uint32_t idle = 0;
 
     while (!take_value(cntr, val, left)) {
-        if (la.errors.losses != losses || la.errors.losses != la.errors.told) {
-            la.errors.told = la.errors.losses;
-            return la.errors.code;
-        }
+        if (la_errors_untold(losses))
+            return la_errors_tell();
         if (lc_patience_ends(&patience, idle))
             say_waiting(&patience, name_of_wait(poll), cntr, val);
         if (poll)
@@ -139,15 +137,15 @@ int LAPI_Probe(lapi_handle_t hndl)
 
 static lapi_msg_state_t poll_for(uint cnt)
 {
-    const uint64_t departures = la.requests.departures, arrivals = la.dispatcher.arrivals;
+    const uint64_t departures = la.requests.departures, arrivals = la.dispatch.arrivals;
 
     for (uint i = 0; i < cnt; i++) {
         make_progress();
-        if (la.requests.departures != departures && la.dispatcher.arrivals != arrivals)
+        if (la.requests.departures != departures && la.dispatch.arrivals != arrivals)
             return LAPI_BOTH_COMPLETE;
         if (la.requests.departures != departures)
             return LAPI_SEND_COMPLETE;
-        if (la.dispatcher.arrivals != arrivals)
+        if (la.dispatch.arrivals != arrivals)
             return LAPI_RECV_COMPLETE;
     }
     return LAPI_DISP_CNTR;

@@ -9,8 +9,9 @@
 
 enum { FIRST_REPORTS = 64 };
 
-void la_errors_setup(void)
+void la_errors_setup(LAPI_err_hndlr *handler)
 {
+    la.errors.handler = handler;
     la.errors.losses = la.errors.told = 0;
     la.errors.num_reports = 0;
     la.errors.reporting = false;
@@ -50,6 +51,17 @@ void la_failure(int code, uint32_t rank)
     la.errors.losses++;
     la.errors.code = code;
     la_error(code, rank);
+}
+
+bool la_errors_untold(uint64_t losses)
+{
+    return la.errors.losses != losses || la.errors.losses != la.errors.told;
+}
+
+int la_errors_tell(void)
+{
+    la.errors.told = la.errors.losses;
+    return la.errors.code;
 }
 
 void la_errors_report(void)

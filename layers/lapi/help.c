@@ -42,7 +42,7 @@ static void bring_piece(struct la_req *r, struct la_op *op)
     struct la_invitation i;
     uint64_t piece, at;
 
-    memcpy(&i, la.memory.replies[r->index] + LA_INVITATION, sizeof(i));
+    memcpy(&i, la.control.replies[r->index] + LA_INVITATION, sizeof(i));
     if (la_add_now(la.rank, la_vcq_id(), la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), &piece) !=
             UTOFU_SUCCESS ||
         !la_req_is_same(r, number)) {

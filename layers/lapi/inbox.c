@@ -49,14 +49,14 @@ uint32_t la_inbox_next_slot(uint32_t lane)
 bool la_inbox_has_next(uint32_t lane)
 {
     const struct la_record *rec =
-        (const struct la_record *)la.memory.inbox[la_inbox_next_slot(lane)];
+        (const struct la_record *)la.control.inbox[la_inbox_next_slot(lane)];
 
     return __atomic_load_n(&rec->number, __ATOMIC_ACQUIRE) == la.inbox.next[lane] + 1;
 }
 
 uint32_t la_inbox_lanes(void)
 {
-    uint64_t lanes = __atomic_load_n(&la.memory.control->lanes, __ATOMIC_RELAXED);
+    uint64_t lanes = __atomic_load_n(&la.control.words->lanes, __ATOMIC_RELAXED);
 
     return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
 }
@@ -64,11 +64,11 @@ uint32_t la_inbox_lanes(void)
 /* In order, as it mostly is. */
 bool la_inbox_free_next(uint32_t lane, uint32_t slot)
 {
-    uint64_t freed = la.memory.control->freed[lane];
+    uint64_t freed = la.control.words->freed[lane];
 
     if (__builtin_expect(la.inbox.done[lane] != 0 || (slot - freed) % LA_LANE_SLOTS != 0, 0))
         return false;
-    __atomic_store_n(&la.memory.control->freed[lane], freed + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&la.control.words->freed[lane], freed + 1, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -78,7 +78,7 @@ void la_inbox_free(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);
     uint32_t last = (lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS) - 1u;
-    uint64_t freed = la.memory.control->freed[lane];
+    uint64_t freed = la.control.words->freed[lane];
     uint64_t bits = la.inbox.done[lane] | 1ull << ((slot - lane * LA_LANE_SLOTS) & last);
 
     _Static_assert((LA_LANE_SLOTS & (LA_LANE_SLOTS - 1)) == 0 &&
@@ -87,5 +87,5 @@ void la_inbox_free(uint32_t slot)
     while ((bits & 1ull << (freed & last)) != 0)
         bits &= ~(1ull << (freed++ & last));
     la.inbox.done[lane] = bits;
-    __atomic_store_n(&la.memory.control->freed[lane], freed, __ATOMIC_RELEASE);
+    __atomic_store_n(&la.control.words->freed[lane], freed, __ATOMIC_RELEASE);
 }

@@ -94,7 +94,7 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 
         *rc = UTOFU_SUCCESS;
         if (at == la.rank)
-            *id = la.memory.control->fingers[finger];
+            *id = la.control.words->fingers[finger];
         else
             *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)

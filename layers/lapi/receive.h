@@ -36,7 +36,7 @@ void la_transfer_start_list(struct la_in *in, const void *there);
 void la_transfer_ended(struct la_in *in); /* all data is there: handlers, counters, notices */
 bool la_transfer_step(void);
 bool la_transfer_busy(void);
-void la_transfer_helped(uint32_t index); /* la.memory.helped has it */
+void la_transfer_helped(uint32_t index); /* la.control.helped has it */
 void la_transfer_lost(uint32_t rank);    /* it is gone, and brings nothing any more */
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 
@@ -44,7 +44,7 @@ void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 static inline bool la_has_room(bool needs_in)
 {
     return la.requests.num_free >= LA_KEEP_SOME && la.net.num_free > 2 &&
-           (!needs_in || la.transfers.used < LA_INS || la_in_spare());
+           (!needs_in || la.transfer.used < LA_INS || la_in_spare());
 }
 
 /*
@@ -74,8 +74,8 @@ void la_receive_arrived(uint32_t slot);
 /* Else notices are to be taken: they are not to fill the MRQ. */
 static inline bool la_receive_may_look(void)
 {
-    return la.dispatcher.num_early < LA_MOST_EARLY &&
-           __atomic_load_n(&la.memory.control->lanes, __ATOMIC_RELAXED) > 0;
+    return la.dispatch.num_early < LA_MOST_EARLY &&
+           __atomic_load_n(&la.control.words->lanes, __ATOMIC_RELAXED) > 0;
 }
 bool la_receive_look(void); /* handles records whose notices have not come yet */
 bool la_dispatch(void);

@@ -58,6 +58,18 @@ void la_req_unlist_helper(struct la_req *r)
     r->helps = false;
 }
 
+struct la_req *la_req_take(const struct la_req *what)
+{
+    struct la_req *r = &la.requests.reqs[la.requests.free_reqs[--la.requests.num_free]];
+    const uint16_t index = r->index;
+
+    *r = *what;
+    r->index = index;
+    r->used = true;
+    r->serial = ++la.requests.serial;
+    return r;
+}
+
 void la_req_drop(struct la_req *r)
 {
     la_req_unlist_helper(r);
@@ -91,5 +103,5 @@ void la_req_departed(const struct la_req *r)
         run_handler(r);
     if (r->org_cntr != NULL)
         la_bump(r->org_cntr);
-    la.requests.departures++;
+    la_count_departure();
 }

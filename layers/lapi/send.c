@@ -55,11 +55,7 @@ static struct la_req *take_req(const struct la_req *what)
             la.events->go_on(&idle);
         }
     }
-    r = &la.requests.reqs[la.requests.free_reqs[--la.requests.num_free]];
-    uint16_t index = r->index;
-    *r = *what;
-    r->index = index;
-    r->used = true;
+    r = la_req_take(what);
     r->by_handler = is_in_handler();
     return r;
 }
@@ -179,7 +175,7 @@ bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhd
     la_line_put(peer->id, peer->slots + peer->sent++ % LA_LANE_SLOTS * LA_SLOT);
     if (peer->sent > peer->freed + LA_LANE_SLOTS / 2)
         la_slots_ask(peer);
-    la.requests.departures++;
+    la_count_departure();
     return true;
 }
 
@@ -294,7 +290,7 @@ static bool prepare_data(struct la_req *r, const struct la_peer *peer)
     if (!may_share(r, peer))
         return check_memory(r);
     r->flags |= LA_SHARE;
-    memcpy(la.memory.replies[r->index] + LA_CLAIM, &closed, sizeof(closed));
+    memcpy(la.control.replies[r->index] + LA_CLAIM, &closed, sizeof(closed));
     return true;
 }
 
@@ -304,7 +300,7 @@ static void open_claims(struct la_req *r)
     const utofu_stadd_t before = r->stadd;
     utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
 
-    memcpy(la.memory.replies[r->index] + LA_ELSEWHERE, &stadd, sizeof(stadd));
+    memcpy(la.control.replies[r->index] + LA_ELSEWHERE, &stadd, sizeof(stadd));
     la_set_now(la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), stadd == before ? 0 : LA_MOVED);
 }
 
@@ -332,7 +328,6 @@ int la_send(const struct la_req *what)
         return LAPI_SUCCESS;
     }
     r = take_req(what);
-    r->serial = ++la.requests.serial;
     if (peer->gone || peer->purged)
         return give_up(r, LAPI_ERR_TGT_PURGED);
     if (!prepare_data(r, peer))

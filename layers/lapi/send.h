@@ -11,6 +11,8 @@
  * requests.c: those of which something is still to be done.
  */
 void la_requests_setup(void);
+/* A copy of it, with a number of its own; there is one. */
+struct la_req *la_req_take(const struct la_req *what);
 void la_req_drop(struct la_req *r);
 /* It may have ended meanwhile. */
 static inline bool la_req_is_same(const struct la_req *r, uint64_t serial)
@@ -19,6 +21,10 @@ static inline bool la_req_is_same(const struct la_req *r, uint64_t serial)
 }
 void la_req_list_helper(struct la_req *r);
 void la_req_unlist_helper(struct la_req *r);
+static inline void la_count_departure(void)
+{
+    la.requests.departures++;
+}
 /* Its data has left, or is in the record. */
 void la_req_departed(const struct la_req *r);
 /* "2 messages of this task are under way, one of them to task 3" */

@@ -29,7 +29,6 @@ static const struct la_events events = {
 static bool open_all(void)
 {
     la.events = &events;
-    la_errors_setup();
     la_peers_setup();
     la_requests_setup();
     la_send_setup();
@@ -57,7 +56,7 @@ static bool meet_tasks(void)
                                  .num_fingers = la.num_fingers,
                                  .cmp_id = LA_COMP_MEET};
 
-    return lc_meet(&m, la.rank, la_vcq_id(), la.memory.control->fingers) == LC_GOOD;
+    return lc_meet(&m, la.rank, la_vcq_id(), la.control.words->fingers) == LC_GOOD;
 }
 
 /* With the lock. */
@@ -112,7 +111,7 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
         la_leave();
         return LAPI_ERR_ALL_HNDL_IN_USE;
     }
-    la.errors.handler = info->err_hndlr;
+    la_errors_setup(info->err_hndlr);
     rc = join_job() ? LAPI_SUCCESS : LAPI_ERR_INIT_FAILED;
     *hndl = la.handle;
     la_leave();
@@ -146,7 +145,7 @@ static void end_transfers(void)
         if (lc_patience_ends(&patience, idle))
             la_log("LAPI_Term: has waited %llu s for the data, or the completion handlers, of %u "
                    "messages of others",
-                   lc_patience_seconds(&patience), la.transfers.used);
+                   lc_patience_seconds(&patience), la.transfer.used);
         la_go_on(&idle);
     }
 }

@@ -15,13 +15,13 @@
 
 void la_sync_setup(void)
 {
-    la.sync_epoch = 0;
+    la.sync.epoch = 0;
 }
 
 static void tell_ahead(const char *function, uint32_t finger)
 {
     const uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
-    utofu_vcq_id_t id = la.memory.control->fingers[finger];
+    utofu_vcq_id_t id = la.control.words->fingers[finger];
     struct lc_patience patience = {0};
     char text[LA_TEXT];
     struct la_op *op;
@@ -32,7 +32,7 @@ static void tell_ahead(const char *function, uint32_t finger)
                    lc_patience_seconds(&patience), rank, la_net_text(text));
         la_net_poll();
     }
-    la_op_put8(op, id, la.sync_epoch,
+    la_op_put8(op, id, la.sync.epoch,
                la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
 }
 
@@ -40,13 +40,13 @@ int la_sync_wait(const char *function, uint64_t limit_ns)
 {
     uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
 
-    la.sync_epoch++;
+    la.sync.epoch++;
     for (uint32_t k = 0; k < la.num_fingers; k++) {
         struct lc_patience patience = {0};
         uint32_t idle = 0;
 
         tell_ahead(function, k);
-        while (__atomic_load_n(&la.memory.control->sync[k], __ATOMIC_ACQUIRE) < la.sync_epoch) {
+        while (__atomic_load_n(&la.control.words->sync[k], __ATOMIC_ACQUIRE) < la.sync.epoch) {
             if ((la.watch.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
                 return LAPI_ERR_TIMEOUT;
             if (lc_patience_ends(&patience, idle))
@@ -126,7 +126,7 @@ static int gather_addresses(uint64_t *table, utofu_stadd_t stadd)
     for (uint32_t k = 0; k < la.num_fingers; k++) {
         utofu_stadd_t there = 0;
         uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
-        utofu_vcq_id_t id = la.memory.control->fingers[k];
+        utofu_vcq_id_t id = la.control.words->fingers[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||

@@ -22,39 +22,39 @@ enum {
 void la_transfer_setup(void)
 {
     for (uint32_t i = 0; i < LA_INS; i++)
-        la.transfers.ins[i] = (struct la_in){0};
-    la.transfers.used = 0;
-    la.transfers.pending = NULL;
+        la.transfer.ins[i] = (struct la_in){0};
+    la.transfer.used = 0;
+    la.transfer.pending = NULL;
 }
 
 /* A completion handler that waits may wait for what comes behind many others: then there are more.
  */
 bool la_in_spare(void)
 {
-    if (la.transfers.spare == NULL && la_handlers_wait())
-        la.transfers.spare = calloc(1, sizeof(*la.transfers.spare));
-    return la.transfers.spare != NULL;
+    if (la.transfer.spare == NULL && la_handlers_wait())
+        la.transfer.spare = calloc(1, sizeof(*la.transfer.spare));
+    return la.transfer.spare != NULL;
 }
 
 static struct la_in *take_spare(void)
 {
-    struct la_in *in = la.transfers.spare;
+    struct la_in *in = la.transfer.spare;
 
-    la.transfers.spare = NULL;
+    la.transfer.spare = NULL;
     in->used = true;
-    la.transfers.used++;
+    la.transfer.used++;
     return in;
 }
 
 struct la_in *la_in_take(void)
 {
     for (uint32_t i = 0; i < LA_INS; i++) {
-        struct la_in *in = &la.transfers.ins[la.transfers.next++ % LA_INS];
+        struct la_in *in = &la.transfer.ins[la.transfer.next++ % LA_INS];
 
         if (in->used)
             continue;
         *in = (struct la_in){.used = true};
-        la.transfers.used++;
+        la.transfer.used++;
         return in;
     }
     return take_spare();
@@ -64,8 +64,8 @@ void la_in_drop(struct la_in *in)
 {
     free(in->temp);
     in->used = false;
-    la.transfers.used--;
-    if (in < la.transfers.ins || in >= la.transfers.ins + LA_INS)
+    la.transfer.used--;
+    if (in < la.transfer.ins || in >= la.transfer.ins + LA_INS)
         free(in);
 }
 
@@ -83,13 +83,13 @@ static void list_transfer(struct la_in *in)
     if (in->listed)
         return;
     in->listed = true;
-    in->next = la.transfers.pending;
-    la.transfers.pending = in;
+    in->next = la.transfer.pending;
+    la.transfer.pending = in;
 }
 
 static void unlist_transfer(struct la_in *in)
 {
-    struct la_in **at = &la.transfers.pending;
+    struct la_in **at = &la.transfer.pending;
 
     while (in->listed && *at != in)
         at = &(*at)->next;
@@ -147,13 +147,13 @@ static bool start_next_piece(struct la_in *in)
 
 static bool may_invite(const struct la_in *in)
 {
-    return in->shared && in->status == 0 && in >= la.transfers.ins &&
-           in < la.transfers.ins + LA_INS && la_reg_is_shared(in->reg);
+    return in->shared && in->status == 0 && in >= la.transfer.ins &&
+           in < la.transfer.ins + LA_INS && la_reg_is_shared(in->reg);
 }
 
 static void invite_origin(struct la_in *in)
 {
-    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfers.ins)};
+    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.ins)};
     struct la_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
@@ -226,8 +226,8 @@ static bool move_shared(struct la_in *in)
 
 void la_transfer_helped(uint32_t index)
 {
-    struct la_in *in = &la.transfers.ins[index];
-    uint64_t word = la.memory.helped[index];
+    struct la_in *in = &la.transfer.ins[index];
+    uint64_t word = la.control.helped[index];
 
     if (!in->used || !in->shared || word >> LA_HELPED_SHIFT != in->rec.rank)
         return; /* of a task that was given up */
@@ -240,9 +240,9 @@ void la_transfer_helped(uint32_t index)
 void la_transfer_lost(uint32_t rank)
 {
     for (uint32_t i = 0; i < LA_INS; i++)
-        if (la.transfers.ins[i].used && la.transfers.ins[i].shared &&
-            la.transfers.ins[i].rec.rank == rank)
-            list_transfer(&la.transfers.ins[i]);
+        if (la.transfer.ins[i].used && la.transfer.ins[i].shared &&
+            la.transfer.ins[i].rec.rank == rank)
+            list_transfer(&la.transfer.ins[i]);
 }
 
 /* true: all is there, or it has failed. */
@@ -379,12 +379,12 @@ void la_transfer_ended(struct la_in *in)
 
 bool la_transfer_step(void)
 {
-    struct la_in *in = la.transfers.pending, *next;
+    struct la_in *in = la.transfer.pending, *next;
     bool any = false;
 
     if (la.dispatching || in == NULL)
         return false;
-    la.transfers.pending = NULL;
+    la.transfer.pending = NULL;
     la.dispatching = true;
     for (; in != NULL; in = next) {
         next = in->next;
@@ -403,5 +403,5 @@ bool la_transfer_step(void)
 
 bool la_transfer_busy(void)
 {
-    return la.transfers.used > 0;
+    return la.transfer.used > 0;
 }

@@ -28,7 +28,7 @@ void la_waits_setup(void)
 {
     cpu_set_t set;
 
-    la.waits.num_cores =
+    la.wait.num_cores =
         sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
@@ -46,8 +46,8 @@ static void sleep_for_notice(uint32_t naps)
 /* Every task could be on this host. */
 static bool has_own_core(void)
 {
-    return (uint64_t)la.procs * __atomic_load_n(&la.waits.resting, __ATOMIC_RELAXED) <=
-               la.waits.num_cores &&
+    return (uint64_t)la.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
+               la.wait.num_cores &&
            !la_handlers_busy();
 }
 
@@ -63,7 +63,7 @@ static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
 
 void la_pause(uint32_t *idle)
 {
-    la.waits.call_polls = true;
+    la.wait.call_polls = true;
     la_rest(idle);
 }
 
@@ -73,9 +73,9 @@ void la_rest(uint32_t *idle)
 
     la_handlers_begin_wait();
     hold = la_give_away();
-    __atomic_fetch_add(&la.waits.resting, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&la.wait.resting, 1, __ATOMIC_RELAXED);
     pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
-    __atomic_fetch_sub(&la.waits.resting, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&la.wait.resting, 1, __ATOMIC_RELAXED);
     la_take_back(hold);
     la_handlers_end_wait();
 }
@@ -100,9 +100,9 @@ static enum found look_after(void)
 
     if (!la_try())
         return A_CALL_POLLS;
-    if (!la.waits.call_polls)
+    if (!la.wait.call_polls)
         found = la_progress() ? SOMETHING : NOTHING;
-    la.waits.call_polls = false;
+    la.wait.call_polls = false;
     la_leave();
     return found;
 }
@@ -112,7 +112,7 @@ static void *run_thread(void *unused)
     uint32_t idle = 0;
 
     (void)unused;
-    while (!__atomic_load_n(&la.waits.stop, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&la.wait.stop, __ATOMIC_ACQUIRE)) {
         enum found found = look_after();
 
         idle = found == SOMETHING ? 0 : idle + 1;
@@ -128,8 +128,8 @@ bool la_waits_start_thread(void)
 {
     int rc;
 
-    la.waits.stop = false;
-    rc = lc_thread_start(&la.waits.thread, run_thread, NULL);
+    la.wait.stop = false;
+    rc = lc_thread_start(&la.wait.thread, run_thread, NULL);
     if (rc != 0)
         la_log("no thread for interrupts: error %d of pthread_create", rc);
     return rc == 0;
@@ -137,6 +137,6 @@ bool la_waits_start_thread(void)
 
 void la_waits_stop_thread(void)
 {
-    __atomic_store_n(&la.waits.stop, true, __ATOMIC_RELEASE);
-    lc_thread_join(&la.waits.thread);
+    __atomic_store_n(&la.wait.stop, true, __ATOMIC_RELEASE);
+    lc_thread_join(&la.wait.thread);
 }

@@ -21,7 +21,7 @@ static void tell_others(uint32_t gone)
 {
     for (uint32_t k = 0; k < la.num_fingers; k++) {
         uint32_t rank = lc_rank_ahead(la.rank, la.procs, k);
-        utofu_vcq_id_t id = la.memory.control->fingers[k];
+        utofu_vcq_id_t id = la.control.words->fingers[k];
         struct la_op *op = rank == gone ? NULL : la_op_take(0, rank, NULL, NULL);
 
         if (op != NULL)
@@ -51,7 +51,7 @@ void la_watch_lost(uint32_t rank, const char *why)
 static void look_for_news(void)
 {
     for (int i = 0; i < 64; i++) {
-        uint64_t gone = __atomic_load_n(&la.memory.control->gone[i], __ATOMIC_ACQUIRE);
+        uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
         if (gone != 0 && gone != la.watch.gone[i] && gone <= la.procs && gone - 1 != la.rank)
             la_watch_lost((uint32_t)(gone - 1), "another task says so");
@@ -70,7 +70,7 @@ static void start_probe(void)
 {
     uint32_t finger = la.watch.probes++ % (la.num_fingers > 1 ? 2 : 1);
     uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
-    utofu_vcq_id_t id = la.memory.control->fingers[finger];
+    utofu_vcq_id_t id = la.control.words->fingers[finger];
     struct la_op *op = la_watch_is_gone(rank) ? NULL : la_op_take(0, rank, end_probe, NULL);
 
     if (op == NULL)

@@ -210,8 +210,8 @@ static void fill_slot(struct fuzz_input *in)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    la.memory.control = &control;
-    la.memory.inbox = inbox;
+    la.control.words = &control;
+    la.control.inbox = inbox;
     return 0;
 }
 
