@@ -5,8 +5,6 @@
  */
 #include "receive.h"
 
-#include <string.h>
-
 void la_inbox_setup(void)
 {
     la.inbox = (struct la_inbox){0};
