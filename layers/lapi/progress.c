@@ -45,7 +45,8 @@ static bool take_notices(void)
 
     for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
-        handled = la_receive_look() | la_dispatch();
+        handled = la_receive_look();
+        handled |= la_dispatch();
     }
     return any | (handled || la_dispatch());
 }
