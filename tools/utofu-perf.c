@@ -17,7 +17,7 @@
 #define KI ((size_t)1024)
 #define MI ((size_t)1048576)
 
-const struct perf_op perf_ops[] = {
+static const struct perf_op operations[] = {
     {.name = "put-lat",
      .help = "put, notified by the remote notice: half a round trip",
      .origin = perf_put_notice_origin,
@@ -164,8 +164,6 @@ const struct perf_op perf_ops[] = {
      .default_from = 8,
      .default_to = 8},
 };
-const unsigned int perf_num_ops = sizeof(perf_ops) / sizeof(perf_ops[0]);
-
 static pthread_barrier_t gate; /* the workers of this process start and end together */
 
 /* The sizes to measure an operation with; returns how many. */
@@ -416,6 +414,8 @@ int main(int argc, char **argv)
 
     tool_output_open(PERF_NAME);
     party_set_name(PERF_NAME);
+    perf_ops = operations;
+    perf_num_ops = sizeof(operations) / sizeof(operations[0]);
     perf_read_options(argc, argv);
     if (perf_options.plot)
         return perf_plot(perf_options.plot, perf_options.files, perf_options.num_files);

@@ -3,8 +3,9 @@
  * Rank and number of processes, which uTofu has no function for: from the variables of the
  * launcher.
  */
-#include "common.h"
+#include "job.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 

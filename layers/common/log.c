@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines on standard error. */
-#include "common.h"
+#include "log.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <utofu.h>
 
 enum { LINE = 2048 };
 

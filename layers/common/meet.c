@@ -6,14 +6,19 @@
  * its fingers into the memory of each. The table exists, and the VCQs for this exist, only
  * meanwhile.
  */
-#include "common.h"
+#include "meet.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "job.h"
+#include "log.h"
+#include "patience.h"
 
 struct card { /* what a process brings: 32 bytes, a piggyback put */
     utofu_vcq_id_t id;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that start transfers: they check their arguments, and make a request of them. */
-#include "layer.h"
-
-#include <stdlib.h>
+#include "calls.h"
+#include "buffers.h"
+#include "send.h"
+#include "tasks.h"
+#include "base.h"
 
 /* With the lock, unless it returns an error. */
-static int begin(lapi_handle_t hndl, uint tgt)
+static int begin_call(lapi_handle_t hndl, uint tgt)
 {
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
@@ -15,26 +17,10 @@ static int begin(lapi_handle_t hndl, uint tgt)
     return LAPI_ERR_TGT;
 }
 
-static int end(int rc)
+static int end_call(int rc)
 {
     la_leave();
     return rc;
-}
-
-/* Data that does not fit is fetched by the target, until which it stays registered. */
-int la_send_data(struct la_req *r)
-{
-    if (r->len > LA_PAYLOAD - (r->uhdr_len + 7u) / 8 * 8) {
-        r->flags |= LA_RENDEZVOUS | LA_WANTS_FIN;
-        r->reg = la_reg_soon(r->data, r->len, false, &r->stadd);
-        if (r->reg == NULL) {
-            free(r->copy);
-            return LAPI_ERR_MEMORY_EXHAUSTED;
-        }
-    }
-    if (r->cmpl_cntr != NULL)
-        r->flags |= LA_WANTS_CMPL;
-    return la_send(r);
 }
 
 /* Out of line: a message of one line needs no request. */
@@ -68,16 +54,16 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
                 ulong udata_len, lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr,
                 lapi_cntr_t *cmpl_cntr)
 {
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_am(hdr_hdl, uhdr, uhdr_len, udata, udata_len);
     if (rc != LAPI_SUCCESS)
-        return end(rc);
+        return end_call(rc);
     if (cmpl_cntr == NULL && la_send_line(LA_AM, tgt, (uintptr_t)hdr_hdl, uhdr, uhdr_len, udata,
                                           udata_len, (uintptr_t)tgt_cntr))
-        return end(has_left(org_cntr));
+        return end_call(has_left(org_cntr));
     const struct la_req r = {.kind = LA_AM,
                              .rank = tgt,
                              .at = (uintptr_t)hdr_hdl,
@@ -88,7 +74,7 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
                              .tgt_cntr = (uintptr_t)tgt_cntr,
                              .org_cntr = org_cntr,
                              .cmpl_cntr = cmpl_cntr};
-    return end(send_data(r));
+    return end_call(send_data(r));
 }
 
 static int check_addresses(const void *tgt_addr, const void *org_addr, ulong len)
@@ -103,16 +89,16 @@ static int check_addresses(const void *tgt_addr, const void *org_addr, ulong len
 int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_addr,
              lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr)
 {
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_addresses(tgt_addr, org_addr, len);
     if (rc != LAPI_SUCCESS)
-        return end(rc);
+        return end_call(rc);
     if (cmpl_cntr == NULL &&
         la_send_line(LA_PUT, tgt, (uintptr_t)tgt_addr, NULL, 0, org_addr, len, (uintptr_t)tgt_cntr))
-        return end(has_left(org_cntr));
+        return end_call(has_left(org_cntr));
     const struct la_req r = {.kind = LA_PUT,
                              .rank = tgt,
                              .at = (uintptr_t)tgt_addr,
@@ -121,7 +107,7 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
                              .tgt_cntr = (uintptr_t)tgt_cntr,
                              .org_cntr = org_cntr,
                              .cmpl_cntr = cmpl_cntr};
-    return end(send_data(r));
+    return end_call(send_data(r));
 }
 
 /* Where the answer does not carry the data the target puts them here. */
@@ -146,12 +132,12 @@ int LAPI_Get(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
                        .len = len,
                        .tgt_cntr = (uintptr_t)tgt_cntr,
                        .org_cntr = org_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_addresses(tgt_addr, org_addr, len);
-    return end(rc == LAPI_SUCCESS ? send_get(&r) : rc);
+    return end_call(rc == LAPI_SUCCESS ? send_get(&r) : rc);
 }
 
 static int check_rmw(RMW_ops_t op, const void *tgt_var, const void *in_val, size_t size)
@@ -188,15 +174,15 @@ int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_v
                        .at = (uintptr_t)tgt_var,
                        .result = prev_tgt_val,
                        .org_cntr = org_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
     if (rc != LAPI_SUCCESS)
-        return end(rc);
+        return end_call(rc);
     set_operands(&r, in_val);
-    return end(la_send(&r));
+    return end_call(la_send(&r));
 }
 
 int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, long long *in_val,
@@ -209,18 +195,18 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
                        .at = (uintptr_t)tgt_var,
                        .result = prev_tgt_val,
                        .org_cntr = org_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
     if (rc != LAPI_SUCCESS)
-        return end(rc);
+        return end_call(rc);
     set_operands(&r, in_val);
-    return end(la_send(&r));
+    return end_call(la_send(&r));
 }
 
-static int purge(uint dest, bool on)
+static int purge_task(uint dest, bool on)
 {
     int rc = LAPI_SUCCESS;
     struct la_peer *peer = la_peer_use(dest, &rc);
@@ -235,16 +221,16 @@ static int purge(uint dest, bool on)
 
 int LAPI_Purge_totask(lapi_handle_t hndl, uint dest)
 {
-    int rc = begin(hndl, dest);
+    int rc = begin_call(hndl, dest);
 
-    return rc == LAPI_SUCCESS ? end(purge(dest, true)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(purge_task(dest, true)) : rc;
 }
 
 int LAPI_Resume_totask(lapi_handle_t hndl, uint dest)
 {
-    int rc = begin(hndl, dest);
+    int rc = begin_call(hndl, dest);
 
-    return rc == LAPI_SUCCESS ? end(purge(dest, false)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(purge_task(dest, false)) : rc;
 }
 
 /*
@@ -256,18 +242,18 @@ int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org
 {
     struct la_req r = {
         .rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr, .cmpl_cntr = cmpl_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
-    return rc == LAPI_SUCCESS ? end(la_putv(&r, tgt_vec, org_vec)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(la_putv(&r, tgt_vec, org_vec)) : rc;
 }
 
 int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
               lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr)
 {
     struct la_req r = {.rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
-    return rc == LAPI_SUCCESS ? end(la_getv(&r, tgt_vec, org_vec)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(la_getv(&r, tgt_vec, org_vec)) : rc;
 }
 
 int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len,
@@ -282,12 +268,12 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
                        .tgt_cntr = (uintptr_t)tgt_cntr,
                        .org_cntr = org_cntr,
                        .cmpl_cntr = cmpl_cntr};
-    int rc = begin(hndl, tgt);
+    int rc = begin_call(hndl, tgt);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_am(hdr_hdl, uhdr, uhdr_len, NULL, 0);
-    return end(rc == LAPI_SUCCESS ? la_amsendv(&r, org_vec) : rc);
+    return end_call(rc == LAPI_SUCCESS ? la_amsendv(&r, org_vec) : rc);
 }
 
 /*
@@ -454,7 +440,7 @@ static int xfer_amv(const lapi_amv_t *x)
     return rc == LAPI_SUCCESS ? la_amsendv(&r, x->org_vec) : rc;
 }
 
-static int xfer(const lapi_xfer_t *x)
+static int start_xfer(const lapi_xfer_t *x)
 {
     switch (x->Xfer_type) {
     case LAPI_AM_XFER:
@@ -484,6 +470,6 @@ int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct)
         return LAPI_ERR_RET_PTR_NULL;
     if ((unsigned int)xfer_struct->Xfer_type >= LAPI_LAST_XFER)
         return LAPI_ERR_XFER_CMD;
-    rc = begin(hndl, xfer_struct->Am.tgt); /* at the same place in all of them */
-    return rc == LAPI_SUCCESS ? end(xfer(xfer_struct)) : rc;
+    rc = begin_call(hndl, xfer_struct->Am.tgt); /* at the same place in all of them */
+    return rc == LAPI_SUCCESS ? end_call(start_xfer(xfer_struct)) : rc;
 }

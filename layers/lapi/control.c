@@ -3,27 +3,18 @@
  * Memory that peers write to and read, under a reserved STag, so that STADDs follow from the VCQ
  * id: the control words, the slots for records, and a reply for each message of this task.
  */
-#include "layer.h"
+#include "net.h"
+#include "base.h"
 
 #include <sys/mman.h>
 
-struct la_control *la_control;
-uint8_t (*la_inbox)[LA_SLOT];
-uint8_t (*la_replies)[LA_REPLY];
-uint64_t *la_helped;
-
-enum { PAGE = 4096, KNOWN = 32 /* VCQ ids, by their hash */ };
+enum { PAGE = 4096 };
 
 /* One region: uTofu is quickest with the region that it used last. */
 static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
 static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
 static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;
 static const uint64_t helped_size = LA_INS * sizeof(uint64_t);
-static utofu_stadd_t own;
-static struct known {
-    utofu_vcq_id_t id;
-    utofu_stadd_t stadd;
-} known[KNOWN];
 
 static size_t size_of_all(void)
 {
@@ -39,31 +30,32 @@ bool la_control_setup(void)
         la_log("LAPI_Init: no memory for %zu bytes of slots and replies", size);
         return false;
     }
-    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &own) != UTOFU_SUCCESS) {
+    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &la.control.stadd) !=
+        UTOFU_SUCCESS) {
         la_log("LAPI_Init: %zu bytes cannot be registered: %s", size, lc_utofu_error());
         munmap(memory, size);
         return false;
     }
-    la_control = (struct la_control *)memory;
-    la_inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
-    la_replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
-    la_helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
-    for (int i = 0; i < KNOWN; i++)
-        known[i].stadd = 0;
+    la.control.words = (struct la_control *)memory;
+    la.control.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
+    la.control.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
+    la.control.helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
+    for (int i = 0; i < LA_KNOWN_IDS; i++)
+        la.control.known[i].stadd = 0;
     return true;
 }
 
 void la_control_close(void)
 {
-    la_expect(utofu_dereg_mem(la_vcq(), own, 0), "utofu_dereg_mem");
-    munmap(la_control, size_of_all());
+    la_expect(utofu_dereg_mem(la_vcq(), la.control.stadd, 0), "utofu_dereg_mem");
+    munmap(la.control.words, size_of_all());
 }
 
 static utofu_stadd_t begin_of(utofu_vcq_id_t id)
 {
-    struct known *k = &known[id * 0x9e3779b97f4a7c15u >> 59];
+    struct la_known *k = &la.control.known[id * 0x9e3779b97f4a7c15u >> 59];
 
-    _Static_assert(KNOWN == 1 << 5, "the hash is of 64 - 59 bits");
+    _Static_assert(LA_KNOWN_IDS == 1 << 5, "the hash is of 64 - 59 bits");
     if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
         k->id = id;
         la_expect(utofu_query_stadd(id, LA_STAG, &k->stadd), "utofu_query_stadd");
@@ -91,15 +83,20 @@ utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in)
     return begin_of(id) + inbox_at + inbox_size + replies_size + in * sizeof(uint64_t);
 }
 
-void la_control_arrived(utofu_stadd_t stadd)
+enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
 {
-    uint64_t record = stadd - 1 - own - inbox_at, reply = record - inbox_size;
+    uint64_t record = stadd - 1 - la.control.stadd - inbox_at, reply = record - inbox_size;
     uint64_t helped = reply - replies_size;
 
-    if (record < inbox_size)
-        la_receive_arrived((uint32_t)(record / LA_SLOT));
-    else if (reply < replies_size)
-        la_send_returned((uint32_t)(reply / LA_REPLY), (uint32_t)(reply % LA_REPLY) + 1);
-    else if (helped < helped_size)
-        la_transfer_helped((uint32_t)(helped / sizeof(uint64_t)));
+    if (record < inbox_size) {
+        *index = (uint32_t)(record / LA_SLOT);
+        return LA_IN_SLOT;
+    }
+    if (reply < replies_size) {
+        *index = (uint32_t)(reply / LA_REPLY);
+        *offset = (uint32_t)(reply % LA_REPLY) + 1;
+        return LA_IN_REPLY;
+    }
+    *index = (uint32_t)(helped / sizeof(uint64_t));
+    return helped < helped_size ? LA_IN_HELPED : LA_ELSE;
 }

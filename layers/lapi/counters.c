@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counters. They are changed by any thread, and waited for without the lock being held. */
-#include "layer.h"
-
-void la_bump(lapi_cntr_t *cntr)
-{
-    __atomic_fetch_add(&cntr->value, 1, __ATOMIC_RELEASE);
-}
+#include "handlers.h"
+#include "progress.h"
+#include "send.h"
+#include "base.h"
 
 int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 {
@@ -21,7 +19,7 @@ int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 }
 
 /* A program may do nothing else in a loop, while a completion handler waits for the lock. */
-static void progress(void)
+static void make_progress(void)
 {
     la_progress();
     la_give_way();
@@ -32,7 +30,7 @@ int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (cntr != NULL && val != NULL)
-        progress();
+        make_progress();
     la_leave();
     if (cntr == NULL)
         return LAPI_ERR_CNTR_NULL;
@@ -42,7 +40,7 @@ int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
     return LAPI_SUCCESS;
 }
 
-static bool take(lapi_cntr_t *cntr, int val, int *left)
+static bool take_value(lapi_cntr_t *cntr, int val, int *left)
 {
     int now = __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE);
 
@@ -63,10 +61,10 @@ static void say_waiting(const struct lc_patience *patience, const char *function
 
     la_log("%s: has waited %llu s for the counter at %p to become %d; it is %d, and %s", function,
            lc_patience_seconds(patience), (const void *)cntr, val,
-           __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_send_text(text));
+           __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_requests_text(text));
 }
 
-static const char *name_of(bool poll)
+static const char *name_of_wait(bool poll)
 {
     return poll ? "LAPI_Waitcntr" : "LAPI_Nopoll_wait";
 }
@@ -74,16 +72,14 @@ static const char *name_of(bool poll)
 static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
     struct lc_patience patience = {0};
-    uint64_t losses = la.losses;
+    uint64_t losses = la.errors.losses;
     uint32_t idle = 0;
 
-    while (!take(cntr, val, left)) {
-        if (la.losses != losses || la.losses != la.told) {
-            la.told = la.losses;
-            return la.code;
-        }
+    while (!take_value(cntr, val, left)) {
+        if (la_errors_untold(losses))
+            return la_errors_tell();
         if (lc_patience_ends(&patience, idle))
-            say_waiting(&patience, name_of(poll), cntr, val);
+            say_waiting(&patience, name_of_wait(poll), cntr, val);
         if (poll)
             la_go_on(&idle);
         else
@@ -92,7 +88,7 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
     return LAPI_SUCCESS;
 }
 
-static int wait_there(lapi_cntr_t *cntr, int val, int *left, bool poll)
+static int wait_in_handler_too(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
     int rc;
 
@@ -115,7 +111,7 @@ static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *l
     else if (!la_alone())
         rc = LAPI_ERR_IN_HNDLR;
     else
-        rc = wait_there(cntr, val, left, poll);
+        rc = wait_in_handler_too(cntr, val, left, poll);
     la_leave();
     return rc;
 }
@@ -134,22 +130,22 @@ int LAPI_Probe(lapi_handle_t hndl)
 {
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    progress();
+    make_progress();
     la_leave();
     return LAPI_SUCCESS;
 }
 
 static lapi_msg_state_t poll_for(uint cnt)
 {
-    const uint64_t departures = la.departures, arrivals = la.arrivals;
+    const uint64_t departures = la.requests.departures, arrivals = la.dispatch.arrivals;
 
     for (uint i = 0; i < cnt; i++) {
-        progress();
-        if (la.departures != departures && la.arrivals != arrivals)
+        make_progress();
+        if (la.requests.departures != departures && la.dispatch.arrivals != arrivals)
             return LAPI_BOTH_COMPLETE;
-        if (la.departures != departures)
+        if (la.requests.departures != departures)
             return LAPI_SEND_COMPLETE;
-        if (la.arrivals != arrivals)
+        if (la.dispatch.arrivals != arrivals)
             return LAPI_RECV_COMPLETE;
     }
     return LAPI_DISP_CNTR;

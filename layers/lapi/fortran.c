@@ -3,9 +3,8 @@
  * The Fortran binding: the subroutines of lapif.h, as gfortran and most others name them.
  * Everything is passed by reference. LAPI_ADDR_NULL is an object of which the address counts.
  */
-#include "layer.h"
+#include "receive.h"
 
-#include <link.h>
 #include <string.h>
 
 #pragma GCC visibility push(default)
@@ -25,51 +24,20 @@ static void *or_null(const void *p)
     return (uintptr_t)p - (uintptr_t)&lapi_null_ < sizeof(lapi_null_) ? NULL : (void *)(uintptr_t)p;
 }
 
-static void *in(const struct addr *a)
+static void *address_in(const struct addr *a)
 {
     return (void *)(uintptr_t)a->addr;
 }
 
-/* Is it in the code of the program? Then other tasks have it as far behind the program's base. */
-struct search {
-    uintptr_t address, base;
-    bool found;
-};
-
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
+static void *find_handler(const void *hdr_hdl)
 {
-    struct search *s = arg;
-
-    (void)size;
-    s->base = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0 &&
-            s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
-            s->found = true;
-    }
-    return 1; /* the program is the first */
-}
-
-static void *handler(const void *hdr_hdl)
-{
-    struct search s = {.address = (uintptr_t)hdr_hdl};
+    uint64_t entry;
 
     if (or_null(hdr_hdl) == NULL)
         return NULL;
-    dl_iterate_phdr(look_at, &s);
-    if (s.found)
-        return (void *)(LA_IN_PROGRAM | (s.address - s.base));
-    return in(hdr_hdl);
-}
-
-uintptr_t la_program_base(void)
-{
-    struct search s = {0};
-
-    dl_iterate_phdr(look_at, &s);
-    return s.base;
+    if (la_entry_in_program((uintptr_t)hdr_hdl, &entry))
+        return (void *)entry;
+    return address_in(hdr_hdl);
 }
 
 void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror);
@@ -124,7 +92,7 @@ void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *
 void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror);
 void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror)
 {
-    *ierror = LAPI_Addr_set(*hndl, in(addr), *index);
+    *ierror = LAPI_Addr_set(*hndl, address_in(addr), *index);
 }
 
 void lapi_addr_get_(lapi_handle_t *hndl, void **addr, int *index, int *ierror);
@@ -186,8 +154,8 @@ void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Put(*hndl, *tgt, *len, in(tgt_addr), or_null(org_addr), in(tgt_cntr),
-                       or_null(org_cntr), or_null(cmpl_cntr));
+    *ierror = LAPI_Put(*hndl, *tgt, *len, address_in(tgt_addr), or_null(org_addr),
+                       address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
 }
 
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
@@ -195,8 +163,8 @@ void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Get(*hndl, *tgt, *len, in(tgt_addr), or_null(org_addr), in(tgt_cntr),
-                       or_null(org_cntr));
+    *ierror = LAPI_Get(*hndl, *tgt, *len, address_in(tgt_addr), or_null(org_addr),
+                       address_in(tgt_cntr), or_null(org_cntr));
 }
 
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
@@ -204,7 +172,7 @@ void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, in
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
                int *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, in(tgt_var), or_null(in_val),
+    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), or_null(in_val),
                        or_null(prev_tgt_val), or_null(org_cntr));
 }
 
@@ -213,7 +181,7 @@ void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, 
 void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
                  long long *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, in(tgt_var), or_null(in_val),
+    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), or_null(in_val),
                          or_null(prev_tgt_val), or_null(org_cntr));
 }
 
@@ -224,8 +192,9 @@ void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uin
                   struct addr *udata, ulong *udata_len, struct addr *tgt_cntr,
                   lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Amsend(*hndl, *tgt, handler(hdr_hdl), or_null(uhdr), *uhdr_len, in(udata),
-                          *udata_len, in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+    *ierror =
+        LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), or_null(uhdr), *uhdr_len, address_in(udata),
+                    *udata_len, address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
 }
 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -233,7 +202,7 @@ void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Putv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), in(tgt_cntr),
+    *ierror = LAPI_Putv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), address_in(tgt_cntr),
                         or_null(org_cntr), or_null(cmpl_cntr));
 }
 
@@ -242,8 +211,8 @@ void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror =
-        LAPI_Getv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), in(tgt_cntr), or_null(org_cntr));
+    *ierror = LAPI_Getv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), address_in(tgt_cntr),
+                        or_null(org_cntr));
 }
 
 void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
@@ -253,8 +222,9 @@ void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, ui
                    lapi_vec_t *org_vec, struct addr *tgt_cntr, lapi_cntr_t *org_cntr,
                    lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Amsendv(*hndl, *tgt, handler(hdr_hdl), or_null(uhdr), *uhdr_len,
-                           or_null(org_vec), in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+    *ierror =
+        LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), or_null(uhdr), *uhdr_len, or_null(org_vec),
+                     address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
 }
 
 void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror);

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread for completion handlers, which is started when there is the first one. */
-#include "layer.h"
+#include "handlers.h"
+#include "base.h"
 
-#include <pthread.h>
-#include <signal.h>
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static struct la_in *first, *last;
-static pthread_t thread;
-static bool runs, stop;
-static int unfinished; /* atomic */
-static int waits;      /* calls of a handler that wait: with the lock */
+/* Without a call of the dynamic linker. */
 static _Thread_local bool is_this __attribute__((tls_model("initial-exec")));
 
 bool la_handlers_is_this(void)
@@ -21,90 +13,85 @@ bool la_handlers_is_this(void)
 
 bool la_handlers_busy(void)
 {
-    return __atomic_load_n(&unfinished, __ATOMIC_RELAXED) > 0;
+    return __atomic_load_n(&la.handlers.unfinished, __ATOMIC_RELAXED) > 0;
 }
 
 bool la_handlers_wait(void)
 {
-    return waits > 0;
+    return la.handlers.waits > 0;
 }
 
 void la_handlers_begin_wait(void)
 {
-    waits += is_this;
+    la.handlers.waits += is_this;
 }
 
 void la_handlers_end_wait(void)
 {
-    waits -= is_this;
+    la.handlers.waits -= is_this;
 }
 
-static struct la_in *next(void)
+static struct la_job *take_job(void)
 {
-    struct la_in *in;
+    struct la_job *job;
 
-    pthread_mutex_lock(&mutex);
-    while (first == NULL && !stop)
-        pthread_cond_wait(&more, &mutex);
-    in = first;
-    if (in != NULL)
-        first = in->next;
-    pthread_mutex_unlock(&mutex);
-    return in;
+    pthread_mutex_lock(&la.handlers.mutex);
+    while (la.handlers.first == NULL && !la.handlers.stop)
+        pthread_cond_wait(&la.handlers.more, &la.handlers.mutex);
+    job = la.handlers.first;
+    if (job != NULL)
+        la.handlers.first = job->next;
+    pthread_mutex_unlock(&la.handlers.mutex);
+    return job;
 }
 
-static void *run(void *unused)
+static void *run_jobs(void *unused)
 {
-    struct la_in *in;
+    struct la_job *job;
 
     (void)unused;
     is_this = true;
-    while ((in = next()) != NULL) {
-        la_transfer_run_handler(in);
-        __atomic_fetch_sub(&unfinished, 1, __ATOMIC_RELAXED);
+    while ((job = take_job()) != NULL) {
+        job->run(job);
+        __atomic_fetch_sub(&la.handlers.unfinished, 1, __ATOMIC_RELAXED);
     }
     return NULL;
 }
 
-static bool start(void)
+static bool start_thread(void)
 {
-    sigset_t all, before;
-
-    stop = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    runs = pthread_create(&thread, NULL, run, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!runs)
+    la.handlers.stop = false;
+    la.handlers.runs = lc_thread_start(&la.handlers.thread, run_jobs, NULL) == 0;
+    if (!la.handlers.runs)
         la_log("no thread for completion handlers: they run inline");
-    return runs;
+    return la.handlers.runs;
 }
 
-bool la_handlers_add(struct la_in *in)
+bool la_handlers_add(struct la_job *job)
 {
-    if (!runs && !start())
+    if (!la.handlers.runs && !start_thread())
         return false;
-    __atomic_fetch_add(&unfinished, 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&mutex);
-    in->next = NULL;
-    if (first == NULL)
-        first = in;
+    __atomic_fetch_add(&la.handlers.unfinished, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&la.handlers.mutex);
+    job->next = NULL;
+    if (la.handlers.first == NULL)
+        la.handlers.first = job;
     else
-        last->next = in;
-    last = in;
-    pthread_cond_signal(&more);
-    pthread_mutex_unlock(&mutex);
+        la.handlers.last->next = job;
+    la.handlers.last = job;
+    pthread_cond_signal(&la.handlers.more);
+    pthread_mutex_unlock(&la.handlers.mutex);
     return true;
 }
 
 void la_handlers_stop(void)
 {
-    if (!runs)
+    if (!la.handlers.runs)
         return;
-    pthread_mutex_lock(&mutex);
-    stop = true;
-    pthread_cond_signal(&more);
-    pthread_mutex_unlock(&mutex);
-    pthread_join(thread, NULL);
-    runs = false;
+    pthread_mutex_lock(&la.handlers.mutex);
+    la.handlers.stop = true;
+    pthread_cond_signal(&la.handlers.more);
+    pthread_mutex_unlock(&la.handlers.mutex);
+    lc_thread_join(&la.handlers.thread);
+    la.handlers.runs = false;
 }

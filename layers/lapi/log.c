@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages. */
-#include "layer.h"
+#include "base.h"
 
 void la_log(const char *format, ...)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The VCQ. A communication has an op, whose number is its EDATA, and asks for its local MRQ notice,
- * which ends the op. Remote notices say that a record or a reply has arrived (control.c).
+ * which ends the op. Remote notices say that a record or a reply has arrived (struct la_events).
  */
-#include "layer.h"
+#include "net.h"
+#include "base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,23 +13,8 @@
 
 enum {
     TCQ_PERIOD = 32, /* polls */
-    LINES = 64,
-    MARK_PERIOD = 16, /* lines, of which the last one has a TCQ notice: all before have left too */
+    BOUNCE_SIZE = LA_OPS * LA_SLOT + LA_LINES * LA_LINE,
 };
-
-static utofu_vcq_hdl_t vcq;
-static utofu_vcq_id_t vcq_id;
-static uint8_t (*bounce)[LA_SLOT];
-static utofu_stadd_t bounce_stadd;
-static struct la_op ops[LA_OPS];
-static uint8_t free_ops[LA_OPS];
-static uint32_t polls;
-/* Behind the ops' buffers. TCQ notices come in order, whatever the targets. */
-static uint8_t (*lines)[LA_LINE];
-static uint64_t lines_begun, lines_left;
-static uint64_t marks[LINES / MARK_PERIOD]; /* what lines_left is when their notices come */
-
-static const size_t bounce_size = sizeof(*bounce) * LA_OPS + sizeof(*lines) * LINES;
 
 static bool open_vcq(void)
 {
@@ -39,18 +25,18 @@ static bool open_vcq(void)
         la_log("LAPI_Init: uTofu has no TNI here: see utofu-info --check");
         return false;
     }
-    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE, &vcq) !=
-        UTOFU_SUCCESS) {
+    if (utofu_create_vcq_with_cmp_id(tnis[0], LA_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE,
+                                     &la.net.vcq) != UTOFU_SUCCESS) {
         la_log("LAPI_Init: no VCQ with component id %d on TNI %u: %s", LA_COMP_WORK, tnis[0],
                lc_utofu_error());
         free(tnis);
         return false;
     }
     free(tnis);
-    if (utofu_query_vcq_id(vcq, &vcq_id) == UTOFU_SUCCESS)
+    if (utofu_query_vcq_id(la.net.vcq, &la.net.vcq_id) == UTOFU_SUCCESS)
         return true;
     la_log("LAPI_Init: the VCQ has no id: %s", lc_utofu_error());
-    la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
+    la_expect(utofu_free_vcq(la.net.vcq), "utofu_free_vcq");
     return false;
 }
 
@@ -58,40 +44,41 @@ bool la_net_setup(void)
 {
     if (!open_vcq())
         return false;
-    bounce = mmap(NULL, bounce_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (bounce == MAP_FAILED ||
-        utofu_reg_mem(vcq, bounce, bounce_size, 0, &bounce_stadd) != UTOFU_SUCCESS) {
-        la_log("LAPI_Init: no %zu bytes of buffers: %s", bounce_size, lc_utofu_error());
-        if (bounce != MAP_FAILED)
-            munmap(bounce, bounce_size);
-        la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
+    la.net.bounce =
+        mmap(NULL, BOUNCE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (la.net.bounce == MAP_FAILED || utofu_reg_mem(la.net.vcq, la.net.bounce, BOUNCE_SIZE, 0,
+                                                     &la.net.bounce_stadd) != UTOFU_SUCCESS) {
+        la_log("LAPI_Init: no %d bytes of buffers: %s", BOUNCE_SIZE, lc_utofu_error());
+        if (la.net.bounce != MAP_FAILED)
+            munmap(la.net.bounce, BOUNCE_SIZE);
+        la_expect(utofu_free_vcq(la.net.vcq), "utofu_free_vcq");
         return false;
     }
-    la.free_ops = 0;
-    lines = (uint8_t(*)[LA_LINE])(bounce + LA_OPS);
-    lines_begun = lines_left = 0;
+    la.net.num_free = 0;
+    la.net.lines = (uint8_t(*)[LA_LINE])(la.net.bounce + LA_OPS);
+    la.net.lines_begun = la.net.lines_left = 0;
     for (uint32_t i = 0; i < LA_OPS; i++) {
-        ops[i] = (struct la_op){.index = (uint8_t)i};
-        free_ops[la.free_ops++] = (uint8_t)(LA_OPS - 1 - i);
+        la.net.ops[i] = (struct la_op){.index = (uint8_t)i};
+        la.net.free_ops[la.net.num_free++] = (uint8_t)(LA_OPS - 1 - i);
     }
     return true;
 }
 
 void la_net_close(void)
 {
-    la_expect(utofu_dereg_mem(vcq, bounce_stadd, 0), "utofu_dereg_mem");
-    munmap(bounce, bounce_size);
-    la_expect(utofu_free_vcq(vcq), "utofu_free_vcq");
+    la_expect(utofu_dereg_mem(la.net.vcq, la.net.bounce_stadd, 0), "utofu_dereg_mem");
+    munmap(la.net.bounce, BOUNCE_SIZE);
+    la_expect(utofu_free_vcq(la.net.vcq), "utofu_free_vcq");
 }
 
 utofu_vcq_hdl_t la_vcq(void)
 {
-    return vcq;
+    return la.net.vcq;
 }
 
 utofu_vcq_id_t la_vcq_id(void)
 {
-    return vcq_id;
+    return la.net.vcq_id;
 }
 
 struct la_op *la_op_take(uint32_t keep, uint32_t rank,
@@ -99,9 +86,9 @@ struct la_op *la_op_take(uint32_t keep, uint32_t rank,
 {
     struct la_op *op;
 
-    if (la.free_ops <= keep)
+    if (la.net.num_free <= keep)
         return NULL;
-    op = &ops[free_ops[--la.free_ops]];
+    op = &la.net.ops[la.net.free_ops[--la.net.num_free]];
     op->done = done;
     op->arg = arg;
     op->rank = rank;
@@ -112,7 +99,7 @@ struct la_op *la_op_take(uint32_t keep, uint32_t rank,
 void la_op_drop(struct la_op *op)
 {
     op->busy = false;
-    free_ops[la.free_ops++] = op->index;
+    la.net.free_ops[la.net.num_free++] = op->index;
 }
 
 /* The op may be taken again by what it calls. */
@@ -123,36 +110,37 @@ static void end_op(struct la_op *op, int rc, uint64_t old_value)
     if (!op->busy)
         return;
     if (rc == UTOFU_ERR_MRQ_PEER && op->rank != la.rank)
-        la_watch_lost(op->rank, lc_utofu_error());
-    was.done(&was, rc, old_value); /* its buffer is its own until then */
+        la.events->lost(op->rank, lc_utofu_error());
+    if (was.done != NULL)
+        was.done(&was, rc, old_value); /* its buffer is its own until then */
     la_op_drop(op);
 }
 
 void *la_op_bounce(struct la_op *op)
 {
-    return bounce[op->index];
+    return la.net.bounce[op->index];
 }
 
 utofu_stadd_t la_op_bounce_stadd(const struct la_op *op)
 {
-    return bounce_stadd + (utofu_stadd_t)op->index * LA_SLOT;
+    return la.net.bounce_stadd + (utofu_stadd_t)op->index * LA_SLOT;
 }
 
 static bool is_mark(const void *cbdata)
 {
-    return (uintptr_t)cbdata - (uintptr_t)marks < sizeof(marks);
+    return (uintptr_t)cbdata - (uintptr_t)la.net.marks < sizeof(la.net.marks);
 }
 
 /* Makes room in the TOQ; what could not be sent is reported here alone. */
 static bool poll_tcq(void)
 {
     void *cbdata;
-    int rc = utofu_poll_tcq(vcq, 0, &cbdata);
+    int rc = utofu_poll_tcq(la.net.vcq, 0, &cbdata);
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
     if (is_mark(cbdata))
-        lines_left = *(const uint64_t *)cbdata;
+        la.net.lines_left = *(const uint64_t *)cbdata;
     else if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER && cbdata != NULL)
         end_op(cbdata, rc, 0);
     return true;
@@ -163,8 +151,8 @@ const char *la_net_text(char text[LA_TEXT])
     uint32_t n = 0, rank = 0;
 
     for (uint32_t i = 0; i < LA_OPS; i++)
-        if (ops[i].busy && n++ == 0)
-            rank = ops[i].rank;
+        if (la.net.ops[i].busy && n++ == 0)
+            rank = la.net.ops[i].rank;
     if (n == 0)
         snprintf(text, LA_TEXT, "no communication is under way that a notice ends");
     else if (n == 1)
@@ -197,7 +185,7 @@ static void make_room(struct lc_patience *patience)
         }                                                                                          \
     } while (0)
 
-static void started(struct la_op *op, int rc)
+static void check_start(struct la_op *op, int rc)
 {
     if (rc != UTOFU_SUCCESS)
         end_op(op, rc, 0);
@@ -208,55 +196,56 @@ void la_op_put(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_put(vcq, id, lcl, rmt, size, op->index,
+    CALL_WITH_ROOM(rc, utofu_put(la.net.vcq, id, lcl, rmt, size, op->index,
                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
-    started(op, rc);
+    check_start(op, rc);
 }
 
 void la_op_put8(struct la_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_put_piggyback8(vcq, id, value, rmt, 8, op->index,
+    CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.vcq, id, value, rmt, 8, op->index,
                                             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
                                                 UTOFU_ONESIDED_FLAG_STRONG_ORDER,
                                             op));
-    started(op, rc);
+    check_start(op, rc);
 }
 
 void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_put_piggyback8(vcq, id, value, rmt, 8, LA_NO_OP,
+    CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.vcq, id, value, rmt, 8, LA_NO_OP,
                                             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
     (void)rc; /* a peer that is gone */
 }
 
 void *la_line_take(void)
 {
-    while (lines_begun - lines_left == LINES)
+    while (la.net.lines_begun - la.net.lines_left == LA_LINES)
         if (!poll_tcq())
             return NULL;
-    return lines[lines_begun % LINES];
+    return la.net.lines[la.net.lines_begun % LA_LINES];
 }
 
 void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
 {
-    const uint64_t n = lines_begun % LINES;
+    const uint64_t n = la.net.lines_begun % LA_LINES;
     unsigned long int flags =
         UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     uint64_t *mark = NULL;
     int rc;
 
-    lines_begun++;
-    if (lines_begun % MARK_PERIOD == 0) {
-        mark = &marks[n / MARK_PERIOD];
-        *mark = lines_begun;
+    la.net.lines_begun++;
+    if (la.net.lines_begun % LA_MARK_PERIOD == 0) {
+        mark = &la.net.marks[n / LA_MARK_PERIOD];
+        *mark = la.net.lines_begun;
         flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
     }
-    CALL_WITH_ROOM(rc, utofu_put(vcq, id, bounce_stadd + sizeof(*bounce) * LA_OPS + n * LA_LINE,
-                                 rmt, LA_LINE, LA_NO_OP, flags, mark));
+    CALL_WITH_ROOM(rc,
+                   utofu_put(la.net.vcq, id, la.net.bounce_stadd + LA_OPS * LA_SLOT + n * LA_LINE,
+                             rmt, LA_LINE, LA_NO_OP, flags, mark));
     (void)rc; /* the same */
 }
 
@@ -265,9 +254,9 @@ void la_op_get(struct la_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_get(vcq, id, lcl, rmt, size, op->index,
+    CALL_WITH_ROOM(rc, utofu_get(la.net.vcq, id, lcl, rmt, size, op->index,
                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
-    started(op, rc);
+    check_start(op, rc);
 }
 
 /*
@@ -346,9 +335,9 @@ static int atomic_now(enum utofu_armw_op what, uint64_t value, uint32_t rank, ut
     struct la_op *op = take_now(rank, &result);
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_armw8(vcq, id, what, value, rmt, op->index,
+    CALL_WITH_ROOM(rc, utofu_armw8(la.net.vcq, id, what, value, rmt, op->index,
                                    UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
-    started(op, rc);
+    check_start(op, rc);
     wait_for(&result, rank);
     *old_value = result.old_value;
     return result.rc;
@@ -363,7 +352,7 @@ int la_set_now(utofu_stadd_t own, uint64_t value)
 {
     uint64_t old_value;
 
-    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.rank, vcq_id, own, &old_value);
+    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.rank, la.net.vcq_id, own, &old_value);
 }
 
 /* Not of a get or an atomic that another process has started. */
@@ -379,14 +368,14 @@ static bool is_own(const struct utofu_mrq_notice *notice)
 static bool poll_mrq(void)
 {
     struct utofu_mrq_notice notice;
-    int rc = utofu_poll_mrq(vcq, 0, &notice);
+    int rc = utofu_poll_mrq(la.net.vcq, 0, &notice);
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
     if (rc == UTOFU_SUCCESS && notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
-        la_control_arrived(notice.rmt_stadd);
+        la.events->arrived(notice.rmt_stadd);
     else if (is_own(&notice) && notice.edata < LA_OPS)
-        end_op(&ops[notice.edata], rc, notice.rmt_value);
+        end_op(&la.net.ops[notice.edata], rc, notice.rmt_value);
     return true;
 }
 
@@ -394,7 +383,7 @@ bool la_net_poll(void)
 {
     bool any = poll_mrq();
 
-    if (++polls % TCQ_PERIOD == 0)
+    if (++la.net.polls % TCQ_PERIOD == 0)
         while (poll_tcq())
             any = true;
     return any;

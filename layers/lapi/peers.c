@@ -4,7 +4,9 @@
  * other is found by reading the finger that is next to it of the finger that is, and so on: at most
  * log2(tasks) gets, once. Nothing is kept of tasks that are not used.
  */
-#include "layer.h"
+#include "tasks.h"
+#include "net.h"
+#include "base.h"
 
 #include <utofu_ext.h>
 
@@ -12,23 +14,20 @@
 
 enum { FIRST_SIZE = 16 };
 
-static struct la_peer **table; /* open addressing; 3/4 full at most */
-static uint32_t size, used, most_lanes;
-
 void la_peers_setup(void)
 {
-    table = NULL;
-    size = used = 0;
-    most_lanes = lc_env_number("LAPI_LANES", LA_LANES);
-    if (most_lanes > LA_LANES)
-        most_lanes = LA_LANES;
+    la.peers.table = NULL;
+    la.peers.size = la.peers.used = 0;
+    la.peers.most_lanes = lc_env_number("LAPI_LANES", LA_LANES);
+    if (la.peers.most_lanes > LA_LANES)
+        la.peers.most_lanes = LA_LANES;
 }
 
 void la_peers_close(void)
 {
-    for (uint32_t i = 0; i < size; i++)
-        free(table[i]);
-    free(table);
+    for (uint32_t i = 0; i < la.peers.size; i++)
+        free(la.peers.table[i]);
+    free(la.peers.table);
     la_peers_setup();
 }
 
@@ -36,56 +35,52 @@ static uint32_t place_of(uint32_t rank)
 {
     uint32_t i = rank * 2654435761u >> 7;
 
-    while (table[i & (size - 1)] != NULL && table[i & (size - 1)]->rank != rank)
+    while (la.peers.table[i & (la.peers.size - 1)] != NULL &&
+           la.peers.table[i & (la.peers.size - 1)]->rank != rank)
         i++;
-    return i & (size - 1);
+    return i & (la.peers.size - 1);
 }
 
 struct la_peer *la_peer(uint32_t rank)
 {
-    return size == 0 ? NULL : table[place_of(rank)];
+    return la.peers.size == 0 ? NULL : la.peers.table[place_of(rank)];
 }
 
 struct la_peer *la_peer_next(uint32_t *at)
 {
-    while (*at < size)
-        if (table[(*at)++] != NULL)
-            return table[*at - 1];
+    while (*at < la.peers.size)
+        if (la.peers.table[(*at)++] != NULL)
+            return la.peers.table[*at - 1];
     return NULL;
 }
 
-static bool grow(void)
+static bool grow_table(void)
 {
-    struct la_peer **old = table;
-    uint32_t old_size = size;
+    struct la_peer **old = la.peers.table;
+    uint32_t old_size = la.peers.size;
 
-    table = calloc(size == 0 ? FIRST_SIZE : 2 * size, sizeof(struct la_peer *));
-    if (table == NULL) {
-        table = old;
+    la.peers.table =
+        calloc(la.peers.size == 0 ? FIRST_SIZE : 2 * la.peers.size, sizeof(struct la_peer *));
+    if (la.peers.table == NULL) {
+        la.peers.table = old;
         return false;
     }
-    size = size == 0 ? FIRST_SIZE : 2 * size;
+    la.peers.size = la.peers.size == 0 ? FIRST_SIZE : 2 * la.peers.size;
     for (uint32_t i = 0; i < old_size; i++)
         if (old[i] != NULL)
-            table[place_of(old[i]->rank)] = old[i];
+            la.peers.table[place_of(old[i]->rank)] = old[i];
     free(old);
     return true;
-}
-
-static uint32_t rank_of(uint32_t from, uint32_t finger)
-{
-    return (uint32_t)((from + (1ull << finger)) % la.procs);
 }
 
 /* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
-    uint32_t distance = (to - from + la.procs) % la.procs;
-    uint32_t nearest = 31 - (uint32_t)__builtin_clz(distance), finger = nearest;
+    uint32_t nearest = lc_finger_towards(from, to, la.procs), finger = nearest;
 
-    while (finger > 0 && la_watch_is_gone(rank_of(from, finger)))
+    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)))
         finger--;
-    return la_watch_is_gone(rank_of(from, finger)) ? nearest : finger;
+    return la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)) ? nearest : finger;
 }
 
 /* rc: of uTofu. */
@@ -99,12 +94,12 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 
         *rc = UTOFU_SUCCESS;
         if (at == la.rank)
-            *id = la_control->fingers[finger];
+            *id = la.control.words->fingers[finger];
         else
             *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)
             return false;
-        at = rank_of(at, finger);
+        at = lc_rank_ahead(at, la.procs, finger);
     }
     return true;
 }
@@ -115,10 +110,10 @@ int la_peer_id(uint32_t rank, utofu_vcq_id_t *id)
     int rc = UTOFU_SUCCESS, lost;
 
     do {
-        lost = la.lost;
+        lost = la.watch.lost;
         if (ask_way(rank, id, &rc))
             return UTOFU_SUCCESS;
-    } while (la.lost > lost);
+    } while (la.watch.lost > lost);
     return rc;
 }
 
@@ -129,7 +124,7 @@ static int draw_lane(struct la_peer *peer)
     int rc = la_add_now(peer->rank, peer->id,
                         la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane);
 
-    peer->lane = (uint16_t)(lane < most_lanes ? lane : LA_LANES);
+    peer->lane = (uint16_t)(lane < la.peers.most_lanes ? lane : LA_LANES);
     if (peer->lane < LA_LANES)
         peer->slots = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
     return rc;
@@ -154,7 +149,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
     if (la_watch_is_gone(rank))
         return NULL;
     *rc = LAPI_ERR_MEMORY_EXHAUSTED;
-    if (4 * (used + 1) > 3 * size && !grow())
+    if (4 * (la.peers.used + 1) > 3 * la.peers.size && !grow_table())
         return NULL;
     peer = calloc(1, sizeof(*peer));
     if (peer == NULL)
@@ -167,7 +162,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
         return NULL;
     }
     peer->near = rank != la.rank && is_near(rank);
-    used++;
-    table[place_of(rank)] = peer;
+    la.peers.used++;
+    la.peers.table[place_of(rank)] = peer;
     return peer;
 }

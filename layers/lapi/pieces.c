@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LAPI_Putv(), LAPI_Getv(), LAPI_Amsendv(): the pieces are packed into one message. */
-#include "layer.h"
+#include "calls.h"
+#include "buffers.h"
+#include "send.h"
 
 #include <stdlib.h>
 

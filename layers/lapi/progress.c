@@ -1,47 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes everything go on: in the calls of the program, and with INTERRUPT_SET 1 in a thread. Both
- * poll. As long as things happen they spin, and yield the core from time to time; then they sleep,
- * longer and longer.
- */
-#include "layer.h"
-
-#include <utofu_ext.h>
-
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <time.h>
+/* Makes everything go on, in the calls of the program and in the thread for interrupts. */
+#include "progress.h"
+#include "net.h"
+#include "receive.h"
+#include "send.h"
+#include "tasks.h"
+#include "base.h"
 
 enum {
-    POLLS = 16,         /* notices, before they are handled */
-    LOOKS = 8,          /* at memory without finding anything, until all else is done too, */
-    MOST_LOOKS = 32,    /* and in any case */
-    NOTICES = 2,        /* taken meanwhile for each message: it has one, and may need another */
-    LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
-    MOST_SPINS = 4096,  /* and where the job leaves each thread that waits a core: a yield is a
-                           system call, and others may keep the core for long */
-    CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
-    THREAD_POLLS = 256, /* of the thread */
-    NAP_NS = 20 * 1000,
-    SHORT_NAPS = 64, /* before they are longer */
-    LONG_NAP_US = 200,
-    CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
-    SLACK_NS = 1000,          /* of the kernel's timers: 50 us unless set */
+    POLLS = 16,      /* notices, before they are handled */
+    LOOKS = 8,       /* at memory without finding anything, until all else is done too, */
+    MOST_LOOKS = 32, /* and in any case */
+    NOTICES = 2,     /* taken meanwhile for each message: it has one, and may need another */
 };
 
-static pthread_t thread;
-static bool stop;
-static bool call_polls;  /* since the thread looked */
-static uint32_t cores;   /* for this process */
-static uint32_t resting; /* threads in calls that wait; atomic */
-
-void la_progress_setup(void)
+void la_progress_arrived(utofu_stadd_t stadd)
 {
-    cpu_set_t set;
+    uint32_t index, offset;
 
-    cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    switch (la_control_find(stadd, &index, &offset)) {
+    case LA_IN_SLOT:
+        la_receive_arrived(index);
+        break;
+    case LA_IN_REPLY:
+        la_send_returned(index, offset);
+        break;
+    case LA_IN_HELPED:
+        la_transfer_helped(index);
+        break;
+    case LA_ELSE:
+        break; /* control words, which are looked at */
+    }
+}
+
+void la_progress_gone(uint32_t rank)
+{
+    la_send_lost(rank, true);
+    la_transfer_lost(rank);
 }
 
 static bool take_notices(void)
@@ -50,7 +45,8 @@ static bool take_notices(void)
 
     for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
-        handled = la_receive_look() | la_dispatch();
+        handled = la_receive_look();
+        handled |= la_dispatch();
     }
     return any | (handled || la_dispatch());
 }
@@ -63,7 +59,7 @@ static bool do_everything(void)
     any |= la_send_help();
     any |= la_send_waiting();
     la_watch_poll();
-    la_watch_report();
+    la_errors_report();
     return any;
 }
 
@@ -71,143 +67,13 @@ static bool do_everything(void)
  * next message has not come yet. */
 bool la_progress(void)
 {
-    static uint32_t turns, idle;
     bool any = la_receive_look();
 
-    idle = any ? 0 : idle + 1;
-    if (++turns % MOST_LOOKS == 0 || idle % LOOKS == LOOKS - 1 || !la_receive_may_look() ||
-        la_transfer_busy() || la_send_helps())
+    la.progress.idle = any ? 0 : la.progress.idle + 1;
+    if (++la.progress.turns % MOST_LOOKS == 0 || la.progress.idle % LOOKS == LOOKS - 1 ||
+        !la_receive_may_look() || la_transfer_busy() || la_send_helps())
         return do_everything() | any;
-    for (int i = 0; i < NOTICES && idle == 1 && la_net_poll(); i++)
+    for (int i = 0; i < NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
         any |= la_dispatch();
     return any;
-}
-
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static void nap(long ns)
-{
-    struct timespec t = {.tv_nsec = ns};
-
-    nanosleep(&t, NULL);
-}
-
-/* A notice ends the sleep; not so what another thread does, or a word in memory. */
-static void sleep_for_notice(uint32_t naps)
-{
-    const utofu_vcq_hdl_t vcq = la_vcq();
-
-    if (naps < SHORT_NAPS)
-        nap(NAP_NS);
-    else
-        utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
-}
-
-/* Every task could be on this host. */
-static bool has_own_core(void)
-{
-    return (uint64_t)la.procs * __atomic_load_n(&resting, __ATOMIC_RELAXED) <= cores &&
-           !la_handlers_busy();
-}
-
-static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
-{
-    if (idle < spins)
-        relax();
-    else if (idle < polls)
-        sched_yield();
-    else
-        sleep_for_notice(idle - polls);
-}
-
-void la_pause(uint32_t *idle)
-{
-    call_polls = true;
-    la_rest(idle);
-}
-
-void la_rest(uint32_t *idle)
-{
-    struct la_share share;
-
-    la_handlers_begin_wait();
-    share = la_give_away();
-    __atomic_fetch_add(&resting, 1, __ATOMIC_RELAXED);
-    pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
-    __atomic_fetch_sub(&resting, 1, __ATOMIC_RELAXED);
-    la_take_back(share);
-    la_handlers_end_wait();
-}
-
-void la_go_on(uint32_t *idle)
-{
-    la_handlers_begin_wait();
-    if (la_progress())
-        *idle = 0;
-    else
-        la_pause(idle);
-    la_give_way(); /* on a machine with much load a pause is over before who waits has a core */
-    la_handlers_end_wait();
-}
-
-enum found { NOTHING, SOMETHING, A_CALL_POLLS };
-
-/* It does nothing while a call polls. */
-static enum found look_after(void)
-{
-    enum found found = A_CALL_POLLS;
-
-    if (!la_try())
-        return A_CALL_POLLS;
-    if (!call_polls)
-        found = la_progress() ? SOMETHING : NOTHING;
-    call_polls = false;
-    la_leave();
-    return found;
-}
-
-static void *run(void *unused)
-{
-    uint32_t idle = 0;
-
-    (void)unused;
-    prctl(PR_SET_TIMERSLACK, SLACK_NS);
-    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-        enum found found = look_after();
-
-        idle = found == SOMETHING ? 0 : idle + 1;
-        if (found == A_CALL_POLLS)
-            nap(CALL_NAP_NS);
-        else
-            pause_for(idle, LEAST_SPINS, THREAD_POLLS);
-    }
-    return NULL;
-}
-
-bool la_progress_start_thread(void)
-{
-    sigset_t all, before;
-    int rc;
-
-    stop = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        la_log("no thread for interrupts: error %d of pthread_create", rc);
-    return rc == 0;
-}
-
-void la_progress_stop_thread(void)
-{
-    __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
 }

@@ -6,31 +6,16 @@
  * a change if its whole pages are a file's, as those are that uTofu shares with other processes of
  * the host. Anonymous pages look all the same, and are registered for each transfer anew.
  */
-#include "layer.h"
+#include "buffers.h"
+#include "net.h"
+#include "base.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { ROWS = 64, PAGE = 4096 };
-static const uint64_t most_idle = 256 << 20; /* bytes that are kept, and not used */
-
-struct la_reg {
-    uintptr_t address;
-    uint64_t size; /* 0: the row is free */
-    uint64_t mapping;
-    uint64_t used; /* when, for the choice of what is given up */
-    utofu_stadd_t stadd;
-    uint32_t users;
-    bool write;
-    bool once; /* not kept */
-    bool outdated;
-};
-
-static struct la_reg rows[ROWS];
-static uint64_t uses, idle_bytes;
-static int maps = -1;
+enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes that are kept, and not used */ };
 
 /* Of <linux/fs.h>, which may be older than the kernel. */
 struct query {
@@ -43,14 +28,15 @@ struct query {
 
 void la_regs_setup(void)
 {
-    for (int i = 0; i < ROWS; i++)
-        rows[i].size = 0;
-    uses = idle_bytes = 0;
+    for (int i = 0; i < LA_REGIONS; i++)
+        la.regs.rows[i].size = 0;
+    la.regs.uses = la.regs.idle_bytes = 0;
+    la.regs.maps = -1;
     if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
-        maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        la.regs.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t mix_hash(uint64_t hash, uint64_t value)
 {
     return (hash ^ value) * 0x9e3779b97f4a7c15u;
 }
@@ -62,18 +48,18 @@ static uint64_t mapping_of(uintptr_t address, uint64_t size)
     uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
     uint64_t hash = 1, file = 0;
 
-    if (maps < 0 || at >= end)
+    if (la.regs.maps < 0 || at >= end)
         return 0;
     while (at < end) {
         struct query q = {.size = sizeof(q), .query_addr = at};
 
-        if (ioctl(maps, QUERY, &q) != 0 || q.inode == 0)
+        if (ioctl(la.regs.maps, QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* the same file further on, in one mapping or in several, is the same */
-        uint64_t now = mix(mix(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
-                           q.vma_offset - q.vma_start);
+        uint64_t now = mix_hash(mix_hash(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+                                q.vma_offset - q.vma_start);
         if (now != file)
-            hash = mix(mix(hash, now), at);
+            hash = mix_hash(mix_hash(hash, now), at);
         file = now;
         at = q.vma_end;
     }
@@ -83,19 +69,19 @@ static uint64_t mapping_of(uintptr_t address, uint64_t size)
 static void close_row(struct la_reg *r)
 {
     if (r->users == 0)
-        idle_bytes -= r->size;
+        la.regs.idle_bytes -= r->size;
     la_expect(utofu_dereg_mem(la_vcq(), r->stadd, 0), "utofu_dereg_mem");
     r->size = 0;
 }
 
 void la_regs_close(void)
 {
-    for (int i = 0; i < ROWS; i++)
-        if (rows[i].size != 0)
-            close_row(&rows[i]);
-    if (maps >= 0)
-        close(maps);
-    maps = -1;
+    for (int i = 0; i < LA_REGIONS; i++)
+        if (la.regs.rows[i].size != 0)
+            close_row(&la.regs.rows[i]);
+    if (la.regs.maps >= 0)
+        close(la.regs.maps);
+    la.regs.maps = -1;
 }
 
 bool la_reg_is_current(struct la_reg *r)
@@ -105,10 +91,10 @@ bool la_reg_is_current(struct la_reg *r)
     return !r->outdated;
 }
 
-static struct la_reg *find(uintptr_t address, uint64_t size, bool write, bool check)
+static struct la_reg *find_region(uintptr_t address, uint64_t size, bool write, bool check)
 {
-    for (int i = 0; i < ROWS; i++) {
-        struct la_reg *r = &rows[i];
+    for (int i = 0; i < LA_REGIONS; i++) {
+        struct la_reg *r = &la.regs.rows[i];
 
         if (r->size == 0 || r->once || (write && !r->write) || address < r->address ||
             address - r->address > r->size || size > r->size - (address - r->address))
@@ -127,15 +113,15 @@ static struct la_reg *make_room(uint64_t size)
     for (;;) {
         struct la_reg *oldest = NULL, *unused = NULL;
 
-        for (int i = 0; i < ROWS; i++) {
-            struct la_reg *r = &rows[i];
+        for (int i = 0; i < LA_REGIONS; i++) {
+            struct la_reg *r = &la.regs.rows[i];
 
             if (r->size == 0)
                 unused = r;
             else if (r->users == 0 && (oldest == NULL || r->used < oldest->used))
                 oldest = r;
         }
-        if (oldest == NULL || (unused != NULL && idle_bytes + size <= most_idle))
+        if (oldest == NULL || (unused != NULL && la.regs.idle_bytes + size <= MOST_IDLE))
             return unused;
         close_row(oldest);
     }
@@ -143,7 +129,7 @@ static struct la_reg *make_room(uint64_t size)
 
 /* What is only read here may be read-only memory. Other memory is registered for writing: uTofu
  * shares only such pages. */
-static bool enroll(struct la_reg *r, uintptr_t address, uint64_t size, bool write)
+static bool register_region(struct la_reg *r, uintptr_t address, uint64_t size, bool write)
 {
     r->write = utofu_reg_mem(la_vcq(), (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
     return r->write ||
@@ -160,7 +146,7 @@ static struct la_reg *open_row(uintptr_t address, uint64_t size, bool write)
         r = malloc(sizeof(*r));
     if (r == NULL)
         return NULL;
-    if (!enroll(r, address, size, write)) {
+    if (!register_region(r, address, size, write)) {
         if (extra)
             free(r);
         return NULL;
@@ -171,39 +157,39 @@ static struct la_reg *open_row(uintptr_t address, uint64_t size, bool write)
     r->mapping = extra ? 0 : mapping_of(address, size);
     r->once = r->mapping == 0;
     r->outdated = false;
-    idle_bytes += extra ? 0 : size;
+    la.regs.idle_bytes += extra ? 0 : size;
     return r;
 }
 
 static bool is_row(const struct la_reg *r)
 {
-    return r >= rows && r < rows + ROWS;
+    return r >= la.regs.rows && r < la.regs.rows + LA_REGIONS;
 }
 
-static struct la_reg *use(const void *address, uint64_t size, bool write, bool check,
-                          utofu_stadd_t *stadd)
+static struct la_reg *use_region(const void *address, uint64_t size, bool write, bool check,
+                                 utofu_stadd_t *stadd)
 {
-    struct la_reg *r = find((uintptr_t)address, size, write, check);
+    struct la_reg *r = find_region((uintptr_t)address, size, write, check);
 
     if (r == NULL)
         r = open_row((uintptr_t)address, size, write);
     if (r == NULL)
         return NULL;
     if (r->users++ == 0 && is_row(r))
-        idle_bytes -= r->size;
-    r->used = ++uses;
+        la.regs.idle_bytes -= r->size;
+    r->used = ++la.regs.uses;
     *stadd = r->stadd + ((uintptr_t)address - r->address);
     return r;
 }
 
 struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
 {
-    return use(address, size, write, true, stadd);
+    return use_region(address, size, write, true, stadd);
 }
 
 struct la_reg *la_reg_soon(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd)
 {
-    return use(address, size, write, false, stadd);
+    return use_region(address, size, write, false, stadd);
 }
 
 bool la_reg_is_shared(const struct la_reg *r)
@@ -220,7 +206,7 @@ void la_unreg(struct la_reg *r)
         free(r);
         return;
     }
-    idle_bytes += r->size;
+    la.regs.idle_bytes += r->size;
     if (r->once)
         close_row(r);
 }

@@ -4,68 +4,56 @@
  * which epoch it is, and waits for the one 2^k ranks behind. The exchange of addresses: in round k
  * it reads, of the one 2^k ranks ahead, the values that this one has so far.
  */
-#include "layer.h"
+#include "calls.h"
+#include "net.h"
+#include "progress.h"
+#include "send.h"
+#include "base.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-static uint64_t epoch;
-
 void la_sync_setup(void)
 {
-    epoch = 0;
+    la.sync.epoch = 0;
 }
 
-static void told(struct la_op *op, int rc, uint64_t old_value)
+static void tell_ahead(const char *function, uint32_t finger)
 {
-    (void)op;
-    (void)rc;
-    (void)old_value;
-}
-
-static uint32_t rank_ahead(uint32_t finger)
-{
-    return (uint32_t)((la.rank + (1ull << finger)) % la.procs);
-}
-
-static void tell(const char *function, uint32_t finger)
-{
-    utofu_vcq_id_t id = la_control->fingers[finger];
+    const uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
+    utofu_vcq_id_t id = la.control.words->fingers[finger];
     struct lc_patience patience = {0};
     char text[LA_TEXT];
     struct la_op *op;
 
-    while ((op = la_op_take(0, rank_ahead(finger), told, NULL)) == NULL) {
+    while ((op = la_op_take(0, rank, NULL, NULL)) == NULL) {
         if (lc_patience_ends(&patience, 0))
             la_log("%s: has waited %llu s to tell task %u that this one has come: %s", function,
-                   lc_patience_seconds(&patience), rank_ahead(finger), la_net_text(text));
+                   lc_patience_seconds(&patience), rank, la_net_text(text));
         la_net_poll();
     }
-    la_op_put8(op, id, epoch, la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
-}
-
-static uint32_t rank_behind(uint32_t finger)
-{
-    return (uint32_t)((la.rank + la.procs - (1ull << finger) % la.procs) % la.procs);
+    la_op_put8(op, id, la.sync.epoch,
+               la_control_stadd(id, offsetof(struct la_control, sync) + 8 * finger));
 }
 
 int la_sync_wait(const char *function, uint64_t limit_ns)
 {
     uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
 
-    epoch++;
+    la.sync.epoch++;
     for (uint32_t k = 0; k < la.num_fingers; k++) {
         struct lc_patience patience = {0};
         uint32_t idle = 0;
 
-        tell(function, k);
-        while (__atomic_load_n(&la_control->sync[k], __ATOMIC_ACQUIRE) < epoch) {
-            if ((la.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
+        tell_ahead(function, k);
+        while (__atomic_load_n(&la.control.words->sync[k], __ATOMIC_ACQUIRE) < la.sync.epoch) {
+            if ((la.watch.lost > 0 && !la.leaving) || (limit_ns != 0 && lc_now_ns() > end))
                 return LAPI_ERR_TIMEOUT;
             if (lc_patience_ends(&patience, idle))
                 la_log("%s: has waited %llu s for task %u, which has not come, or waits for "
                        "another task that has not",
-                       function, lc_patience_seconds(&patience), rank_behind(k));
+                       function, lc_patience_seconds(&patience),
+                       lc_rank_behind(la.rank, la.procs, k));
             la_go_on(&idle);
         }
     }
@@ -80,15 +68,15 @@ static void say_fence_waits(const struct lc_patience *patience, const char *func
     if (la_send_unsettled(&rank))
         la_log("%s: has waited %llu s for task %u, which has not taken all messages that were sent "
                "to it; %s",
-               function, lc_patience_seconds(patience), rank, la_send_text(text));
+               function, lc_patience_seconds(patience), rank, la_requests_text(text));
     else
         la_log("%s: has waited %llu s: %s", function, lc_patience_seconds(patience),
-               la_send_text(text));
+               la_requests_text(text));
 }
 
 int la_fence(const char *function)
 {
-    uint64_t serial = la_send_serial(), losses = la.losses;
+    uint64_t serial = la_send_serial(), losses = la.errors.losses;
     struct lc_patience patience = {0};
     bool posted = false;
     uint32_t idle = 0;
@@ -98,7 +86,7 @@ int la_fence(const char *function)
             say_fence_waits(&patience, function);
         la_go_on(&idle);
     }
-    return la.losses == losses ? LAPI_SUCCESS : la.code;
+    return la.errors.losses == losses ? LAPI_SUCCESS : la.errors.code;
 }
 
 int LAPI_Fence(lapi_handle_t hndl)
@@ -133,23 +121,24 @@ int LAPI_Gfence(lapi_handle_t hndl)
  * Addresses. table[n] is the value of the n-th rank ahead.
  */
 
-static int gather(uint64_t *table, utofu_stadd_t stadd)
+static int gather_addresses(uint64_t *table, utofu_stadd_t stadd)
 {
     for (uint32_t k = 0; k < la.num_fingers; k++) {
         utofu_stadd_t there = 0;
         uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
-        utofu_vcq_id_t id = la_control->fingers[k];
+        utofu_vcq_id_t id = la.control.words->fingers[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
-            la_get_to(rank_ahead(k), id, stadd + 8ull * have, there, 8ull * more) != UTOFU_SUCCESS)
+            la_get_to(lc_rank_ahead(la.rank, la.procs, k), id, stadd + 8ull * have, there,
+                      8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     (void)table;
     return la_sync_wait("LAPI_Address_init", 0); /* nobody needs this table any more */
 }
 
-static int exchange(uint64_t mine, uint64_t *result)
+static int exchange_addresses(uint64_t mine, uint64_t *result)
 {
     size_t size = (la.procs * sizeof(*result) + 4095) / 4096 * 4096;
     uint64_t *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -160,7 +149,7 @@ static int exchange(uint64_t mine, uint64_t *result)
         return rc;
     if (utofu_reg_mem_with_stag(la_vcq(), table, size, LA_STAG_TABLE, 0, &stadd) == UTOFU_SUCCESS) {
         table[0] = mine;
-        rc = gather(table, stadd);
+        rc = gather_addresses(table, stadd);
         for (uint32_t i = 0; i < la.procs && rc == LAPI_SUCCESS; i++)
             result[(la.rank + i) % la.procs] = table[i];
         la_expect(utofu_dereg_mem(la_vcq(), stadd, 0), "utofu_dereg_mem");
@@ -179,7 +168,7 @@ int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *ad
     if (add_tab == NULL)
         rc = LAPI_ERR_ADDR_TBL_NULL;
     else if (la_alone())
-        rc = exchange(my_addr, (uint64_t *)add_tab);
+        rc = exchange_addresses(my_addr, (uint64_t *)add_tab);
     la_leave();
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The texts of the codes. */
-#include "layer.h"
+#include "lapi.h"
 
 #include <stdio.h>
 

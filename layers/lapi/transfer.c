@@ -3,7 +3,12 @@
  * Messages of others of which something is still to be done: data to fetch straight into its
  * buffer, or to bring; completion handlers; notices.
  */
-#include "layer.h"
+#include "receive.h"
+#include "handlers.h"
+#include "buffers.h"
+#include "net.h"
+#include "tasks.h"
+#include "base.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,53 +17,44 @@ enum {
     PIECE = 4 << 20,
     IN_FLIGHT = 4, /* pieces */
     KEEP = 8,      /* ops, for replies */
-    SHARES = 8,    /* pieces of a message that both sides move, of */
-    LEAST_SHARE = 256 << 10,
-    MOST_SHARE = 1 << 20
 };
-
-static struct la_in ins[LA_INS];
-static struct la_in *spare;
-static struct la_in *pending; /* pieces are to be started, or they have ended */
 
 void la_transfer_setup(void)
 {
     for (uint32_t i = 0; i < LA_INS; i++)
-        ins[i] = (struct la_in){0};
-    la.used_ins = 0;
-    pending = NULL;
+        la.transfer.ins[i] = (struct la_in){0};
+    la.transfer.used = 0;
+    la.transfer.pending = NULL;
 }
 
 /* A completion handler that waits may wait for what comes behind many others: then there are more.
  */
 bool la_in_spare(void)
 {
-    if (spare == NULL && la_handlers_wait())
-        spare = calloc(1, sizeof(*spare));
-    return spare != NULL;
+    if (la.transfer.spare == NULL && la_handlers_wait())
+        la.transfer.spare = calloc(1, sizeof(*la.transfer.spare));
+    return la.transfer.spare != NULL;
 }
 
 static struct la_in *take_spare(void)
 {
-    struct la_in *in = spare;
+    struct la_in *in = la.transfer.spare;
 
-    spare = NULL;
+    la.transfer.spare = NULL;
     in->used = true;
-    la.used_ins++;
+    la.transfer.used++;
     return in;
 }
 
 struct la_in *la_in_take(void)
 {
-    static uint32_t next;
-
     for (uint32_t i = 0; i < LA_INS; i++) {
-        struct la_in *in = &ins[next++ % LA_INS];
+        struct la_in *in = &la.transfer.ins[la.transfer.next++ % LA_INS];
 
         if (in->used)
             continue;
         *in = (struct la_in){.used = true};
-        la.used_ins++;
+        la.transfer.used++;
         return in;
     }
     return take_spare();
@@ -68,8 +64,8 @@ void la_in_drop(struct la_in *in)
 {
     free(in->temp);
     in->used = false;
-    la.used_ins--;
-    if (in < ins || in >= ins + LA_INS)
+    la.transfer.used--;
+    if (in < la.transfer.ins || in >= la.transfer.ins + LA_INS)
         free(in);
 }
 
@@ -82,18 +78,18 @@ void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
     la_put8_notice(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
 }
 
-static void list(struct la_in *in)
+static void list_transfer(struct la_in *in)
 {
     if (in->listed)
         return;
     in->listed = true;
-    in->next = pending;
-    pending = in;
+    in->next = la.transfer.pending;
+    la.transfer.pending = in;
 }
 
-static void unlist(struct la_in *in)
+static void unlist_transfer(struct la_in *in)
 {
-    struct la_in **at = &pending;
+    struct la_in **at = &la.transfer.pending;
 
     while (in->listed && *at != in)
         at = &(*at)->next;
@@ -114,7 +110,7 @@ static void piece_done(struct la_op *op, int rc, uint64_t old_value)
             la_log("%llu bytes of a message of task %u cannot be transferred: %s",
                    (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
     }
-    list(in);
+    list_transfer(in);
 }
 
 /* Where the current part ends. */
@@ -149,37 +145,16 @@ static bool start_next_piece(struct la_in *in)
  * Data that both sides move.
  */
 
-uint64_t la_piece_size(uint64_t len)
-{
-    uint64_t size = (len / SHARES + LEAST_SHARE - 1) / LEAST_SHARE * LEAST_SHARE;
-
-    if (size < LEAST_SHARE)
-        return LEAST_SHARE;
-    return size < MOST_SHARE ? size : MOST_SHARE;
-}
-
-uint32_t la_pieces(uint64_t len)
-{
-    return (uint32_t)((len + la_piece_size(len) - 1) / la_piece_size(len));
-}
-
-static void invited(struct la_op *op, int rc, uint64_t old_value)
-{
-    (void)op;
-    (void)rc;
-    (void)old_value;
-}
-
 static bool may_invite(const struct la_in *in)
 {
-    return in->shared && in->status == 0 && in >= ins && in < ins + LA_INS &&
-           la_reg_is_shared(in->reg);
+    return in->shared && in->status == 0 && in >= la.transfer.ins &&
+           in < la.transfer.ins + LA_INS && la_reg_is_shared(in->reg);
 }
 
-static void invite(struct la_in *in)
+static void invite_origin(struct la_in *in)
 {
-    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - ins)};
-    struct la_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, invited, NULL) : NULL;
+    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.ins)};
+    struct la_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
         return;
@@ -189,7 +164,7 @@ static void invite(struct la_in *in)
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-static int next_piece(struct la_in *in, uint64_t *piece)
+static int claim_next(struct la_in *in, uint64_t *piece)
 {
     const struct la_record *rec = &in->rec;
     int rc = la_add_now(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM), piece);
@@ -213,7 +188,7 @@ static void claim_piece(struct la_in *in)
 
     if (op == NULL)
         return;
-    rc = next_piece(in, &piece);
+    rc = claim_next(in, &piece);
     if (rc != UTOFU_SUCCESS && in->status == 0)
         in->status = LAPI_ERR_TIMEOUT;
     if (rc == UTOFU_SUCCESS && (piece & LA_CLOSED) != 0) {
@@ -244,33 +219,34 @@ static bool move_shared(struct la_in *in)
     if (in->in_flight > 0)
         return false;
     if (!in->all_claimed)
-        list(in);
+        list_transfer(in);
     return in->all_claimed &&
            (in->moved + in->helped >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
 }
 
 void la_transfer_helped(uint32_t index)
 {
-    struct la_in *in = &ins[index];
-    uint64_t word = la_helped[index];
+    struct la_in *in = &la.transfer.ins[index];
+    uint64_t word = la.control.helped[index];
 
     if (!in->used || !in->shared || word >> LA_HELPED_SHIFT != in->rec.rank)
         return; /* of a task that was given up */
     in->helped = (uint32_t)(word & (LA_HELP_FAILED - 1));
     if ((word & LA_HELP_FAILED) != 0 && in->status == 0)
         in->status = LAPI_ERR_TGT_ADDR;
-    list(in);
+    list_transfer(in);
 }
 
 void la_transfer_lost(uint32_t rank)
 {
     for (uint32_t i = 0; i < LA_INS; i++)
-        if (ins[i].used && ins[i].shared && ins[i].rec.rank == rank)
-            list(&ins[i]);
+        if (la.transfer.ins[i].used && la.transfer.ins[i].shared &&
+            la.transfer.ins[i].rec.rank == rank)
+            list_transfer(&la.transfer.ins[i]);
 }
 
 /* true: all is there, or it has failed. */
-static bool move(struct la_in *in)
+static bool move_data(struct la_in *in)
 {
     if (in->shared)
         return move_shared(in);
@@ -281,15 +257,15 @@ static bool move(struct la_in *in)
 }
 
 /* The list of a get has come: what it says goes back. */
-static void gather(struct la_in *in)
+static void gather_pieces(struct la_in *in)
 {
     la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
     in->bring = true;
     in->started = in->list_size;
-    list(in);
+    list_transfer(in);
 }
 
-static void scatter(struct la_in *in)
+static void scatter_pieces(struct la_in *in)
 {
     if (in->rec.kind == LA_PUTV)
         la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
@@ -298,10 +274,10 @@ static void scatter(struct la_in *in)
         la_vec_fill(in->vec, in->buf, in->rec.len);
 }
 
-static void moved(struct la_in *in)
+static void end_move(struct la_in *in)
 {
     if (in->status == 0 && in->rec.kind == LA_GETV && !in->bring) {
-        gather(in);
+        gather_pieces(in);
         return;
     }
     if (in->reg != NULL)
@@ -314,7 +290,7 @@ static void moved(struct la_in *in)
         la_in_drop(in);
         return;
     }
-    scatter(in);
+    scatter_pieces(in);
     la_transfer_ended(in);
 }
 
@@ -346,8 +322,8 @@ void la_transfer_start(struct la_in *in)
         in->status = LAPI_ERR_TGT_ADDR;
     }
     in->shared = (in->rec.flags & LA_SHARE) != 0;
-    invite(in);
-    list(in);
+    invite_origin(in);
+    list_transfer(in);
 }
 
 void la_transfer_start_list(struct la_in *in, const void *there)
@@ -355,17 +331,17 @@ void la_transfer_start_list(struct la_in *in, const void *there)
     in->list_size = in->rec.value;
     if (!take_temp(in)) {
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
-        list(in);
+        list_transfer(in);
         return;
     }
     la_transfer_start(in);
     if ((in->rec.flags & LA_RENDEZVOUS) == 0 && in->status == 0) {
         memcpy(in->buf, there, in->list_size);
-        gather(in);
+        gather_pieces(in);
     }
 }
 
-static void finish(struct la_in *in)
+static void finish_transfer(struct la_in *in)
 {
     if (in->rec.tgt_cntr != 0)
         la_bump((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
@@ -374,42 +350,51 @@ static void finish(struct la_in *in)
     la_in_drop(in);
 }
 
-void la_transfer_run_handler(struct la_in *in)
+static void run_handler(struct la_in *in)
 {
     lapi_handle_t hndl = la.handle;
 
     in->handler(&hndl, in->user_info);
     la_take();
-    finish(in);
+    finish_transfer(in);
     la_leave();
+}
+
+/* In the thread for completion handlers. */
+static void run_job(struct la_job *job)
+{
+    run_handler((struct la_in *)((char *)job - offsetof(struct la_in, job)));
 }
 
 void la_transfer_ended(struct la_in *in)
 {
-    if (in->handler == NULL)
-        finish(in);
-    else if (in->how != LAPI_NORMAL || !la_handlers_add(in))
-        la_transfer_run_handler(in);
+    if (in->handler == NULL) {
+        finish_transfer(in);
+        return;
+    }
+    in->job.run = run_job;
+    if (in->how != LAPI_NORMAL || !la_handlers_add(&in->job))
+        run_handler(in);
 }
 
 bool la_transfer_step(void)
 {
-    struct la_in *in = pending, *next;
+    struct la_in *in = la.transfer.pending, *next;
     bool any = false;
 
     if (la.dispatching || in == NULL)
         return false;
-    pending = NULL;
+    la.transfer.pending = NULL;
     la.dispatching = true;
     for (; in != NULL; in = next) {
         next = in->next;
         in->listed = false;
-        if (move(in)) {
-            unlist(in);
-            moved(in);
+        if (move_data(in)) {
+            unlist_transfer(in);
+            end_move(in);
             any = true;
         } else if (!in->shared && in->in_flight < IN_FLIGHT && in->started < end_of(in)) {
-            list(in);
+            list_transfer(in);
         }
     }
     la.dispatching = false;
@@ -418,5 +403,5 @@ bool la_transfer_step(void)
 
 bool la_transfer_busy(void)
 {
-    return la.used_ins > 0;
+    return la.transfer.used > 0;
 }

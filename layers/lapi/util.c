@@ -3,9 +3,9 @@
  * LAPI_Util(): the lock's functions, and the numbers that LAPI_RDMA_XFER takes. Memory needs no
  * registration here, so the number of memory is its address, and that of a task its rank.
  */
-#include "layer.h"
+#include "base.h"
 
-static int translate(lapi_get_pvo_t *pvo)
+static int translate_address(lapi_get_pvo_t *pvo)
 {
     if ((unsigned int)pvo->operation > LAPI_RDMA_RELEASE)
         return LAPI_ERR_UTIL_CMD;
@@ -35,7 +35,7 @@ static int do_what_is_asked(lapi_util_t *util)
         util->Thread = la_lock_functions();
         return LAPI_SUCCESS;
     case LAPI_XLATE_ADDRESS:
-        return translate(&util->Pvo);
+        return translate_address(&util->Pvo);
     case LAPI_REMOTE_RCXT:
         return find_context(&util->Rcxt);
     default:

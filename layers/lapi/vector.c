@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces of memory: what the program says, and the list of addresses and lengths that is sent. */
-#include "layer.h"
+#include "buffers.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@ static bool is_strided(const lapi_vec_t *vec)
     return vec->vec_type == LAPI_GEN_STRIDED_XFER;
 }
 
-static struct la_piece piece(const lapi_vec_t *vec, uint32_t i)
+static struct la_piece get_piece(const lapi_vec_t *vec, uint32_t i)
 {
     if (!is_strided(vec))
         return (struct la_piece){.address = (uintptr_t)vec->info[i], .len = vec->len[i]};
@@ -22,7 +22,7 @@ static int check_pieces(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
 {
     *len = 0;
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_piece p = piece(vec, i);
+        struct la_piece p = get_piece(vec, i);
 
         if (p.address == 0 && p.len > 0)
             return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
@@ -53,7 +53,7 @@ int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org)
     if (tgt->num_vecs != org->num_vecs)
         return LAPI_ERR_VEC_NUM_DIFF;
     for (uint32_t i = 0; i < tgt->num_vecs; i++)
-        if (piece(tgt, i).len != piece(org, i).len)
+        if (get_piece(tgt, i).len != get_piece(org, i).len)
             return LAPI_ERR_VEC_LEN_DIFF;
     return LAPI_SUCCESS;
 }
@@ -66,14 +66,14 @@ uint64_t la_vec_list_size(const lapi_vec_t *vec)
 void la_vec_list(const lapi_vec_t *vec, void *list)
 {
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_piece p = piece(vec, i);
+        struct la_piece p = get_piece(vec, i);
 
         memcpy((struct la_piece *)list + i, &p, sizeof(p));
     }
 }
 
 /* Copies between the pieces and the data; lists of others may be longer than their data. */
-static void move(struct la_piece p, uint8_t *data, uint64_t len, uint64_t *at, bool to_pieces)
+static void move_piece(struct la_piece p, uint8_t *data, uint64_t len, uint64_t *at, bool to_pieces)
 {
     uint64_t size = p.len < len - *at ? p.len : len - *at;
     void *address = (void *)(uintptr_t)p.address;
@@ -93,7 +93,7 @@ static void move_list(const void *list, uint64_t list_size, uint8_t *data, uint6
         struct la_piece p;
 
         memcpy(&p, (const struct la_piece *)list + i, sizeof(p));
-        move(p, data, len, &at, to_pieces);
+        move_piece(p, data, len, &at, to_pieces);
     }
 }
 
@@ -112,5 +112,5 @@ void la_vec_fill(const lapi_vec_t *vec, const void *from, uint64_t len)
     uint64_t at = 0;
 
     for (uint32_t i = 0; i < vec->num_vecs; i++)
-        move(piece(vec, i), (uint8_t *)(uintptr_t)from, len, &at, true);
+        move_piece(get_piece(vec, i), (uint8_t *)(uintptr_t)from, len, &at, true);
 }

@@ -84,7 +84,7 @@ static bool dist_graph_neighbours(struct pr_comm *c)
     return ok;
 }
 
-static bool neighbours(struct pr_comm *c)
+static bool find_neighbours(struct pr_comm *c)
 {
     int topology;
 
@@ -158,7 +158,7 @@ struct pr_comm *pr_comm_get(MPI_Comm comm)
             return NULL;
         *c = (struct pr_comm){.user = comm, .private = MPI_COMM_NULL, .refs = 1};
         PMPI_Comm_rank(comm, &c->rank);
-        if (!neighbours(c)) {
+        if (!find_neighbours(c)) {
             pr_comm_release(c);
             return NULL;
         }

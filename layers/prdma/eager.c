@@ -12,14 +12,9 @@
  */
 #include "layer.h"
 
-enum { LOOKS = 16 };
+#include "../common/rest.h"
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
+enum { LOOKS = 16 };
 
 /* Where the blocks of the current round come. */
 char *pr_eager_slot(const struct pr_xfer *x, char *even)
@@ -48,7 +43,7 @@ static __attribute__((cold)) int put_later(const struct pr_xfer *x, const struct
     return rc;
 }
 
-static void put(struct pr_xfer *x, const struct pr_lane *lane)
+static void put_blocks(struct pr_xfer *x, const struct pr_lane *lane)
 {
     int rc;
 
@@ -67,7 +62,7 @@ void pr_eager_start(struct pr_xfer *x)
     x->round++;
     x->arrived = 0;
     for (unsigned int i = 0; i < x->num_lanes; i++)
-        put(x, &x->lanes[i]);
+        put_blocks(x, &x->lanes[i]);
     x->last_put = pr_engine.eager_posted;
     pr_engine_poll_sent();
 }
@@ -96,7 +91,7 @@ bool pr_eager_poll(struct pr_xfer *x)
     for (int i = 0; i < LOOKS; i++) {
         if (all_arrived(x))
             break;
-        relax();
+        lc_relax();
     }
     if (!all_sent(x))
         pr_engine_poll_sent();

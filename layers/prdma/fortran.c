@@ -217,8 +217,9 @@ FUNCTION(mpi_testany, MPI_TESTANY, MPI_Testany, MPI_Fint *count, MPI_Fint *reque
 
 typedef int some_function(int, MPI_Request *, int *, int *, MPI_Status *);
 
-static void some(some_function *call, const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *outcount,
-                 MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *ierr, MPI_Request *own)
+static void call_some(some_function *call, const MPI_Fint *count, MPI_Fint *requests,
+                      MPI_Fint *outcount, MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *ierr,
+                      MPI_Request *own)
 {
     MPI_Status *s = make_statuses(*count, statuses);
     int n = 0;
@@ -241,7 +242,7 @@ FUNCTION(mpi_waitsome, MPI_WAITSOME, MPI_Waitsome, MPI_Fint *count, MPI_Fint *re
     if (own == NULL)
         pmpi_waitsome_(count, requests, outcount, indices, statuses, ierr);
     else
-        some(MPI_Waitsome, count, requests, outcount, indices, statuses, ierr, own);
+        call_some(MPI_Waitsome, count, requests, outcount, indices, statuses, ierr, own);
 }
 
 FUNCTION(mpi_testsome, MPI_TESTSOME, MPI_Testsome, MPI_Fint *count, MPI_Fint *requests,
@@ -252,7 +253,7 @@ FUNCTION(mpi_testsome, MPI_TESTSOME, MPI_Testsome, MPI_Fint *count, MPI_Fint *re
     if (own == NULL)
         pmpi_testsome_(count, requests, outcount, indices, statuses, ierr);
     else
-        some(MPI_Testsome, count, requests, outcount, indices, statuses, ierr, own);
+        call_some(MPI_Testsome, count, requests, outcount, indices, statuses, ierr, own);
 }
 
 FUNCTION(mpi_request_free, MPI_REQUEST_FREE, MPI_Request_free, MPI_Fint *request, MPI_Fint *ierr)
@@ -297,14 +298,14 @@ FUNCTION(mpi_cancel, MPI_CANCEL, MPI_Cancel, MPI_Fint *request, MPI_Fint *ierr)
     free(own);
 }
 
-static const void *buffer(const void *address)
+static const void *find_buffer(const void *address)
 {
     extern int mpi_fortran_bottom_;
 
     return address == &mpi_fortran_bottom_ ? MPI_BOTTOM : address;
 }
 
-static void degrees(MPI_Comm comm, int *in, int *out)
+static void find_degrees(MPI_Comm comm, int *in, int *out)
 {
     int topology = MPI_UNDEFINED, rank, weighted;
 
@@ -363,13 +364,13 @@ FUNCTION(mpix_neighbor_alltoallw_init, MPIX_NEIGHBOR_ALLTOALLW_INIT, MPIX_Neighb
     MPI_Request made = MPI_REQUEST_NULL;
     int in, out;
 
-    degrees(c, &in, &out);
+    find_degrees(c, &in, &out);
     MPI_Datatype *st = c_types(out, sendtypes), *rt = c_types(in, recvtypes);
     int code = MPI_ERR_NO_MEM;
     if (st != NULL && rt != NULL)
-        code = MPIX_Neighbor_alltoallw_init(buffer(sendbuf), sendcounts, sdispls, st,
-                                            (void *)buffer(recvbuf), recvcounts, rdispls, rt, c,
-                                            PMPI_Info_f2c(*info), &made);
+        code = MPIX_Neighbor_alltoallw_init(find_buffer(sendbuf), sendcounts, sdispls, st,
+                                            (void *)find_buffer(recvbuf), recvcounts, rdispls, rt,
+                                            c, PMPI_Info_f2c(*info), &made);
     keep_types(made, st, rt);
     give_new(request, ierr, code, made);
 }
@@ -380,8 +381,8 @@ FUNCTION(mpix_neighbor_alltoallv_init, MPIX_NEIGHBOR_ALLTOALLV_INIT, MPIX_Neighb
          MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_alltoallv_init(buffer(sendbuf), sendcounts, sdispls,
-                                            PMPI_Type_f2c(*sendtype), (void *)buffer(recvbuf),
+    int code = MPIX_Neighbor_alltoallv_init(find_buffer(sendbuf), sendcounts, sdispls,
+                                            PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
                                             recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
                                             PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
@@ -394,8 +395,8 @@ FUNCTION(mpix_neighbor_alltoall_init, MPIX_NEIGHBOR_ALLTOALL_INIT, MPIX_Neighbor
 {
     MPI_Request made = MPI_REQUEST_NULL;
     int code = MPIX_Neighbor_alltoall_init(
-        buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)buffer(recvbuf), *recvcount,
-        PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+        find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
+        *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
@@ -406,8 +407,8 @@ FUNCTION(mpix_neighbor_allgather_init, MPIX_NEIGHBOR_ALLGATHER_INIT, MPIX_Neighb
 {
     MPI_Request made = MPI_REQUEST_NULL;
     int code = MPIX_Neighbor_allgather_init(
-        buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)buffer(recvbuf), *recvcount,
-        PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+        find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
+        *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
@@ -418,9 +419,10 @@ FUNCTION(mpix_neighbor_allgatherv_init, MPIX_NEIGHBOR_ALLGATHERV_INIT,
          MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_allgatherv_init(
-        buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)buffer(recvbuf), recvcounts,
-        displs, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+    int code = MPIX_Neighbor_allgatherv_init(find_buffer(sendbuf), *sendcount,
+                                             PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
+                                             recvcounts, displs, PMPI_Type_f2c(*recvtype),
+                                             PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
@@ -440,7 +442,7 @@ FUNCTION(mpi_init_thread, MPI_INIT_THREAD, MPI_Init_thread, MPI_Fint *required, 
 
 FUNCTION(mpi_finalize, MPI_FINALIZE, MPI_Finalize, MPI_Fint *ierr)
 {
-    pr_stats_print();
+    pr_requests_report();
     pmpi_finalize_(ierr);
 }
 

@@ -178,6 +178,6 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 
 int MPI_Finalize(void)
 {
-    pr_stats_print();
+    pr_requests_report();
     return PMPI_Finalize();
 }

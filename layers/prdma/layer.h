@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c knows uTofu and no
- * MPI; everything else is compiled once for each MPI library, and reaches it through PMPI alone.
+ * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c, blocks.c, eager.c and
+ * rounds.c know uTofu and no MPI; everything else is compiled once for each MPI library, and
+ * reaches it through PMPI alone.
  *
  * A round is what MPI_Start begins and MPI_Wait ends. RTR ("ready to receive") is a put with an SPS
  * by which a receiver frees the puts that wait for it in the session-mode VCQ of a sender.
@@ -31,7 +32,6 @@ struct pr_settings {
     long eager;    /* most bytes to one process in a request that auto makes with PR_EAGER; -1:
                     * as lanes.c thinks best */
     bool stats;
-    bool info; /* write lines of level info */
 };
 
 extern struct pr_settings pr_settings;
@@ -42,7 +42,12 @@ bool pr_method_of(const char *name, enum pr_method *method);
 
 /* Log lines (log.c): "prdma: [rank 2] ...". */
 
-extern int pr_log_rank;
+struct pr_log {
+    int rank;  /* in MPI_COMM_WORLD, or -1 */
+    bool info; /* write lines of level info */
+};
+
+extern struct pr_log pr_log;
 
 void pr_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void pr_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -57,7 +62,8 @@ enum {
     PR_SPS_MAX = 15,
     PR_BLOCK_MAX = 1800, /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
     PR_SCRATCH = 4096,   /* bytes of what RTRs and probes write: a page, which peers can map */
-    PR_CUTS = 2          /* puts that an edge may take beside one (cut.c) */
+    PR_CUTS = 2,         /* puts that an edge may take beside one (cut.c) */
+    PR_POOL = 256        /* VCQs that are kept for requests to come */
 };
 
 /* Where numbers of rounds and puts begin. Tests let them begin just below where they wrap. */
@@ -180,6 +186,9 @@ struct pr_engine {
     long vcqs_used;
     uint64_t eager_posted, eager_done; /* puts of lanes */
     struct pr_xfer *xfers;
+    /* VCQs that were closed, for requests to come: a peer that knows one is connected to it. */
+    struct pr_vcq pool[PR_POOL];
+    size_t pool_size;
 };
 
 extern struct pr_engine pr_engine;
@@ -190,18 +199,18 @@ void pr_engine_poll(void);
 void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience);
 bool pr_vcq_open(struct pr_vcq *vcq, bool session);
 void pr_vcq_close(struct pr_vcq *vcq, bool sound);
+void pr_xfer_list(struct pr_xfer *x);
+void pr_xfer_unlist(struct pr_xfer *x);
+bool pr_xfer_looks(struct pr_xfer *x);
+void pr_xfer_failed(struct pr_xfer *x, int rc);
+uint64_t pr_now_ns(void);
+
+/* The descriptors of a round (blocks.c). */
+
 unsigned int pr_put_descs(size_t bytes);
 unsigned int pr_group_descs(const struct pr_group *group);
 unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target);
 bool pr_xfer_prepare(struct pr_xfer *x);
-void pr_xfer_list(struct pr_xfer *x);
-void pr_xfer_unlist(struct pr_xfer *x);
-void pr_xfer_start(struct pr_xfer *x);
-bool pr_xfer_poll(struct pr_xfer *x);
-bool pr_xfer_looks(struct pr_xfer *x);
-void pr_xfer_waiting(struct pr_xfer *x);
-void pr_xfer_failed(struct pr_xfer *x, int rc);
-uint64_t pr_now_ns(void);
 
 /* Rounds without RTRs (eager.c). */
 
@@ -210,5 +219,11 @@ enum { PR_LANE_FLAG = 8, PR_LANE_ALIGN = 256 };
 void pr_eager_start(struct pr_xfer *x);
 bool pr_eager_poll(struct pr_xfer *x);
 char *pr_eager_slot(const struct pr_xfer *x, char *even);
+
+/* All rounds (rounds.c). */
+
+void pr_xfer_start(struct pr_xfer *x);
+bool pr_xfer_poll(struct pr_xfer *x);
+void pr_xfer_waiting(struct pr_xfer *x);
 
 #endif

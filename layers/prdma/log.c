@@ -10,14 +10,14 @@
 
 enum { LINE = 2048 };
 
-int pr_log_rank = -1;
+struct pr_log pr_log = {.rank = -1};
 
 /* One write, so that lines of several processes do not mix. */
 __attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list args)
 {
     char line[LINE];
-    int start = pr_log_rank < 0 ? snprintf(line, sizeof(line), "prdma: ")
-                                : snprintf(line, sizeof(line), "prdma: [rank %d] ", pr_log_rank);
+    int start = pr_log.rank < 0 ? snprintf(line, sizeof(line), "prdma: ")
+                                : snprintf(line, sizeof(line), "prdma: [rank %d] ", pr_log.rank);
     int rest = vsnprintf(line + start, sizeof(line) - (size_t)start - 1, format, args);
     size_t length = strlen(line);
 
@@ -41,7 +41,7 @@ void pr_info(const char *format, ...)
 {
     va_list args;
 
-    if (!pr_settings.info)
+    if (!pr_log.info)
         return;
     va_start(args, format);
     write_line(format, args);

@@ -93,7 +93,7 @@ extern int pr_num_requests;
 
 struct pr_request *pr_find(MPI_Request handle);
 void pr_enter(struct pr_request *r);
-void pr_request_each(void (*visit)(const struct pr_request *r));
+void pr_requests_report(void); /* PRDMA_STATS: MPI ends */
 int pr_start(struct pr_request *r);
 bool pr_test(struct pr_request *r);
 bool pr_test_now(struct pr_request *r);
@@ -134,17 +134,21 @@ bool pr_lanes_suit(const struct pr_request *r);
 bool pr_lanes_make(struct pr_request *r);
 void pr_lanes_connect(struct pr_request *r, MPI_Request *requests);
 
-/* setup.c */
+/* stage.c */
+enum { PR_LINE = 64 }; /* what begins in the staging memory is aligned to */
+
 bool pr_has_data(const struct pr_edge *edge);
 size_t pr_stage_self(struct pr_request *r, size_t size);
 bool pr_stage_alloc(struct pr_request *r, size_t size);
 void pr_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch);
+
+/* setup.c */
 int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
             const struct pr_side *recv, int rc, MPI_Request *request);
 
 /* stats.c */
 void pr_stats_keep(const struct pr_request *r);
-void pr_stats_print(void);
+void pr_stats_print(void); /* what was kept */
 
 /* presence.c */
 extern bool pr_foreign; /* the program is one of another MPI: nothing is taken over */

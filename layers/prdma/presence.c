@@ -42,7 +42,7 @@ static void give_handlers_back(struct handlers *h)
     PMPI_Errhandler_free(&h->self);
 }
 
-static bool publish(const char *name, const char *value)
+static bool publish_name(const char *name, const char *value)
 {
     char copy[MPI_MAX_PORT_NAME];
 
@@ -138,10 +138,10 @@ void pr_presence_announce(void)
         leave_alone(version);
         return;
     }
-    PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log.rank);
     take_handlers(&handlers);
-    snprintf(name, sizeof(name), "prdma-%d", pr_log_rank);
-    announced = publish(name, "1");
+    snprintf(name, sizeof(name), "prdma-%d", pr_log.rank);
+    announced = publish_name(name, "1");
     give_handlers_back(&handlers);
 }
 
@@ -164,7 +164,7 @@ static int *world_ranks(const struct pr_comm *c, int *count)
     return ranks;
 }
 
-static uint64_t hash(const int *ranks, int count)
+static uint64_t hash_ranks(const int *ranks, int count)
 {
     uint64_t h = 14695981039346656037u;
 
@@ -197,7 +197,7 @@ static int published_rank(const char *name, const char *value)
         return (int)rank;
     pr_warn("\"%.64s\" is published as %s, and is no rank: does another program use this name?",
             value, name);
-    return pr_log_rank;
+    return pr_log.rank;
 }
 
 /* The rank that lacks the layer, or -1. The verdict on the same processes is the same for ever. */
@@ -206,13 +206,13 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
     char name[NAME], value[MPI_MAX_PORT_NAME];
     int missing;
 
-    snprintf(name, sizeof(name), "prdma-all-%016llx", (unsigned long long)hash(ranks, count));
+    snprintf(name, sizeof(name), "prdma-all-%016llx", (unsigned long long)hash_ranks(ranks, count));
     if (c->rank == 0) {
         if (look_up(name, value))
             return published_rank(name, value);
         missing = first_missing(ranks, count);
         snprintf(value, sizeof(value), "%d", missing);
-        publish(name, value);
+        publish_name(name, value);
         return missing;
     }
     if (first_missing(ranks, 1) >= 0)

@@ -13,35 +13,38 @@ enum { BUCKETS = 256, POLLS = 64, EAGER_POLLS = 16 };
 
 int pr_num_requests;
 
-static struct pr_request *buckets[BUCKETS], *all;
-static int next_num;
-static bool locking, know_locking;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    struct pr_request *buckets[BUCKETS], *all;
+    int next_num;
+    bool locking, know_locking;
+    pthread_mutex_t mutex;
+    unsigned int tests; /* that found nothing */
+} requests = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void pr_lock(void)
 {
-    if (!know_locking) {
+    if (!requests.know_locking) {
         int level;
 
         PMPI_Query_thread(&level);
-        locking = level == MPI_THREAD_MULTIPLE;
-        know_locking = true;
+        requests.locking = level == MPI_THREAD_MULTIPLE;
+        requests.know_locking = true;
     }
-    if (locking)
-        pthread_mutex_lock(&mutex);
+    if (requests.locking)
+        pthread_mutex_lock(&requests.mutex);
 }
 
 void pr_unlock(void)
 {
-    if (locking)
-        pthread_mutex_unlock(&mutex);
+    if (requests.locking)
+        pthread_mutex_unlock(&requests.mutex);
 }
 
 static struct pr_request **bucket_of(MPI_Request handle)
 {
     uint64_t h = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
 
-    return &buckets[h >> 56];
+    return &requests.buckets[h >> 56];
 }
 
 /* The lock is held. NULL: not one of the layer's. */
@@ -59,23 +62,24 @@ void pr_enter(struct pr_request *r)
 {
     struct pr_request **bucket = bucket_of(r->handle);
 
-    r->num = next_num++;
+    r->num = requests.next_num++;
     r->next = *bucket;
     *bucket = r;
-    r->all_next = all;
-    all = r;
+    r->all_next = requests.all;
+    requests.all = r;
     if (!r->fallback)
         pr_xfer_list(&r->xfer);
     __atomic_store_n(&pr_num_requests, pr_num_requests + 1, __ATOMIC_RELEASE);
 }
 
-void pr_request_each(void (*visit)(const struct pr_request *r))
+void pr_requests_report(void)
 {
-    for (const struct pr_request *r = all; r != NULL; r = r->all_next)
-        visit(r);
+    for (const struct pr_request *r = requests.all; r != NULL; r = r->all_next)
+        pr_stats_keep(r);
+    pr_stats_print();
 }
 
-static void leave(struct pr_request *r)
+static void remove_request(struct pr_request *r)
 {
     struct pr_request **p = bucket_of(r->handle);
 
@@ -84,7 +88,7 @@ static void leave(struct pr_request *r)
     if (*p == NULL)
         return;
     *p = r->next;
-    for (p = &all; *p != r;)
+    for (p = &requests.all; *p != r;)
         p = &(*p)->all_next;
     *p = r->all_next;
     pr_xfer_unlist(&r->xfer);
@@ -149,7 +153,7 @@ void pr_release(struct pr_request *r)
 /* Not MPI's handle. */
 void pr_destroy(struct pr_request *r)
 {
-    leave(r);
+    remove_request(r);
     pr_release(r);
     pr_comm_release(r->comm);
     free(r);
@@ -236,7 +240,7 @@ static void while_waiting(struct pr_request *r)
 {
     int flag;
 
-    for (struct pr_request *other = all; other != NULL; other = other->all_next)
+    for (struct pr_request *other = requests.all; other != NULL; other = other->all_next)
         if (other != r && other->state == PR_ACTIVE)
             pr_xfer_poll(&other->xfer);
     pr_xfer_waiting(&r->xfer);
@@ -246,11 +250,9 @@ static void while_waiting(struct pr_request *r)
 /* The same for programs that only test: probes and MPI's progress come with every 64th call. */
 bool pr_test_now(struct pr_request *r)
 {
-    static unsigned int calls;
-
     if (pr_test(r))
         return true;
-    if (++calls % POLLS == 0)
+    if (++requests.tests % POLLS == 0)
         while_waiting(r);
     return pr_test(r);
 }

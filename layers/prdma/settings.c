@@ -17,7 +17,7 @@ const char *pr_method_name(enum pr_method method)
     return methods[method];
 }
 
-static long number(const char *name, long otherwise, long most)
+static long read_number(const char *name, long otherwise, long most)
 {
     const char *text = getenv(name);
     char *end;
@@ -72,12 +72,12 @@ void pr_settings_read(void)
         return;
     pr_settings = (struct pr_settings){.read = true,
                                        .method = method_setting(),
-                                       .vcqs = number("PRDMA_SESSION_VCQS", VCQS, 65536),
-                                       .mid_vcqs = number("PRDMA_MID_VCQS", MID_VCQS, 65536),
-                                       .copy = number("PRDMA_COPY", COPY, 1 << 24),
-                                       .eager = number("PRDMA_EAGER", -1, 1 << 20),
-                                       .stats = number("PRDMA_STATS", 0, 1) != 0,
-                                       .info = wants_info()};
+                                       .vcqs = read_number("PRDMA_SESSION_VCQS", VCQS, 65536),
+                                       .mid_vcqs = read_number("PRDMA_MID_VCQS", MID_VCQS, 65536),
+                                       .copy = read_number("PRDMA_COPY", COPY, 1 << 24),
+                                       .eager = read_number("PRDMA_EAGER", -1, 1 << 20),
+                                       .stats = read_number("PRDMA_STATS", 0, 1) != 0};
+    pr_log.info = wants_info();
     if (pr_settings.mid_vcqs == 0)
         pr_settings.mid_vcqs = 1;
 }

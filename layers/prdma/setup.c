@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_SENDER = 1, TAG_RECEIVER = 2, TAG_EDGE = 3, PAGE = 4096, LINE = 64 };
+enum { TAG_SENDER = 1, TAG_RECEIVER = 2, TAG_EDGE = 3 };
 
 /* What a sender says of an edge. */
 struct record {
@@ -36,15 +36,10 @@ struct from_receiver {
     struct pr_place places[];
 };
 
-static void refuse(struct pr_request *r, const char *why)
+static void refuse_request(struct pr_request *r, const char *why)
 {
     if (r->why == NULL)
         r->why = why;
-}
-
-bool pr_has_data(const struct pr_edge *edge)
-{
-    return edge->rank != MPI_PROC_NULL && edge->bytes > 0;
 }
 
 static bool take_side(struct pr_request *r, const struct pr_side *side, struct pr_edge *edges,
@@ -62,7 +57,7 @@ static bool take_side(struct pr_request *r, const struct pr_side *side, struct p
 
 #ifdef OPEN_MPI
 /* Lets MPI carry the records along the edges: on a torus it pairs parallel edges by direction. */
-static bool carry(struct pr_request *r, struct record *out, struct record *in)
+static bool carry_records(struct pr_request *r, struct record *out, struct record *in)
 {
     const struct pr_comm *c = r->comm;
     size_t most = (size_t)(c->num_in > c->num_out ? c->num_in : c->num_out) + 1;
@@ -88,7 +83,7 @@ static bool carry(struct pr_request *r, struct record *out, struct record *in)
  * Messages, so that the k-th edge from one process to another is the k-th at both ends: MPICH means
  * to pair them so, but where a process has edges to itself beside others, 4.0.2 mixes them up.
  */
-static bool carry(struct pr_request *r, struct record *out, struct record *in)
+static bool carry_records(struct pr_request *r, struct record *out, struct record *in)
 {
     int n = 0;
     MPI_Request *requests = malloc((size_t)(r->num_in + r->num_out + 1) * sizeof(*requests));
@@ -130,14 +125,14 @@ static bool learn_pairs(struct pr_request *r)
         out[i] = (struct record){r->comm->rank, i, r->out[i].bytes};
     for (int i = 0; ok && i < r->num_in; i++)
         in[i].rank = -1;
-    ok = ok && carry(r, out, in);
+    ok = ok && carry_records(r, out, in);
     for (int i = 0; ok && i < r->num_in; i++) {
         if (r->in[i].rank == MPI_PROC_NULL)
             continue;
         if (in[i].rank != r->in[i].rank || !names_edge(r, &in[i]))
-            refuse(r, "edges are paired in a way that is not understood");
+            refuse_request(r, "edges are paired in a way that is not understood");
         else if (in[i].bytes != r->in[i].bytes)
-            refuse(r, "blocks differ in length at the two ends of an edge");
+            refuse_request(r, "blocks differ in length at the two ends of an edge");
         else
             r->in[i].index = (int)in[i].edge;
     }
@@ -220,14 +215,14 @@ static bool collect_sources(struct pr_request *r)
     return true;
 }
 
-static unsigned int less(unsigned int a, unsigned int b)
+static unsigned int smaller_of(unsigned int a, unsigned int b)
 {
     return a < b ? a : b;
 }
 
 static unsigned int mid_vcqs(unsigned int targets)
 {
-    return less(targets, (unsigned int)pr_settings.mid_vcqs);
+    return smaller_of(targets, (unsigned int)pr_settings.mid_vcqs);
 }
 
 /* How many VCQs it is sensible to try for; auto leaves half of what is left to later requests. */
@@ -240,13 +235,13 @@ static unsigned int vcqs_wanted(const struct pr_request *r)
     case PR_OFF:
         return 0;
     case PR_MRC:
-        return less(targets, 1);
+        return smaller_of(targets, 1);
     case PR_MID:
         return mid_vcqs(targets);
     case PR_FAST:
         return targets;
     default:
-        return less(targets, left < 2 ? 2 : (unsigned int)left);
+        return smaller_of(targets, left < 2 ? 2 : (unsigned int)left);
     }
 }
 
@@ -257,7 +252,7 @@ static void take_vcqs(struct pr_request *r)
 
     x->groups = calloc((size_t)wanted + 1, sizeof(*x->groups));
     if (x->groups == NULL) {
-        refuse(r, "no memory");
+        refuse_request(r, "no memory");
         return;
     }
     while (x->num_groups < wanted && pr_vcq_open(&x->groups[x->num_groups].vcq, true))
@@ -272,7 +267,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
     if (method == PR_MID)
         wanted = mid_vcqs(wanted);
     else if (method == PR_MRC)
-        wanted = less(wanted, 1);
+        wanted = smaller_of(wanted, 1);
     while (x->num_groups > wanted)
         pr_vcq_close(&x->groups[--x->num_groups].vcq, true);
     for (unsigned int i = 0; i < x->num_targets; i++) {
@@ -284,7 +279,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
 }
 
 /* The best method that all processes can take; PR_OFF: none. */
-static enum pr_method agree(struct pr_request *r)
+static enum pr_method agree_method(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
     enum pr_method set = r->set == PR_EAGER ? PR_AUTO : r->set;
@@ -292,13 +287,13 @@ static enum pr_method agree(struct pr_request *r)
     int can[PR_AUTO] = {0};
 
     for (unsigned int i = 0; i < targets; i++)
-        descs = less(descs + x->targets[i].descs, PR_BLOCK_MAX + 1);
+        descs = smaller_of(descs + x->targets[i].descs, PR_BLOCK_MAX + 1);
     if (set == PR_OFF)
-        refuse(r, "method off");
+        refuse_request(r, "method off");
     else if (descs + targets > PR_BLOCK_MAX / 2)
-        refuse(r, "more pieces than a queue holds");
+        refuse_request(r, "more pieces than a queue holds");
     else if (targets > 0 && got == 0)
-        refuse(r, "no session-mode VCQ is left");
+        refuse_request(r, "no session-mode VCQ is left");
     if (r->why == NULL) {
         can[PR_OFF] = 1;
         can[PR_FAST] = (set == PR_FAST || set == PR_AUTO) && got == targets;
@@ -307,43 +302,10 @@ static enum pr_method agree(struct pr_request *r)
     }
     PMPI_Allreduce(MPI_IN_PLACE, can, PR_AUTO, MPI_INT, MPI_MIN, r->comm->private);
     if (can[PR_OFF] <= 0) {
-        refuse(r, "another process refused");
+        refuse_request(r, "another process refused");
         return PR_OFF;
     }
     return can[PR_FAST] > 0 ? PR_FAST : can[PR_MID] > 0 ? PR_MID : PR_MRC;
-}
-
-/* Blocks of this process to itself are packed where one of the ends is not in one piece. Returns
- * the size of the staging memory with these. */
-size_t pr_stage_self(struct pr_request *r, size_t size)
-{
-    for (int i = 0; i < r->num_in; i++) {
-        struct pr_edge *edge = &r->in[i];
-
-        if (!pr_has_data(edge) || edge->rank != r->comm->rank)
-            continue;
-        edge->staged = !edge->contiguous || !r->out[edge->index].contiguous;
-        if (!edge->staged)
-            continue;
-        edge->stage = size;
-        size += (edge->bytes + LINE - 1) / LINE * LINE;
-    }
-    return size;
-}
-
-bool pr_stage_alloc(struct pr_request *r, size_t size)
-{
-    void *memory;
-
-    if (size == 0)
-        return true;
-    size = (size + PAGE - 1) / PAGE * PAGE;
-    if (posix_memalign(&memory, PAGE, size) != 0)
-        return false;
-    memset(memory, 0, size);
-    r->stage = memory;
-    r->stage_size = size;
-    return true;
 }
 
 /* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
@@ -354,7 +316,7 @@ static void stage_edge(struct pr_edge *edge, bool near, size_t *size)
         pr_cut(edge, size);
     if (!edge->staged)
         return;
-    edge->stage = (*size + LINE - 1) / LINE * LINE;
+    edge->stage = (*size + PR_LINE - 1) / PR_LINE * PR_LINE;
     *size = edge->stage + edge->bytes;
 }
 
@@ -374,7 +336,7 @@ static bool make_stage(struct pr_request *r)
     for (int i = 0; i < r->num_in; i++)
         if (pr_has_data(&r->in[i]) && r->in[i].rank != c->rank)
             stage_edge(&r->in[i], is_near(c, i), &size);
-    return pr_stage_alloc(r, pr_stage_self(r, (size + LINE - 1) / LINE * LINE));
+    return pr_stage_alloc(r, pr_stage_self(r, (size + PR_LINE - 1) / PR_LINE * PR_LINE));
 }
 
 static struct pr_vcq *vcq_number(struct pr_xfer *x, unsigned int i)
@@ -452,14 +414,6 @@ static bool register_all(struct pr_request *r)
                 return false;
     }
     return true;
-}
-
-void pr_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
-{
-    for (unsigned int i = 0; i < x->num_peers; i++)
-        if (x->peers[i].rank == rank)
-            return;
-    x->peers[x->num_peers++] = (struct pr_peer){rank, vcq, scratch};
 }
 
 /* The messages between the ends of the edges: room for them, and their requests. */
@@ -566,7 +520,7 @@ static bool take_places(struct pr_request *r, const struct exchange *e)
             pr_warn("%s: rank %d of the communicator wants more of a block apart than there is: "
                     "MPI's own is used: have all processes the same version of libprdma?",
                     r->call, t->rank);
-            refuse(r, "a receiver's places do not fit");
+            refuse_request(r, "a receiver's places do not fit");
             ok = false;
             continue;
         }
@@ -624,7 +578,7 @@ static bool tell_senders(struct pr_request *r, struct exchange *e)
         pr_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
     }
     if (!ok)
-        refuse(r, "a neighbour's messages make no sense");
+        refuse_request(r, "a neighbour's messages make no sense");
     return ok;
 }
 
@@ -642,7 +596,7 @@ static bool agree_in_the_end(struct pr_request *r, bool ok)
     bool all = all_can(r, ok);
 
     if (!all)
-        refuse(r, "another process refused");
+        refuse_request(r, "another process refused");
     return all;
 }
 
@@ -652,7 +606,7 @@ static bool build_lanes(struct pr_request *r, struct exchange *e)
 
     r->method = PR_EAGER;
     if (!ok)
-        refuse(r, "memory could not be registered");
+        refuse_request(r, "memory could not be registered");
     if (!agree_in_the_end(r, ok))
         return false;
     pr_lanes_connect(r, e->requests);
@@ -660,21 +614,21 @@ static bool build_lanes(struct pr_request *r, struct exchange *e)
 }
 
 /* Everything from the method on. */
-static bool build(struct pr_request *r, struct exchange *e)
+static bool build_xfer(struct pr_request *r, struct exchange *e)
 {
-    r->method = agree(r);
+    r->method = agree_method(r);
     if (r->method == PR_OFF)
         return false;
     form_groups(r, r->method);
     bool ok = register_all(r);
     if (!ok)
-        refuse(r, "memory could not be registered");
+        refuse_request(r, "memory could not be registered");
     ok = tell_places(r, e) && ok;
     ok = take_places(r, e) && ok;
     ok = tell_senders(r, e) && ok;
     if (ok && !pr_xfer_prepare(&r->xfer)) {
         ok = false;
-        refuse(r, "descriptors could not be prepared");
+        refuse_request(r, "descriptors could not be prepared");
     }
     return agree_in_the_end(r, ok);
 }
@@ -688,24 +642,25 @@ static bool has_copies(const struct pr_request *r)
     return copies;
 }
 
-static bool make(struct pr_request *r, const struct pr_side *send, const struct pr_side *recv)
+static bool make_request(struct pr_request *r, const struct pr_side *send,
+                         const struct pr_side *recv)
 {
     struct exchange e = {0};
 
     if (r->why == NULL && r->set != PR_OFF && !pr_engine_open())
-        refuse(r, "uTofu is not available");
+        refuse_request(r, "uTofu is not available");
     if (!take_side(r, send, r->out, r->comm->out, r->num_out) ||
         !take_side(r, recv, r->in, r->comm->in, r->num_in))
-        refuse(r, "a datatype cannot be packed");
+        refuse_request(r, "a datatype cannot be packed");
     if (!learn_pairs(r) || !collect_targets(r) || !collect_sources(r) || !make_exchange(r, &e))
-        refuse(r, "no memory");
+        refuse_request(r, "no memory");
     bool eager = all_can(r, pr_lanes_suit(r)), ok;
     if (eager) {
         ok = build_lanes(r, &e);
     } else {
         if (r->why == NULL)
             take_vcqs(r);
-        ok = build(r, &e);
+        ok = build_xfer(r, &e);
     }
     r->copies = has_copies(r);
     r->xfer.crowded = r->comm->crowded;
@@ -770,14 +725,14 @@ int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side
         return rc;
     pr_settings_read();
     pr_lock();
-    if (pr_log_rank < 0)
-        PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log_rank);
+    if (pr_log.rank < 0)
+        PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log.rank);
     struct pr_comm *c = pr_comm_get(comm);
     struct pr_request *r = c != NULL ? new_request(call, c, info) : NULL;
     if (r != NULL) {
         if (rc != MPI_SUCCESS)
-            refuse(r, "MPI refuses the arguments");
-        bool ok = make(r, send, recv);
+            refuse_request(r, "MPI refuses the arguments");
+        bool ok = make_request(r, send, recv);
         if (rc == MPI_SUCCESS)
             r->handle = *request;
         if (!ok)

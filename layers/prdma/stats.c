@@ -8,8 +8,10 @@
 
 enum { LINE = 256 };
 
-static char (*lines)[LINE];
-static size_t num_lines, room;
+static struct {
+    char (*lines)[LINE];
+    size_t num_lines, room;
+} stats;
 
 /* Why another method than the one that was chosen, or NULL. What auto takes is no fallback. */
 static const char *why_not_chosen(const struct pr_request *r)
@@ -21,7 +23,7 @@ static const char *why_not_chosen(const struct pr_request *r)
     return r->set == PR_EAGER ? "blocks too long for eager" : "session-mode VCQs ran out";
 }
 
-static void describe(const struct pr_request *r, char line[LINE])
+static void describe_request(const struct pr_request *r, char line[LINE])
 {
     const char *why = why_not_chosen(r);
 
@@ -38,33 +40,24 @@ void pr_stats_keep(const struct pr_request *r)
 {
     if (!pr_settings.stats)
         return;
-    if (num_lines == room) {
-        void *more = realloc(lines, (room + 64) * sizeof(*lines));
+    if (stats.num_lines == stats.room) {
+        void *more = realloc(stats.lines, (stats.room + 64) * sizeof(*stats.lines));
 
         if (more == NULL)
             return;
-        lines = more;
-        room += 64;
+        stats.lines = more;
+        stats.room += 64;
     }
-    describe(r, lines[num_lines++]);
-}
-
-static void print(const struct pr_request *r)
-{
-    char line[LINE];
-
-    describe(r, line);
-    pr_warn("%s", line);
+    describe_request(r, stats.lines[stats.num_lines++]);
 }
 
 void pr_stats_print(void)
 {
     if (!pr_settings.stats)
         return;
-    for (size_t i = 0; i < num_lines; i++)
-        pr_warn("%s", lines[i]);
-    pr_request_each(print);
-    free(lines);
-    lines = NULL;
-    num_lines = room = 0;
+    for (size_t i = 0; i < stats.num_lines; i++)
+        pr_warn("%s", stats.lines[i]);
+    free(stats.lines);
+    stats.lines = NULL;
+    stats.num_lines = stats.room = 0;
 }

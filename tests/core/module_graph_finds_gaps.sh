@@ -109,6 +109,67 @@ start
 of_files '`src/low/b` | c' '`src/low/c` | b'
 gap 'a table of files with a cycle' 'the table allows a cycle: src/low/b src/low/c'
 
+# a layer: it may use the public interface and its own files as its tables say
+layer() {
+    start
+    object low_d utofu_put
+    object low_e ut_hidden
+    for file in top bottom; do
+        echo "int ll_$file; void ${2}(void); void (*ll_uses_$file)(void) = ${2};" >"$tmp/source.c"
+        "${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/layers_acp_$file.c.o" || exit 2
+        shift
+    done
+    table '`src/high/` | low' '`src/low/` | ' '`layers/acp/` | include' '`include/` | '
+    of_files '`layers/acp/top` | bottom' '`layers/acp/bottom` | '
+}
+
+layer '' ll_bottom utofu_put
+run || { echo "FAIL: a good layer does not pass:"; cat "$tmp/out"; failed=1; }
+
+layer '' ll_bottom ll_top
+gap 'an arrow upwards in a layer' 'layers/acp/bottom may not use layers/acp/top, and does: ll_top'
+gap 'a cycle in a layer' 'a cycle: layers/acp/bottom layers/acp/top'
+
+layer '' ll_bottom ut_hidden
+gap 'a layer that uses what is not public' 'layers/acp may not use low, and does: ut_hidden'
+
+layer '' ll_bottom utofu_put
+of_files '`elsewhere/top` | '
+gap 'a file that is in no known folder' 'elsewhere/top in the table of files is in none of the folders'
+
+# program NAME SOURCE DEFINES [USES]: an object in a build folder, in a program of that name
+program() {
+    {
+        [ $# -lt 4 ] || echo "void $4(void); void (*uses)(void) = $4;"
+        echo "int $3;"
+    } >"$tmp/source.c"
+    mkdir -p "$tmp/build/$1.p"
+    "${cc[@]}" -Duses="$3_uses" -c "$tmp/source.c" -o "$tmp/build/$1.p/$3.c.o" || exit 2
+    entries+="${entries:+,}{\"directory\": \"$tmp/build\", \"file\": \"$root/$2\", \"output\": \"$1.p/$3.c.o\"}"
+    echo "[$entries]" >"$tmp/build/compile_commands.json"
+}
+
+run_build() {
+    "$python" "$script" --no-includes --table "$tmp/table.md" --build "$tmp/build" >"$tmp/out" 2>&1
+}
+
+# the same name in two programs
+root=$(cd "$(dirname "$script")/.." && pwd) entries=
+program one tools/one.c one_main both
+program one tools/run/both.c both
+program two tools/two.c two_main both
+program two tools/trace/both.c both
+table '`tools/one` | tools/run' '`tools/two` | tools/trace' '`tools/run/` | ' '`tools/trace/` | '
+run_build || { echo "FAIL: a good build folder does not pass:"; cat "$tmp/out"; failed=1; }
+run() { run_build; }
+table '`tools/one` | ' '`tools/two` | tools/trace' '`tools/run/` | ' '`tools/trace/` | '
+gap 'an arrow of one program' 'tools/one may not use tools/run, and does: both'
+rm "$tmp/build/compile_commands.json"
+gap 'a folder that is no build folder' 'is not there: --build names a build folder'
+run() {
+    "$python" "$script" --no-includes --table "$tmp/table.md" "$tmp"/objects/*.o >"$tmp/out" 2>&1
+}
+
 start
 printf 'no table\n' >"$tmp/table.md"
 gap 'a document without the table' 'has no table with the columns'

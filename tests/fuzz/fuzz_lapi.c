@@ -4,16 +4,18 @@
  * are accepted must name a task, a request and a function that there are, and stay within their
  * slot. Addresses of memory are made good before, as LAPI lets a task write anywhere.
  */
+#include "../../layers/lapi/dispatch.c"
+#include "../../layers/lapi/entries.c"
+#include "../../layers/lapi/inbox.c"
 #include "../../layers/lapi/receive.c"
+#include "../../layers/lapi/records.c"
 #include "../../layers/lapi/vector.c"
 
 #include "fuzz.h"
 
 enum { PROCS = 4, INS = 8, ARENA = 4096 };
 
-struct la la = {.procs = PROCS, .free_reqs = LA_REQS, .free_ops = LA_OPS};
-struct la_control *la_control;
-uint8_t (*la_inbox)[LA_SLOT];
+struct la la = {.procs = PROCS, .requests.num_free = LA_REQS, .net.num_free = LA_OPS};
 static struct la_control control;
 static uint8_t inbox[LA_SLOTS][LA_SLOT] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
@@ -41,20 +43,10 @@ void la_error(int code, uint32_t rank)
     (void)code, (void)rank;
 }
 
-void la_bump(lapi_cntr_t *cntr)
-{
-    check(cntr != NULL);
-}
-
 uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
 {
     (void)name;
     return value_unless_set;
-}
-
-uintptr_t la_program_base(void)
-{
-    return 0;
 }
 
 void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
@@ -197,8 +189,8 @@ static void repair_address(struct la_record *rec)
 static void fill_slot(struct fuzz_input *in)
 {
     uint8_t mode = fuzz_byte(in), lane = fuzz_byte(in) % (LA_LANES + 1);
-    uint32_t slot =
-        lane < LA_LANES ? next_slot(lane) : LA_LANES * LA_LANE_SLOTS + mode % LA_SHARED_SLOTS;
+    uint32_t slot = lane < LA_LANES ? la_inbox_next_slot(lane)
+                                    : LA_LANES * LA_LANE_SLOTS + mode % LA_SHARED_SLOTS;
     struct la_record *rec = (struct la_record *)inbox[slot];
     uint16_t size;
 
@@ -208,7 +200,7 @@ static void fill_slot(struct fuzz_input *in)
     repair_address(rec);
     rec->number = 0;
     if (mode % 2 == 0 && lane < LA_LANES) {
-        rec->number = next[lane] + 1;
+        rec->number = la.inbox.next[lane] + 1;
         la_receive_look();
     }
     la_receive_arrived(slot);
@@ -218,8 +210,8 @@ static void fill_slot(struct fuzz_input *in)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    la_control = &control;
-    la_inbox = inbox;
+    la.control.words = &control;
+    la.control.inbox = inbox;
     return 0;
 }
 
@@ -227,6 +219,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {.at = data, .left = size};
 
+    la_inbox_setup();
+    la_entries_setup();
     la_receive_setup();
     memset(&control, 0, sizeof(control));
     memset(inbox, 0, sizeof(inbox));

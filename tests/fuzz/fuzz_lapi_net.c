@@ -39,16 +39,18 @@ const char *lc_utofu_error(void)
     return "";
 }
 
-void la_watch_lost(uint32_t rank, const char *why)
+static void note_lost(uint32_t rank, const char *why)
 {
     (void)why;
     check(rank < PROCS);
 }
 
-void la_control_arrived(utofu_stadd_t stadd)
+static void note_arrived(utofu_stadd_t stadd)
 {
     (void)stadd;
 }
+
+static const struct la_events events = {.arrived = note_arrived, .lost = note_lost};
 
 int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
@@ -99,7 +101,7 @@ static int start(uint64_t edata)
         return UTOFU_SUCCESS;
     check(edata < LA_OPS && !in_flight[edata]);
     if (what == 0xff) {
-        ending = &ops[edata];
+        ending = &la.net.ops[edata];
         return UTOFU_ERR_INVALID_VCQ_ID;
     }
     in_flight[edata] = true;
@@ -153,7 +155,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t hdl, unsigned long int flags, struct utofu_mr
     if (edata >= LA_OPS || !in_flight[edata])
         return UTOFU_ERR_NOT_FOUND;
     in_flight[edata] = false;
-    ending = &ops[edata];
+    ending = &la.net.ops[edata];
     return how < 0xc0 ? UTOFU_SUCCESS : UTOFU_ERR_MRQ_PEER;
 }
 
@@ -176,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     in = (struct fuzz_input){data, size};
     memset(in_flight, 0, sizeof(in_flight));
+    la.events = &events;
     check(la_net_setup());
     while (in.left > 0) {
         if (fuzz_byte(&in) % 4 == 0)

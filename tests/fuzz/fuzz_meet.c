@@ -14,8 +14,9 @@ static struct fuzz_input in;
 
 struct party party = {.rank = 1, .size = 2};
 struct perf_options perf_options;
-const struct perf_op perf_ops[] = {{.name = "put-lat"}, {.name = "put-bw"}, {.name = "get-lat"}};
-const unsigned int perf_num_ops = 3;
+static const struct perf_op ops[] = {{.name = "put-lat"}, {.name = "put-bw"}, {.name = "get-lat"}};
+const struct perf_op *perf_ops = ops;
+unsigned int perf_num_ops = 3;
 
 void party_find(const char *program, uint32_t min_size, unsigned int timeout_s)
 {

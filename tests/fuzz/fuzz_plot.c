@@ -12,8 +12,9 @@
 #include "fuzz_party.h"
 #include "kept.h"
 
-const struct perf_op perf_ops[] = {{.name = "put-lat"}, {.name = "put-bw", .windowed = true}};
-const unsigned int perf_num_ops = 2;
+static const struct perf_op ops[] = {{.name = "put-lat"}, {.name = "put-bw", .windowed = true}};
+const struct perf_op *perf_ops = ops;
+unsigned int perf_num_ops = 2;
 
 static int file;
 

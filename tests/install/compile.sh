@@ -40,7 +40,7 @@ done
 
 # Not what needs other packages for that processor or C library: PMIx, and MPI in most of prdma.
 mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c layers/common layers/acp \
-    layers/lapi layers/prdma/{eager,engine,log,settings}.c -name '*.c' | grep -v pmix.c)
+    layers/lapi layers/prdma/{blocks,eager,engine,log,rounds,settings}.c -name '*.c' | grep -v pmix.c)
 [ "${#files[@]}" -gt 200 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
 if [ -e /usr/include/rdma/fabric.h ]; then # libfabric is only loaded, not linked
     files+=(provider/ofi/*.c)

@@ -7,7 +7,7 @@
  */
 #include "check.h"
 
-#include "../../layers/lapi/layer.h"
+#include "../../layers/lapi/context.h"
 
 #include <malloc.h>
 

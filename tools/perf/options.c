@@ -15,6 +15,8 @@
     }
 
 struct perf_options perf_options = PERF_DEFAULTS;
+const struct perf_op *perf_ops;
+unsigned int perf_num_ops;
 
 #define wrong(...) party_usage_error(PERF_NAME, __VA_ARGS__)
 
@@ -324,8 +326,7 @@ static void check(void)
                       op->max_size == PERF_MAX_PUT ? " (the largest put)" : "", size);
             if (op->size_step && size % op->size_step)
                 wrong("%s takes a multiple of %zu bytes, not %zu", op->name, op->size_step, size);
-            if (op->origin == perf_stride_origin && perf_options.stride &&
-                perf_options.stride < size)
+            if (op->check == PERF_STRIDE && perf_options.stride && perf_options.stride < size)
                 wrong("--stride %llu is less than a block of %zu bytes",
                       (unsigned long long)perf_options.stride, size);
         }

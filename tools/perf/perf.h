@@ -166,8 +166,9 @@ struct perf_op {
     void (*run)(struct perf_worker *worker);
     void (*tear_down)(void);
 };
-extern const struct perf_op perf_ops[];
-extern const unsigned int perf_num_ops;
+/* All of them: main() sets these before it reads the options. */
+extern const struct perf_op *perf_ops;
+extern unsigned int perf_num_ops;
 
 /* pairs.c */
 void perf_pairs_open(void);
@@ -221,6 +222,8 @@ int perf_plot(const char *output, char **paths, int num_paths);
 
 /* peers.c: compares with other libraries; returns the exit status */
 int perf_peers(void);
+
+/* counterparts.c: what other libraries have */
 bool perf_has_peers(const char *operation);
 void perf_print_counterparts(void);
 

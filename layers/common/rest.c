@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that wait. */
+#include "rest.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "job.h"
+
+enum {
+    SPINS = 64,
+    LONG_YIELD_NS = 2000, /* another thread has run */
+    SLACK_NS = 1000,      /* of the kernel's timers: 50 us unless set */
+};
+
+void lc_nap(long ns)
+{
+    const struct timespec t = {.tv_nsec = ns};
+
+    nanosleep(&t, NULL);
+}
+
+bool lc_core_is_wanted(void)
+{
+    uint64_t begin = lc_now_ns();
+
+    sched_yield();
+    return lc_now_ns() - begin > LONG_YIELD_NS;
+}
+
+void lc_wait_while(const uint32_t *word, uint32_t value)
+{
+    uint32_t spins = 0;
+
+    while (__atomic_load_n(word, __ATOMIC_RELAXED) == value)
+        if (++spins > SPINS)
+            sched_yield(); /* who changes the word may need this core */
+}
+
+static void *run_thread(void *arg)
+{
+    struct lc_thread *thread = arg;
+
+    prctl(PR_SET_TIMERSLACK, SLACK_NS);
+    return thread->run(thread->arg);
+}
+
+int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    int rc;
+
+    thread->run = run;
+    thread->arg = arg;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread->id, NULL, run_thread, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+void lc_thread_join(struct lc_thread *thread)
+{
+    pthread_join(thread->id, NULL);
+}

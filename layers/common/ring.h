@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring of ranks: behind the last one comes the first. The fingers of a process are those 1, 2,
+ * 4, 8... ranks ahead of it.
+ */
+#ifndef LC_RING_H
+#define LC_RING_H
+
+#include <stdint.h>
+
+/* The smallest n with 2^n >= procs. */
+static inline uint32_t lc_num_fingers(uint32_t procs)
+{
+    uint32_t n = 0;
+
+    while ((1ull << n) < procs)
+        n++;
+    return n;
+}
+
+/* The process 2^finger ranks ahead. */
+static inline uint32_t lc_rank_ahead(uint32_t rank, uint32_t procs, uint32_t finger)
+{
+    return (uint32_t)((rank + (1ull << finger)) % procs);
+}
+
+/* The process 2^finger ranks behind. */
+static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t finger)
+{
+    return (uint32_t)(((uint64_t)rank + procs - (1ull << finger) % procs) % procs);
+}
+
+/* The finger of `from` that is nearest to another rank, but not beyond. */
+static inline uint32_t lc_finger_towards(uint32_t from, uint32_t to, uint32_t procs)
+{
+    uint32_t distance = to >= from ? to - from : to + procs - from;
+
+    return 31 - (uint32_t)__builtin_clz(distance);
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dispatcher. A notice says which slot has a record; the dispatcher handles them in the order
+ * in which they have come. A record for which there is no room stays where it is, and so the lane
+ * of its origin fills up.
+ */
+#include "receive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 16 };
+
+void la_receive_setup(void)
+{
+    la.dispatch = (struct la_dispatcher){.shuffle = lc_env_number("LAPI_SHUFFLE", 0)};
+    if (la.dispatch.shuffle != 0)
+        la.dispatch.shuffle += la.rank;
+}
+
+static void take_slot(uint32_t slot)
+{
+    if (la.dispatch.num_arrived < LA_SLOTS)
+        la.dispatch.arrived[la.dispatch.num_arrived++] = (uint16_t)slot;
+    la_inbox_take(slot);
+}
+
+void la_receive_arrived(uint32_t slot)
+{
+    if (la.dispatch.early[slot] > 0) {
+        la.dispatch.early[slot]--;
+        la.dispatch.num_early--;
+    } else {
+        take_slot(slot);
+    }
+}
+
+/* Something is left to do when the record has been read, or may be. */
+static bool needs_in(const struct la_record *rec)
+{
+    return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
+           (rec->kind == LA_GET && rec->len > LA_SMALL_GET);
+}
+
+/* What needs nothing goes on: a completion handler, for which others wait, may wait for it. */
+static bool has_room(uint32_t slot)
+{
+    return la_has_room(needs_in((struct la_record *)la.control.inbox[slot]));
+}
+
+static void swap_some(void)
+{
+    for (uint32_t i = 0; i < la.dispatch.num_arrived; i++) {
+        uint32_t k = (uint32_t)rand_r(&la.dispatch.shuffle) % la.dispatch.num_arrived;
+        uint16_t slot = la.dispatch.arrived[i];
+
+        la.dispatch.arrived[i] = la.dispatch.arrived[k];
+        la.dispatch.arrived[k] = slot;
+    }
+}
+
+/* What arrives while a handler runs is put behind; what has no room stays. */
+static uint32_t handle_some(void)
+{
+    uint32_t handled = 0, kept = 0, i;
+
+    for (i = 0; i < la.dispatch.num_arrived && handled < BATCH; i++) {
+        uint16_t slot = la.dispatch.arrived[i];
+
+        if (!has_room(slot)) {
+            la.dispatch.arrived[kept++] = slot;
+            continue;
+        }
+        la.dispatch.arrivals++;
+        la_receive_record((struct la_record *)la.control.inbox[slot]);
+        la_inbox_free(slot);
+        handled++;
+    }
+    if (i < la.dispatch.num_arrived)
+        memmove(la.dispatch.arrived + kept, la.dispatch.arrived + i,
+                (la.dispatch.num_arrived - i) * sizeof(la.dispatch.arrived[0]));
+    la.dispatch.num_arrived -= handled;
+    return handled;
+}
+
+/* A message of one line needs few checks, and no queue where nothing that came before waits. */
+static bool may_handle_now(const struct la_record *rec)
+{
+    return la.dispatch.num_arrived == 0 && rec->flags == LA_ONE_LINE &&
+           rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.procs &&
+           la_record_is_in_line(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
+           la_has_room(rec->kind == LA_AM);
+}
+
+static void handle_now(uint32_t lane, uint32_t slot)
+{
+    la_inbox_pass(lane);
+    la.dispatch.arrivals++;
+    la.dispatching = true;
+    la_receive_line((struct la_record *)la.control.inbox[slot]);
+    if (!la_inbox_free_next(lane, slot))
+        la_inbox_free(slot);
+    la.dispatching = false;
+}
+
+/* Each record has its notice too: it ends the sleep of who waits for one. */
+bool la_receive_look(void)
+{
+    uint32_t lanes = la.dispatch.num_early < LA_MOST_EARLY ? la_inbox_lanes() : 0;
+    bool handled = false, kept = false;
+
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        uint32_t slot = la_inbox_next_slot(lane);
+
+        if (__builtin_expect(!la_inbox_has_next(lane), 1))
+            continue;
+        la.dispatch.early[slot]++;
+        la.dispatch.num_early++;
+        if (may_handle_now((struct la_record *)la.control.inbox[slot])) {
+            handle_now(lane, slot);
+            handled = true;
+        } else {
+            take_slot(slot);
+            kept = true;
+        }
+    }
+    return (kept && la_dispatch()) | handled;
+}
+
+bool la_dispatch(void)
+{
+    uint32_t handled;
+
+    if (la.dispatching || la.dispatch.num_arrived == 0)
+        return false;
+    if (la.dispatch.shuffle != 0) {
+        if (rand_r(&la.dispatch.shuffle) % 4 == 0)
+            return false; /* until more have come */
+        swap_some();
+    }
+    la.dispatching = true;
+    handled = handle_some();
+    la.dispatching = false;
+    return handled > 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What LAPI_Qenv() and LAPI_Senv() know, and the tables of addresses. */
+#include "progress.h"
+#include "receive.h"
+#include "base.h"
+
+#include <limits.h>
+
+static int value_of(lapi_query_t query)
+{
+    const int values[] = {
+        [TASK_ID] = (int)la.rank,
+        [NUM_TASKS] = (int)la.procs,
+        [MAX_UHDR_SZ] = LA_MAX_UHDR,
+        [MAX_DATA_SZ] = INT_MAX,
+        [MAX_PKT_SZ] = LA_PAYLOAD,
+        [ERROR_CHK] = la.error_chk,
+        [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 30),
+        [INTERRUPT_SET] = la.interrupts,
+        [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
+        [EPOCH_NUM] = la.epoch,
+        [NUM_LOST] = la.watch.lost,
+    };
+
+    _Static_assert(sizeof(values) / sizeof(values[0]) == LAST_QUERY, "one for each query");
+    return values[query];
+}
+
+int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
+{
+    int rc = LAPI_SUCCESS;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if ((unsigned int)query >= LAST_QUERY)
+        rc = LAPI_ERR_QUERY_TYPE;
+    else if (ret_val == NULL)
+        rc = LAPI_ERR_RET_PTR_NULL;
+    else
+        *ret_val = value_of(query);
+    la_leave();
+    return rc;
+}
+
+/* The thread only tries to take the lock, so that it can be waited for with it. */
+static int set_interrupts(bool on)
+{
+    if (!la_alone())
+        return LAPI_ERR_IN_HNDLR;
+    if (on == la.interrupts)
+        return LAPI_SUCCESS;
+    if (on) {
+        la.interrupts = la_waits_start_thread();
+        return la.interrupts ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
+    }
+    la.interrupts = false;
+    la_waits_stop_thread();
+    return LAPI_SUCCESS;
+}
+
+static int set_value(lapi_query_t query, int value)
+{
+    if (query != INTERRUPT_SET && query != ERROR_CHK)
+        return LAPI_ERR_QUERY_TYPE;
+    if (value != 0 && value != 1)
+        return LAPI_ERR_SET_VAL;
+    if (query == INTERRUPT_SET)
+        return set_interrupts(value == 1);
+    la.error_chk = value; /* arguments are checked in any case */
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)
+{
+    int rc;
+
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    rc = set_value(query, set_val);
+    la_leave();
+    return rc;
+}
+
+int LAPI_Address(void *my_addr, lapi_long_t *ret_addr)
+{
+    if (ret_addr == NULL)
+        return LAPI_ERR_RET_PTR_NULL;
+    *ret_addr = (uintptr_t)my_addr;
+    return LAPI_SUCCESS;
+}
+
+static int check_index(lapi_handle_t hndl, int addr_hndl)
+{
+    if (!la_enter(hndl))
+        return LAPI_ERR_HNDL_INVALID;
+    if (addr_hndl >= 1 && addr_hndl < LAPI_ADDRTBL_SZ)
+        return LAPI_SUCCESS;
+    la_leave();
+    return LAPI_ERR_ADDR_HNDL_RANGE;
+}
+
+int LAPI_Addr_set(lapi_handle_t hndl, void *addr, int addr_hndl)
+{
+    int rc = check_index(hndl, addr_hndl);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    la_receive_set_address(addr_hndl, addr);
+    la_leave();
+    return LAPI_SUCCESS;
+}
+
+int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl)
+{
+    int rc = check_index(hndl, addr_hndl);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    if (addr != NULL)
+        *addr = la_receive_address(addr_hndl);
+    la_leave();
+    return addr == NULL ? LAPI_ERR_RET_PTR_NULL : LAPI_SUCCESS;
+}

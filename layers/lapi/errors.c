@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors, for the error handler of the program and for the calls that wait. They wait until no
+ * handler runs: many may come meanwhile.
+ */
+#include "base.h"
+
+#include <stdlib.h>
+
+enum { FIRST_REPORTS = 64 };
+
+void la_errors_setup(LAPI_err_hndlr *handler)
+{
+    la.errors.handler = handler;
+    la.errors.losses = la.errors.told = 0;
+    la.errors.num_reports = 0;
+    la.errors.reporting = false;
+}
+
+void la_errors_close(void)
+{
+    free(la.errors.reports);
+    la.errors.reports = NULL;
+    la.errors.most_reports = la.errors.num_reports = 0;
+}
+
+static bool grow_reports(void)
+{
+    uint32_t most = la.errors.most_reports == 0 ? FIRST_REPORTS : 2 * la.errors.most_reports;
+    struct la_report *more = realloc(la.errors.reports, most * sizeof(*more));
+
+    if (more == NULL)
+        return false;
+    la.errors.reports = more;
+    la.errors.most_reports = most;
+    return true;
+}
+
+/* They wait until no handler runs, in which many may come. */
+void la_error(int code, uint32_t rank)
+{
+    if (la.errors.num_reports == la.errors.most_reports && !grow_reports())
+        la_log("error %d of a message of task %u, of which no error handler is told: no memory",
+               code, rank);
+    else
+        la.errors.reports[la.errors.num_reports++] = (struct la_report){.code = code, .rank = rank};
+}
+
+void la_failure(int code, uint32_t rank)
+{
+    la.errors.losses++;
+    la.errors.code = code;
+    la_error(code, rank);
+}
+
+bool la_errors_untold(uint64_t losses)
+{
+    return la.errors.losses != losses || la.errors.losses != la.errors.told;
+}
+
+int la_errors_tell(void)
+{
+    la.errors.told = la.errors.losses;
+    return la.errors.code;
+}
+
+void la_errors_report(void)
+{
+    if (la.errors.num_reports == 0 || la.errors.reporting || la.dispatching)
+        return;
+    la.errors.reporting = la.dispatching = true;
+    for (uint32_t i = 0; i < la.errors.num_reports; i++) {
+        lapi_handle_t hndl = la.handle;
+        int code = la.errors.reports[i].code, me = (int)la.rank,
+            src = (int)la.errors.reports[i].rank;
+        lapi_err_t type = EXT_ERR;
+
+        if (la.errors.handler != NULL)
+            la.errors.handler(&hndl, &code, &type, &me, &src);
+    }
+    la.errors.num_reports = 0;
+    la.errors.reporting = la.dispatching = false;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slots of this task, in which others put their records: which record of a lane is the next
+ * one, and how many slots of each lane are free again.
+ */
+#include "receive.h"
+
+void la_inbox_setup(void)
+{
+    la.inbox = (struct la_inbox){0};
+}
+
+static uint32_t lane_of(uint32_t slot)
+{
+    return slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
+}
+
+/* Of records that came earlier than the one that was expected. */
+static void skip_taken(uint32_t lane)
+{
+    while ((la.inbox.taken[lane] & 1u << la.inbox.next[lane] % LA_LANE_SLOTS) != 0)
+        la.inbox.taken[lane] &= ~(1u << la.inbox.next[lane]++ % LA_LANE_SLOTS);
+}
+
+void la_inbox_take(uint32_t slot)
+{
+    uint32_t lane = lane_of(slot);
+
+    if (lane == LA_LANES)
+        return;
+    la.inbox.taken[lane] |= 1u << slot % LA_LANE_SLOTS;
+    skip_taken(lane);
+}
+
+void la_inbox_pass(uint32_t lane)
+{
+    la.inbox.next[lane]++;
+    if (__builtin_expect(la.inbox.taken[lane] != 0, 0))
+        skip_taken(lane);
+}
+
+uint32_t la_inbox_next_slot(uint32_t lane)
+{
+    return lane * LA_LANE_SLOTS + (uint32_t)(la.inbox.next[lane] % LA_LANE_SLOTS);
+}
+
+bool la_inbox_has_next(uint32_t lane)
+{
+    const struct la_record *rec =
+        (const struct la_record *)la.control.inbox[la_inbox_next_slot(lane)];
+
+    return __atomic_load_n(&rec->number, __ATOMIC_ACQUIRE) == la.inbox.next[lane] + 1;
+}
+
+uint32_t la_inbox_lanes(void)
+{
+    uint64_t lanes = __atomic_load_n(&la.control.words->lanes, __ATOMIC_RELAXED);
+
+    return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
+}
+
+/* In order, as it mostly is. */
+bool la_inbox_free_next(uint32_t lane, uint32_t slot)
+{
+    uint64_t freed = la.control.words->freed[lane];
+
+    if (__builtin_expect(la.inbox.done[lane] != 0 || (slot - freed) % LA_LANE_SLOTS != 0, 0))
+        return false;
+    __atomic_store_n(&la.control.words->freed[lane], freed + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Both sizes of a lane are powers of two: a division by one that is not known costs more than all
+ * else here. */
+void la_inbox_free(uint32_t slot)
+{
+    uint32_t lane = lane_of(slot);
+    uint32_t last = (lane < LA_LANES ? LA_LANE_SLOTS : LA_SHARED_SLOTS) - 1u;
+    uint64_t freed = la.control.words->freed[lane];
+    uint64_t bits = la.inbox.done[lane] | 1ull << ((slot - lane * LA_LANE_SLOTS) & last);
+
+    _Static_assert((LA_LANE_SLOTS & (LA_LANE_SLOTS - 1)) == 0 &&
+                       (LA_SHARED_SLOTS & (LA_SHARED_SLOTS - 1)) == 0,
+                   "powers of two");
+    while ((bits & 1ull << (freed & last)) != 0)
+        bits &= ~(1ull << (freed++ & last));
+    la.inbox.done[lane] = bits;
+    __atomic_store_n(&la.control.words->freed[lane], freed, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots of a target. A task that sends has a lane of slots of its own at the target, if it was
+ * among the first; all others share one, and draw a ticket for each slot. Which slots are free
+ * again the target counts, and the origin reads, ahead of time.
+ */
+#include "send.h"
+#include "net.h"
+
+static void got_freed(struct la_op *op, int rc, uint64_t old_value)
+{
+    struct la_peer *peer = op->arg;
+    uint64_t freed = *(const uint64_t *)la_op_bounce(op);
+
+    (void)old_value;
+    peer->asked = false;
+    if (rc == UTOFU_SUCCESS && freed > peer->freed)
+        peer->freed = freed;
+}
+
+void la_slots_ask(struct la_peer *peer)
+{
+    struct la_op *op =
+        peer->asked || peer->gone ? NULL : la_op_take(0, peer->rank, got_freed, peer);
+
+    if (op == NULL)
+        return;
+    peer->asked = true;
+    la_op_get(
+        op, peer->id, la_op_bounce_stadd(op),
+        la_control_stadd(peer->id, offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
+        8);
+}
+
+static bool draw_ticket(struct la_peer *peer)
+{
+    if (!peer->has_ticket)
+        peer->has_ticket = la_add_now(peer->rank, peer->id,
+                                      la_control_stadd(peer->id, offsetof(struct la_control, tail)),
+                                      &peer->ticket) == UTOFU_SUCCESS;
+    return peer->has_ticket;
+}
+
+/* The slot of the next record, or LA_SLOTS: there is none at the moment. */
+uint32_t la_slots_take(struct la_peer *peer)
+{
+    uint64_t next = peer->sent;
+
+    if (!la_has_own_lane(peer)) {
+        if (!draw_ticket(peer))
+            return LA_SLOTS;
+        next = peer->ticket;
+    }
+    if (next >= peer->freed + la_slots_of(peer)) {
+        la_slots_ask(peer);
+        return LA_SLOTS;
+    }
+    peer->sent = next + 1;
+    peer->has_ticket = false;
+    return peer->lane * LA_LANE_SLOTS + (uint32_t)(next % la_slots_of(peer));
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How calls wait, and the thread for interrupts (INTERRUPT_SET 1). Both poll. As long as things
+ * happen they spin, and yield the core from time to time; then they sleep, longer and longer.
+ */
+#include "progress.h"
+#include "handlers.h"
+#include "net.h"
+#include "base.h"
+
+#include <utofu_ext.h>
+
+#include <sched.h>
+
+enum {
+    LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
+    MOST_SPINS = 4096,  /* and where the job leaves each thread that waits a core: a yield is a
+                           system call, and others may keep the core for long */
+    CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
+    THREAD_POLLS = 256, /* of the thread */
+    NAP_NS = 20 * 1000,
+    SHORT_NAPS = 64, /* before they are longer */
+    LONG_NAP_US = 200,
+    CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
+};
+
+void la_waits_setup(void)
+{
+    cpu_set_t set;
+
+    la.wait.num_cores =
+        sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* A notice ends the sleep; not so what another thread does, or a word in memory. */
+static void sleep_for_notice(uint32_t naps)
+{
+    const utofu_vcq_hdl_t vcq = la_vcq();
+
+    if (naps < SHORT_NAPS)
+        lc_nap(NAP_NS);
+    else
+        utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
+}
+
+/* Every task could be on this host. */
+static bool has_own_core(void)
+{
+    return (uint64_t)la.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
+               la.wait.num_cores &&
+           !la_handlers_busy();
+}
+
+static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
+{
+    if (idle < spins)
+        lc_relax();
+    else if (idle < polls)
+        sched_yield();
+    else
+        sleep_for_notice(idle - polls);
+}
+
+void la_pause(uint32_t *idle)
+{
+    la.wait.call_polls = true;
+    la_rest(idle);
+}
+
+void la_rest(uint32_t *idle)
+{
+    struct la_hold hold;
+
+    la_handlers_begin_wait();
+    hold = la_give_away();
+    __atomic_fetch_add(&la.wait.resting, 1, __ATOMIC_RELAXED);
+    pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
+    __atomic_fetch_sub(&la.wait.resting, 1, __ATOMIC_RELAXED);
+    la_take_back(hold);
+    la_handlers_end_wait();
+}
+
+void la_go_on(uint32_t *idle)
+{
+    la_handlers_begin_wait();
+    if (la_progress())
+        *idle = 0;
+    else
+        la_pause(idle);
+    la_give_way(); /* on a machine with much load a pause is over before who waits has a core */
+    la_handlers_end_wait();
+}
+
+enum found { NOTHING, SOMETHING, A_CALL_POLLS };
+
+/* It does nothing while a call polls. */
+static enum found look_after(void)
+{
+    enum found found = A_CALL_POLLS;
+
+    if (!la_try())
+        return A_CALL_POLLS;
+    if (!la.wait.call_polls)
+        found = la_progress() ? SOMETHING : NOTHING;
+    la.wait.call_polls = false;
+    la_leave();
+    return found;
+}
+
+static void *run_thread(void *unused)
+{
+    uint32_t idle = 0;
+
+    (void)unused;
+    while (!__atomic_load_n(&la.wait.stop, __ATOMIC_ACQUIRE)) {
+        enum found found = look_after();
+
+        idle = found == SOMETHING ? 0 : idle + 1;
+        if (found == A_CALL_POLLS)
+            lc_nap(CALL_NAP_NS);
+        else
+            pause_for(idle, LEAST_SPINS, THREAD_POLLS);
+    }
+    return NULL;
+}
+
+bool la_waits_start_thread(void)
+{
+    int rc;
+
+    la.wait.stop = false;
+    rc = lc_thread_start(&la.wait.thread, run_thread, NULL);
+    if (rc != 0)
+        la_log("no thread for interrupts: error %d of pthread_create", rc);
+    return rc == 0;
+}
+
+void la_waits_stop_thread(void)
+{
+    __atomic_store_n(&la.wait.stop, true, __ATOMIC_RELEASE);
+    lc_thread_join(&la.wait.thread);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The blocks of descriptors that wait in session-mode VCQs. A group of one target (FAST) has its
+ * puts alone in its block, and the RTR frees them all. In a block that serves several targets (MRC)
+ * nothing may leave before all of them are ready:
+ *
+ *     [NOP, one less than targets] [SELF] [puts...]
+ *
+ * Each RTR has an SPS of 1, so the last of them, whichever it is, reaches SELF, a put of the VCQ to
+ * itself, whose SPS frees the puts; 15 at most, so that more of the kind among them free the rest.
+ */
+#include "layer.h"
+
+#include <stdlib.h>
+
+unsigned int pr_put_descs(size_t bytes)
+{
+    size_t descs = (bytes + pr_engine.max_put - 1) / pr_engine.max_put;
+
+    return descs > PR_BLOCK_MAX ? PR_BLOCK_MAX + 1 : (unsigned int)descs;
+}
+
+static unsigned int num_self_puts(unsigned int descs)
+{
+    unsigned int count = 1;
+
+    for (; descs > PR_SPS_MAX; descs -= PR_SPS_MAX - 1)
+        count++;
+    return count;
+}
+
+/* Descriptors in the block of a group. */
+unsigned int pr_group_descs(const struct pr_group *group)
+{
+    if (group->num_targets == 1)
+        return group->num_descs;
+    return group->num_targets - 1 + num_self_puts(group->num_descs) + group->num_descs;
+}
+
+unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target)
+{
+    return x->groups[target->group].num_targets == 1 ? target->descs : 1;
+}
+
+/* The puts of a group, piece by piece. */
+struct pieces {
+    const struct pr_xfer *x;
+    unsigned int group, target, put;
+    size_t done; /* bytes of the put */
+};
+
+static bool prepare_put(struct pr_group *g, utofu_vcq_id_t to, utofu_stadd_t from, utofu_stadd_t at,
+                        size_t bytes, unsigned long int flags)
+{
+    size_t size;
+
+    if (utofu_prepare_put(g->vcq.hdl, to, from, at, bytes, 0, flags,
+                          (char *)g->block + g->block_size, &size) != UTOFU_SUCCESS)
+        return false;
+    g->block_size += size;
+    return true;
+}
+
+static bool prepare_piece(struct pieces *p, unsigned long int flags)
+{
+    const struct pr_xfer *x = p->x;
+
+    while (x->targets[p->target].group != p->group)
+        p->target++;
+    const struct pr_target *t = &x->targets[p->target];
+    const struct pr_put *put = &t->puts[p->put];
+    size_t rest = put->bytes - p->done;
+    size_t bytes = rest < pr_engine.max_put ? rest : pr_engine.max_put;
+
+    if (bytes == rest && put->last) /* the notice comes when all of the block is there */
+        flags |= UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
+    if (!prepare_put(&x->groups[p->group], t->rx, put->lcl + p->done, put->rmt + p->done, bytes,
+                     flags))
+        return false;
+    p->done += bytes;
+    if (p->done == put->bytes) {
+        p->done = 0;
+        if (++p->put == t->num_puts) {
+            p->put = 0;
+            p->target++;
+        }
+    }
+    return true;
+}
+
+static bool prepare_pieces(struct pieces *p, unsigned int count, bool last)
+{
+    for (unsigned int i = 0; i < count; i++)
+        if (!prepare_piece(p, last && i == count - 1 ? UTOFU_ONESIDED_FLAG_TCQ_NOTICE : 0))
+            return false;
+    return true;
+}
+
+static bool prepare_self(struct pr_group *g, unsigned int sps)
+{
+    return prepare_put(g, g->vcq.id, g->vcq.scratch, g->vcq.scratch, 8,
+                       UTOFU_ONESIDED_FLAG_SPS(sps));
+}
+
+static bool prepare_nops(struct pr_group *g, unsigned int count)
+{
+    size_t size;
+
+    for (unsigned int i = 0; i < count; i++) {
+        if (utofu_prepare_nop(g->vcq.hdl, 0, (char *)g->block + g->block_size, &size) !=
+            UTOFU_SUCCESS)
+            return false;
+        g->block_size += size;
+    }
+    return true;
+}
+
+static bool prepare_group(struct pr_xfer *x, unsigned int group)
+{
+    struct pr_group *g = &x->groups[group];
+    struct pieces pieces = {.x = x, .group = group};
+    unsigned int rest = g->num_descs;
+
+    g->block = malloc(pr_group_descs(g) * pr_engine.desc_size);
+    if (g->block == NULL)
+        return false;
+    if (g->num_targets == 1)
+        return prepare_pieces(&pieces, rest, true);
+    if (!prepare_nops(g, g->num_targets - 1))
+        return false;
+    /* each SELF but the last frees the next one first, so that it need not wait for the puts */
+    unsigned int between = 0;
+    while (rest > PR_SPS_MAX) {
+        if (!prepare_self(g, PR_SPS_MAX) || !prepare_pieces(&pieces, between, false))
+            return false;
+        between = PR_SPS_MAX - 1;
+        rest -= between;
+    }
+    return prepare_self(g, rest) && prepare_pieces(&pieces, between, false) &&
+           prepare_pieces(&pieces, rest, true);
+}
+
+bool pr_xfer_prepare(struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_groups; i++)
+        if (!prepare_group(x, i))
+            return false;
+    return true;
+}

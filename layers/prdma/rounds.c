@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rounds. A sender's puts of a round wait in session-mode VCQs, one for each group of targets, and
+ * the RTRs of the targets free them (blocks.c). A receiver sends the RTRs of a round only when all
+ * puts of the round before have arrived, so the steps of two rounds never mix. One RTR serves all
+ * edges of a pair of processes. Rounds of short blocks have none (eager.c).
+ */
+#include "layer.h"
+
+enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32 };
+enum { LOOKS = 2000, EAGER_LOOKS = 250 }; /* 0.1 ms; each of EAGER_LOOKS is of many */
+
+static int try_rtr(const struct pr_source *s, unsigned int sps)
+{
+    struct pr_engine *e = &pr_engine;
+
+    return utofu_put(e->free.hdl, s->session, e->free.scratch, s->scratch, 8, 0,
+                     UTOFU_ONESIDED_FLAG_SPS(sps), NULL);
+}
+
+static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int sps)
+{
+    int rc = try_rtr(s, sps);
+
+    if (rc == UTOFU_ERR_BUSY) {
+        struct lc_patience patience = {0};
+        do
+            pr_engine_make_room(x, s->rank, &patience);
+        while ((rc = try_rtr(s, sps)) == UTOFU_ERR_BUSY);
+    }
+    if (rc != UTOFU_SUCCESS)
+        pr_xfer_failed(x, rc);
+}
+
+/* The entries of the last round are free once its notice was taken. */
+static void post_block(struct pr_xfer *x, const struct pr_group *g)
+{
+    struct lc_patience patience = {0};
+    void *cbdata;
+    int rc;
+
+    while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY) {
+        int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
+        if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
+            pr_xfer_failed(x, last);
+        if (lc_patience_ends(&patience, 0))
+            pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ) for the puts of a "
+                    "round",
+                    x->call, lc_patience_seconds(&patience));
+    }
+    if (rc != UTOFU_SUCCESS)
+        pr_xfer_failed(x, rc);
+}
+
+void pr_xfer_start(struct pr_xfer *x)
+{
+    x->since = 0;
+    x->looks = x->crowded ? 0 : x->lanes != NULL ? EAGER_LOOKS : LOOKS;
+    if (x->lanes != NULL) {
+        pr_eager_start(x);
+        return;
+    }
+    x->missing = x->arrivals + x->num_groups;
+    x->rx.missing = x->rx.arrivals;
+    x->rx.ended = true;
+    for (unsigned int i = 0; i < x->num_groups; i++) {
+        x->groups[i].vcq.missing = x->groups[i].vcq.arrivals;
+        x->groups[i].vcq.ended = false;
+    }
+    for (unsigned int i = 0; i < x->num_sources; i++) {
+        unsigned int sps = x->sources[i].sps;
+
+        for (; sps > PR_SPS_MAX; sps -= PR_SPS_MAX)
+            put_rtr(x, &x->sources[i], PR_SPS_MAX);
+        put_rtr(x, &x->sources[i], sps);
+    }
+    for (unsigned int i = 0; i < x->num_groups; i++)
+        post_block(x, &x->groups[i]);
+}
+
+/*
+ * Only for what has not come yet, as an empty poll may give the core away. Where nothing comes, the
+ * MRQ may say that a put has failed.
+ */
+static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
+{
+    struct utofu_mrq_notice notice;
+    void *cbdata;
+    int rc;
+
+    while ((vcq->missing != 0 || x->arrivals == 0) &&
+           (rc = utofu_poll_mrq(vcq->hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS) {
+            pr_xfer_failed(x, rc);
+        } else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT && vcq->missing > 0) {
+            vcq->missing--;
+            x->missing--;
+        }
+    }
+    while (!vcq->ended && (rc = utofu_poll_tcq(vcq->hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
+        if (rc != UTOFU_SUCCESS) {
+            pr_xfer_failed(x, rc);
+        } else {
+            vcq->ended = true;
+            x->missing--;
+        }
+    }
+}
+
+static void poll_if_due(struct pr_xfer *x, struct pr_vcq *vcq, bool first)
+{
+    if (vcq->missing == 0 && vcq->ended && x->arrivals != 0)
+        return;
+    if (first || !pr_xfer_looks(x) || utofu_wait_vcqs(&vcq->hdl, 1, 0) != UTOFU_ERR_NOT_FOUND)
+        poll_vcq(x, vcq);
+}
+
+/* Is the round over? Well, or with x->error. */
+bool pr_xfer_poll(struct pr_xfer *x)
+{
+    if (x->lanes != NULL)
+        return pr_eager_poll(x);
+    if (x->missing != 0 && x->error == UTOFU_SUCCESS) {
+        bool first = x->looks == LOOKS;
+
+        x->looks -= first;
+        for (unsigned int i = 0; i < x->num_groups; i++)
+            poll_if_due(x, &x->groups[i].vcq, first);
+        if (x->has_rx)
+            poll_if_due(x, &x->rx, first);
+    }
+    return x->missing == 0 || x->error != UTOFU_SUCCESS;
+}
+
+/* A process whose blocks have not come; where several send to one VCQ, one of them. */
+static int rank_of_missing_blocks(const struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_sources; i++)
+        if (x->sources[i].rx != NULL && x->sources[i].rx->missing != 0)
+            return x->sources[i].rank;
+    return -1;
+}
+
+/* One whose RTR has not come, so that puts wait for it. */
+static int rank_of_missing_rtr(const struct pr_xfer *x)
+{
+    for (unsigned int i = 0; i < x->num_targets && x->groups != NULL; i++)
+        if (!x->groups[x->targets[i].group].vcq.ended)
+            return x->targets[i].rank;
+    return -1;
+}
+
+static void say_waiting(const struct pr_xfer *x)
+{
+    unsigned long long seconds = lc_patience_seconds(&x->patience);
+    int from = x->lanes == NULL            ? rank_of_missing_blocks(x)
+               : x->arrived < x->num_lanes ? x->lanes[x->arrived].rank
+                                           : -1;
+    int to = x->lanes == NULL && from < 0 ? rank_of_missing_rtr(x) : -1;
+
+    if (from >= 0)
+        pr_warn("%s: a round has waited %llu s for rank %d of the communicator, whose blocks have "
+                "not come",
+                x->call, seconds, from);
+    else if (to >= 0)
+        pr_warn("%s: a round has waited %llu s for rank %d of the communicator, which is not ready "
+                "to receive",
+                x->call, seconds, to);
+    else
+        pr_warn("%s: a round has waited %llu s for its own puts to be complete", x->call, seconds);
+}
+
+/*
+ * Called now and then while somebody waits. A peer that died before it sent its RTR makes no
+ * communication fail, so puts that do nothing else are sent to find out. They go to VCQs that live
+ * as long as their processes.
+ */
+void pr_xfer_waiting(struct pr_xfer *x)
+{
+    uint64_t now = pr_now_ns();
+
+    pr_engine_poll();
+    if (x->since == 0) {
+        x->since = now;
+        x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
+        x->patience = (struct lc_patience){0};
+    }
+    if (lc_patience_ends(&x->patience, LC_PATIENCE_SLEEPS_FROM))
+        say_waiting(x);
+    if (now < x->next_probe)
+        return;
+    x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
+    for (unsigned int i = 0; i < x->num_peers; i++) {
+        int rc = utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch,
+                           x->peers[i].scratch, PROBE_BYTES, 0, 0, NULL);
+        if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room, next time */
+            pr_xfer_failed(x, rc);
+    }
+}
