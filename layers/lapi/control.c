@@ -7,6 +7,8 @@
 
 #include <sys/mman.h>
 
+#include "../common/hash.h"
+
 struct la_control *la_control;
 uint8_t (*la_inbox)[LA_SLOT];
 uint8_t (*la_replies)[LA_REPLY];
@@ -61,9 +63,10 @@ void la_control_close(void)
 
 static utofu_stadd_t begin_of(utofu_vcq_id_t id)
 {
-    struct known *k = &known[id * 0x9e3779b97f4a7c15u >> 59];
+    enum { BITS = 5 };
+    struct known *k = &known[lc_hash_index(id, BITS)];
 
-    _Static_assert(KNOWN == 1 << 5, "the hash is of 64 - 59 bits");
+    _Static_assert(KNOWN == 1 << BITS, "one entry for each value of the hash");
     if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
         k->id = id;
         la_expect(utofu_query_stadd(id, LA_STAG, &k->stadd), "utofu_query_stadd");

@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../common/hash.h"
+
 enum { ROWS = 64, PAGE = 4096 };
 static const uint64_t most_idle = 256 << 20; /* bytes that are kept, and not used */
 
@@ -50,11 +52,6 @@ void la_regs_setup(void)
         maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * 0x9e3779b97f4a7c15u;
-}
-
 /* A number for what is mapped at the whole pages of the region; 0: it may change without being
  * noticed, or this kernel (before 6.11) cannot tell. */
 static uint64_t mapping_of(uintptr_t address, uint64_t size)
@@ -70,10 +67,11 @@ static uint64_t mapping_of(uintptr_t address, uint64_t size)
         if (ioctl(maps, QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* the same file further on, in one mapping or in several, is the same */
-        uint64_t now = mix(mix(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
-                           q.vma_offset - q.vma_start);
+        uint64_t now =
+            lc_hash_word(lc_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+                         q.vma_offset - q.vma_start);
         if (now != file)
-            hash = mix(mix(hash, now), at);
+            hash = lc_hash_word(lc_hash_word(hash, now), at);
         file = now;
         at = q.vma_end;
     }

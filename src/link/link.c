@@ -11,6 +11,7 @@
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/patience.h"
 #include "vcq/wake.h"
@@ -31,7 +32,7 @@ enum {
 
 static uint32_t hash_key(uint64_t key)
 {
-    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32);
+    return (uint32_t)ut_hash_index(key, 32);
 }
 
 static void grow(struct ut_vcq *vcq)
