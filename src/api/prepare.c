@@ -246,7 +246,7 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
             slot->desc = in[i];
             slot->cbdata = cbdata;
         }
-        if (n != 1 || !ut_engine_submit_fast(vcq))
+        if (n != 1 || !ut_engine_submit_direct(vcq))
             ut_engine_submit(vcq, (uint32_t)n, false);
         if (unlikely(vcq->check != NULL)) {
             uint32_t due = ut_check_submitted(vcq, (uint32_t)n, __builtin_return_address(0));

@@ -333,7 +333,7 @@ static inline bool free_batch(struct ut_link *link, uint32_t last)
     if (head != from)
         link->first = toq[(head - 1) & mask].next;
     vcq->toq_head = head;
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
     return head == behind && head != from;
 }
 

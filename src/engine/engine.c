@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting descriptors, room in the TOQ, and progress. engine.h has the path of a put. */
-#include "engine/fast.h"
+#include "engine/engine.h"
 
 #include <errno.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static void start_due(struct ut_vcq *vcq)
         else
             start(vcq, slot);
     }
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
     if (batch)
         flush(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
@@ -123,7 +123,7 @@ void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
     UT_ASSERT(ut_is_locked(&vcq->lock));
     for (; most > 0 && take_turn(vcq); most--)
         start_watched(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq))
         ut_vcq_end_waits(vcq);
 }
@@ -184,7 +184,7 @@ static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
     uint64_t at;
 
-    if (!ut_toq_is_fast(vcq) || !ut_link_is_clear(link) || length > link->few ||
+    if (!ut_toq_is_direct(vcq) || !ut_link_is_clear(link) || length > link->few ||
         !ut_link_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
         return false;
     int rc = link->write_few(link->conn, slot->desc.data, at, rkey, length,
@@ -211,37 +211,13 @@ void ut_engine_few_refused(struct ut_vcq *vcq, int rc)
     ut_engine_refused(vcq, link, slot, rc);
 }
 
-bool ut_engine_submit_fast(struct ut_vcq *vcq)
-{
-    const struct ut_slot *slot = ut_engine_slot(vcq, 0);
-    const struct ut_desc *d = &slot->desc;
-    struct ut_request r = {.rmt_vcq_id = d->rmt_vcq_id,
-                           .lcl_stadd = d->lcl_stadd,
-                           .rmt_stadd = d->rmt_stadd,
-                           .length = ut_desc_length(d),
-                           .edata = d->edata,
-                           .flags = d->flags | (d->word & UT_DESC_WORD_FLAGS)};
-
-    if (!ut_toq_is_fast(vcq))
-        return false;
-    if (d->kind == UT_DESC_PUT) {
-        r.kind = UT_DESC_PUT;
-        return ut_transfer_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, slot->cbdata);
-    }
-    if (d->kind == UT_DESC_GET && !ut_slot_wants_remote_notice(slot)) {
-        r.kind = UT_DESC_GET;
-        return ut_transfer_fast(vcq, ut_link_if_any(vcq, r.rmt_vcq_id), &r, slot->cbdata);
-    }
-    return false;
-}
-
 /* A VCQ that is checked holds back what is submitted: see ut_engine_start_held(). */
 static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (vcq->stats)
         ut_stats_submit(vcq, n);
     vcq->toq_tail += n;
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
     if ((!delay || ut_shuffle_starts(vcq)) && !vcq->check)
         start_due(vcq);
 }
@@ -260,7 +236,7 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay)
         return;
     }
     vcq->toq_tail += n;
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
     if (!delay || ut_shuffle_starts(vcq))
         start_due(vcq);
 }
@@ -305,7 +281,7 @@ static void reclaim(struct ut_vcq *vcq)
         slot->state = UT_SLOT_FREE;
         vcq->toq_head++;
     }
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
 }
 
 /* Unsignalled requests complete with a later signalled one of their link; where there is none, with

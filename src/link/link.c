@@ -95,14 +95,8 @@ static struct ut_link *lookup(struct ut_vcq *vcq, uint64_t key)
 /* For ut_link_to(): the link found last, and its id. */
 static void remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
 {
-    enum ut_hint hint = !link           ? UT_HINT_NONE
-                        : link->mapping ? UT_HINT_MAPPED
-                        : link->few     ? UT_HINT_FEW
-                                        : UT_HINT_NONE;
-
     vcq->last_link = link;
     vcq->last_id = id;
-    __atomic_store_n(&ut_hints[vcq->handle % UT_MAX_VCQS], (uint8_t)hint, __ATOMIC_RELAXED);
 }
 
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
@@ -586,8 +580,6 @@ static void connection_up(struct ut_link *link, const void *hello, size_t size)
     link->state = UT_LINK_UP;
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
     ask_order(link);
-    if (link == link->vcq->last_link)
-        remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
     ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
              link->ops->name);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: see ut_vcq_at() */
-uint8_t ut_hints[UT_MAX_VCQS];
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 /* 0 and 1 are not handles, but their index bits name entries 0 and 1: these stay empty. */

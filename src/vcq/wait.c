@@ -19,7 +19,7 @@ static void choose_path(struct ut_vcq *vcq)
 {
     vcq->slow_path =
         vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->watched || vcq->shuffled;
-    ut_toq_limit_fast(vcq);
+    ut_toq_limit_direct(vcq);
 }
 
 void ut_wait_enter(struct ut_wait *wait, struct ut_waiter *waiter)
