@@ -47,20 +47,24 @@ struct prov_mapping {
     uint64_t delta;      /* from the owner's addresses to ours */
 };
 
-/* [at, at + size), addresses in the owner, as an address in this process, if all of it is mapped
- * and the mapping is valid; else NULL. */
+/* Is all of [at, at + size), addresses in the owner, mapped, and is the mapping valid? */
+static inline __attribute__((always_inline)) bool prov_is_mapped(const struct prov_mapping *m,
+                                                                 uint32_t key, uint64_t at,
+                                                                 uint32_t size)
+{
+    uint64_t offset = at - m->base;
+
+    return __builtin_expect(key == m->key && offset < m->size && offset + size <= m->size &&
+                                __atomic_load_n(m->word, __ATOMIC_ACQUIRE) == m->valid,
+                            1);
+}
+
+/* The same as an address in this process; NULL: it is not. */
 static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struct prov_mapping *m,
                                                                      uint32_t key, uint64_t at,
                                                                      uint32_t size)
 {
-    uint64_t offset = at - m->base;
-
-    __asm__("" : "+r"(offset)); /* keeps the compiler from calculating it a second time */
-    if (__builtin_expect(key == m->key && offset < m->size && size <= m->size - offset &&
-                             __atomic_load_n(m->word, __ATOMIC_ACQUIRE) == m->valid,
-                         1))
-        return (uint8_t *)(uintptr_t)(at + m->delta);
-    return NULL;
+    return prov_is_mapped(m, key, at, size) ? (uint8_t *)(uintptr_t)(at + m->delta) : NULL;
 }
 
 /* Can it be moved by a single 8-byte store? Most puts can. */

@@ -9,6 +9,8 @@
  */
 #include "layer.h"
 
+#include "../common/hash.h"
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
@@ -59,7 +61,7 @@ void al_direct_use(struct al_use *use)
 /* By rank, color and tag; a region of class 1 has several places. */
 ALWAYS_INLINE struct remote *remote_at(acp_ga_t ga)
 {
-    return &remotes[(ga >> al_address_offset_bits) * 0x9e3779b97f4a7c15ull >> 60];
+    return &remotes[lc_hash_index(ga >> al_address_offset_bits, 4)];
 }
 
 ALWAYS_INLINE bool is_within(const struct range *range, acp_ga_t ga, uint64_t size)

@@ -8,6 +8,8 @@
 
 #include <sys/mman.h>
 
+#include "../common/hash.h"
+
 enum { PAGE = 4096 };
 
 /* One region: uTofu is quickest with the region that it used last. */
@@ -53,9 +55,10 @@ void la_control_close(void)
 
 static utofu_stadd_t begin_of(utofu_vcq_id_t id)
 {
-    struct la_known *k = &la.control.known[id * 0x9e3779b97f4a7c15u >> 59];
+    enum { BITS = 5 };
+    struct la_known *k = &la.control.known[lc_hash_index(id, BITS)];
 
-    _Static_assert(LA_KNOWN_IDS == 1 << 5, "the hash is of 64 - 59 bits");
+    _Static_assert(LA_KNOWN_IDS == 1 << BITS, "one entry for each value of the hash");
     if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
         k->id = id;
         la_expect(utofu_query_stadd(id, LA_STAG, &k->stadd), "utofu_query_stadd");

@@ -15,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../common/hash.h"
+
 enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes that are kept, and not used */ };
 
 /* Of <linux/fs.h>, which may be older than the kernel. */
@@ -36,11 +38,6 @@ void la_regs_setup(void)
         la.regs.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-static uint64_t mix_hash(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * 0x9e3779b97f4a7c15u;
-}
-
 /* A number for what is mapped at the whole pages of the region; 0: it may change without being
  * noticed, or this kernel (before 6.11) cannot tell. */
 static uint64_t mapping_of(uintptr_t address, uint64_t size)
@@ -56,10 +53,11 @@ static uint64_t mapping_of(uintptr_t address, uint64_t size)
         if (ioctl(la.regs.maps, QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* the same file further on, in one mapping or in several, is the same */
-        uint64_t now = mix_hash(mix_hash(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
-                                q.vma_offset - q.vma_start);
+        uint64_t now =
+            lc_hash_word(lc_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+                         q.vma_offset - q.vma_start);
         if (now != file)
-            hash = mix_hash(mix_hash(hash, now), at);
+            hash = lc_hash_word(lc_hash_word(hash, now), at);
         file = now;
         at = q.vma_end;
     }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/hash.h"
+
 enum { BUCKETS = 256, POLLS = 64, EAGER_POLLS = 16 };
 
 int pr_num_requests;
@@ -42,9 +44,7 @@ void pr_unlock(void)
 
 static struct pr_request **bucket_of(MPI_Request handle)
 {
-    uint64_t h = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
-
-    return &requests.buckets[h >> 56];
+    return &requests.buckets[lc_hash_index((uintptr_t)handle, 8)];
 }
 
 /* The lock is held. NULL: not one of the layer's. */

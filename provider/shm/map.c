@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "util/hash.h"
 #include "util/log.h"
 
 enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
@@ -34,7 +35,7 @@ struct sp_map {
 
 static struct window **bucket_of(const struct sp_map *map, uint64_t number)
 {
-    return &map->buckets[(number * 0x9e3779b97f4a7c15ull >> 32) & (map->num_buckets - 1)];
+    return &map->buckets[ut_hash_index(number, 32) & (map->num_buckets - 1)];
 }
 
 static void leave_order(struct sp_map *map, struct window *w)

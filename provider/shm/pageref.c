@@ -7,6 +7,7 @@
  */
 #include "pageref.h"
 #include "util/assert.h"
+#include "util/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ struct sp_pagerefs *sp_pagerefs_new(void)
 
     if (!h)
         return NULL;
-    h->random = 0x9e3779b97f4a7c15ull;
+    h->random = UT_HASH_FACTOR; /* any number but 0 */
     h->head = border_new(LEVELS);
     if (!h->head) {
         free(h);

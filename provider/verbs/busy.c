@@ -2,9 +2,11 @@
 /* Peers that are sent much: see busy.h. Of two with the same place the later one is remembered. */
 #include "busy.h"
 
+#include "util/hash.h"
+
 static uint32_t place_of(uint64_t peer_id)
 {
-    return (uint32_t)(peer_id * 0x9e3779b97f4a7c15u >> 32) % VP_BUSY_PEERS;
+    return (uint32_t)ut_hash_index(peer_id, 32) % VP_BUSY_PEERS;
 }
 
 uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id)

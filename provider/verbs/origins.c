@@ -5,12 +5,13 @@
 #include <stdlib.h>
 
 #include "util/assert.h"
+#include "util/hash.h"
 
 enum { ORIGINS_FIRST = 16 };
 
 static struct vp_conn **bucket_of(struct vp_conn **buckets, uint32_t num, uint64_t origin_id)
 {
-    return &buckets[(uint32_t)(origin_id * 0x9e3779b97f4a7c15ull >> 32) & (num - 1)];
+    return &buckets[(uint32_t)ut_hash_index(origin_id, 32) & (num - 1)];
 }
 
 static void push(struct vp_conn **bucket, struct vp_conn *conn)

@@ -10,6 +10,7 @@
 #include "qp.h"
 #include "reap.h"
 #include "util/assert.h"
+#include "util/hash.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wake.h"
@@ -127,7 +128,7 @@ static uint64_t jitter(const struct vp_conn *conn)
 {
     uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
-    return number * 0x9e3779b97f4a7c15 >> 32;
+    return ut_hash_index(number, 32);
 }
 
 void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "wake.h"
 
@@ -136,7 +137,7 @@ static uint32_t hash(const union ibv_gid *gid, uint16_t lid)
 
     memcpy(&a, gid->raw, 8);
     memcpy(&b, gid->raw + 8, 8);
-    return (uint32_t)(((a ^ b) + lid) * 0x9e3779b97f4a7c15ull >> 32);
+    return (uint32_t)ut_hash_index((a ^ b) + lid, 32);
 }
 
 /* The way there, or the place where it belongs. There is always one that is free. */

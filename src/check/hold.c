@@ -10,6 +10,7 @@
 #include "stag/stag.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/hash.h"
 
 enum {
     MOST_HELD = 64,
@@ -198,8 +199,7 @@ static bool may_hold(uint64_t now)
  * to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
 static uint32_t sample(struct ut_check *check, const void *caller, uint32_t length)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)caller * 0x9e3779b97f4a7c15ull;
-    struct ut_check_place_count *p = &check->places[hash >> 58];
+    struct ut_check_place_count *p = &check->places[ut_hash_index((uintptr_t)caller, 6)];
 
     if (p->caller != caller)
         *p = (struct ut_check_place_count){.caller = caller};

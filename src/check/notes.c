@@ -10,6 +10,7 @@
 #include "bootstrap/job.h"
 #include "check/inner.h"
 #include "process/process.h"
+#include "util/hash.h"
 
 enum {
     REAL_CQS = 9,
@@ -55,7 +56,7 @@ static void note_asking(struct ut_check *check, const struct ut_desc *d)
                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
                                  UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
     uint64_t key = ut_vcq_id_key(d->rmt_vcq_id);
-    struct ut_check_unasked *u = &check->unasked[key * 0x9e3779b97f4a7c15ull >> 58];
+    struct ut_check_unasked *u = &check->unasked[ut_hash_index(key, 6)];
 
     if (u->key != key)
         *u = (struct ut_check_unasked){.key = key};

@@ -35,14 +35,13 @@ enum {
     FIRST_PAUSE_MS = 1,
     LAST_PAUSE_MS = 256,
 };
-#define MIX_PRIME 0x9e3779b97f4a7c15ull
 
 static uint64_t lingered_ns; /* atomic */
 static uint64_t opened_at;   /* atomic; 0: nothing lingered so far */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
-    h = (h ^ v) * MIX_PRIME;
+    h = ut_hash_word(h, v);
     return h ^ h >> 32;
 }
 
@@ -89,7 +88,7 @@ static uint64_t number_of_file(const char *path)
     /* the program itself may have been found by a name that is no path */
     if (stat(path, &st) != 0 && stat("/proc/self/exe", &st) != 0)
         return ut_hash(UT_HASH_FIRST, path, strlen(path));
-    return mix(mix(MIX_PRIME, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
+    return mix(mix(UT_HASH_FACTOR, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
 }
 
 static void find_place(const void *caller, struct ut_check_module_place *p)

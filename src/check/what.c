@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "peers/peers.h"
 #include "stag/stag.h"
+#include "util/hash.h"
 
 /*
  * The sum of memory. Of more than SUM_ALL bytes the first and the last SUM_ENDS, and between them
@@ -18,12 +19,11 @@
  */
 
 enum { SUM_ALL = 16384, SUM_ENDS = 4096, LANES = 4, PAGES_AT_ONCE = 64 };
-#define SUM_STEP  (LANES * sizeof(uint64_t))
-#define SUM_PRIME 0x9e3779b97f4a7c15ull
+#define SUM_STEP (LANES * sizeof(uint64_t))
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
-    h = (h ^ v) * SUM_PRIME;
+    h = ut_hash_word(h, v);
     return h ^ h >> 32;
 }
 
@@ -50,7 +50,7 @@ READS_OTHERS static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size
 
 READS_OTHERS static uint64_t sum_of(const uint8_t *p, uint32_t size, uint64_t number)
 {
-    uint64_t h = SUM_PRIME, word;
+    uint64_t h = UT_HASH_FACTOR, word;
 
     if (size <= SUM_ALL)
         return sum_bytes(h, p, size);

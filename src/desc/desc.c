@@ -2,6 +2,7 @@
 /* Sealing and checking of prepared descriptors; no state. */
 #include "desc/desc.h"
 #include "ident/ident.h"
+#include "util/hash.h"
 
 uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key)
 {
@@ -9,7 +10,7 @@ uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key)
 
     memcpy(words, desc, sizeof(words));
     for (int i = 0; i < 7; i++) {
-        sum = (sum ^ words[i]) * 0x9e3779b97f4a7c15ull;
+        sum = ut_hash_word(sum, words[i]);
         sum ^= sum >> 29;
     }
     return sum;

@@ -111,6 +111,38 @@ static inline void ut_desc_armw(struct ut_desc *d, uint32_t op, uint64_t operand
     d->op = op;
 }
 
+/* Moves `size` bytes with two loads and stores of `width` bytes, which overlap. */
+static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, const uint8_t *from,
+                                                               size_t size, size_t width)
+{
+    uint8_t first[16], last[16];
+
+    memcpy(first, from, width);
+    memcpy(last, from + size - width, width);
+    memcpy(to, first, width);
+    memcpy(to + size - width, last, width);
+}
+
+/* Copies the data of a piggyback put without a call, for which the caller would save registers.
+ * `most`: what `size` is at most, a constant. */
+static inline __attribute__((always_inline)) void ut_copy_few(uint8_t *to, const uint8_t *from,
+                                                              size_t size, size_t most)
+{
+    _Static_assert(UT_MAX_PIGGYBACK == 32, "two of 16 are enough");
+    if (__builtin_expect(size == 8, 1))
+        memcpy(to, from, 8);
+    else if (most >= 16 && size >= 16)
+        ut_copy_pair(to, from, size, 16);
+    else if (most > 8 && size >= 8)
+        ut_copy_pair(to, from, size, 8);
+    else if (size >= 4)
+        ut_copy_pair(to, from, size, 4);
+    else if (size >= 2)
+        ut_copy_pair(to, from, size, 2);
+    else if (size == 1)
+        *to = *from;
+}
+
 /* The seal of a descriptor for a VCQ; unused bytes of the descriptor are zero. */
 uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key);
 

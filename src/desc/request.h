@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request: the arguments of a one-sided function, packed once. The fast path executes it as it
- * is; the slow path, and the prepare functions, encode it into a descriptor. Everything that takes
- * one is inlined, so that it stays in registers.
+ * A request: the arguments of a one-sided function, packed once, checked, and encoded into a
+ * descriptor. Everything that takes one is inlined, so that it stays in registers.
  */
 #ifndef UT_DESC_REQUEST_H
 #define UT_DESC_REQUEST_H
@@ -37,8 +36,7 @@ UT_INLINE void encode_put(struct ut_desc *d, const struct ut_request *r, size_t 
 UT_INLINE void encode_piggyback(struct ut_desc *d, const struct ut_request *r, size_t i)
 {
     (void)i;
-    if (r->length)
-        memcpy(d->data, r->data, r->length);
+    ut_copy_few(d->data, r->data, r->length, r->max_length);
 }
 UT_INLINE void encode_get(struct ut_desc *d, const struct ut_request *r, size_t i)
 {

@@ -4,9 +4,9 @@
  * and arrivals into TCQ and MRQ entries. Everything here runs with the VCQ's lock held.
  *
  * Uses desc, wire, armw, process, peers, stag, vcq, link, stats, provider.h. The path of a put:
- * ut_transfer_fast() (fast.h) where it applies; else ut_engine_reserve(), ut_engine_submit(),
- * start(), ut_engine_pump(), post_put(); at its end ut_engine_done() or
- * ut_engine_unsignalled_done(), finish() and retire() (complete.c).
+ * ut_submit_direct() (direct.h) where it applies; else ut_engine_reserve(), ut_engine_submit(),
+ * start_slot(), ut_engine_pump(), post_put(); at its end ut_engine_done() or
+ * ut_engine_unsignalled_done(), finish_slot() and retire_done() (complete.c).
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H
@@ -39,11 +39,12 @@ static inline struct ut_slot *ut_engine_slot(struct ut_vcq *vcq, uint32_t i)
 extern const struct prov_callbacks ut_engine_callbacks, ut_engine_counted_callbacks;
 extern const struct ut_link_ops ut_engine_link_ops;
 
-/* The fast path (fast.h) of the descriptor in the slot behind the tail, a put or a get. False:
- * nothing was done, and ut_engine_submit() is next. */
-bool ut_engine_submit_fast(struct ut_vcq *vcq);
+/* The direct way (direct.c): submits and posts, or executes, the descriptor in the slot behind the
+ * tail of the TOQ. False: it cannot be posted now, or is no put or get; nothing was done, and
+ * ut_engine_submit() is next. */
+bool ut_engine_submit_direct(struct ut_vcq *vcq);
 
-/* The slow path: makes the n filled slots part of the TOQ; unless `delay`, starts everything that
+/* The other way: makes the n filled slots part of the TOQ; unless `delay`, starts everything that
  * may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 
@@ -54,8 +55,7 @@ void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);
 /* Tells the check mode what nobody has polled, of a VCQ on which everything is complete. */
 void ut_engine_check_left(struct ut_vcq *vcq);
 
-/* The slow path of the slot behind the tail, after the provider refused it on the fast path with
- * `rc`. */
+/* Queues the slot behind the tail, which the provider refused on the direct way with `rc`. */
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Posting: descriptors on a link become requests of its provider. */
-#include "engine/fast.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,26 +126,9 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
     return rc;
 }
 
-/* Can the notice be sent as the immediate of the put? Only where its STADD was announced before. */
-static bool notice_fits_immediate(const struct ut_link *link, const struct ut_desc *d,
-                                  uint32_t *imm)
-{
-    utofu_stadd_t end = d->rmt_stadd + ut_desc_length(d);
-    unsigned int n = ut_announced_slot(&link->tx_announced, end);
-    int notice = (d->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) != 0;
-
-    if (!notice) {
-        *imm =
-            ut_imm_make(d->edata, ut_desc_sps(d), 0, 0); /* the schedule pointer needs no STADD */
-        return true;
-    }
-    *imm = ut_imm_make(d->edata, ut_desc_sps(d), 1, n);
-    return ut_announced_has(&link->tx_announced, n, end);
-}
-
 /* The provider has taken the last request of a descriptor. */
-static enum ut_outcome accepted(struct ut_link *link, struct ut_slot *slot,
-                                enum ut_slot_stage stage, int rc)
+static enum ut_outcome mark_accepted(struct ut_link *link, struct ut_slot *slot,
+                                     enum ut_slot_stage stage, int rc)
 {
     UT_ASSERT(slot->state == UT_SLOT_WAITING && stage > slot->stage);
     slot->stage = stage & 0x3f;
@@ -168,7 +149,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
     slot->pending++;
-    return accepted(link, slot, UT_STAGE_NOTICE, rc);
+    return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
 /* The provider has taken the data of a put or a get; notice_follows: a message is posted next. */
@@ -176,7 +157,7 @@ static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot
                                             bool notice_follows)
 {
     if (!notice_follows)
-        return accepted(link, slot, UT_STAGE_DATA, rc);
+        return mark_accepted(link, slot, UT_STAGE_DATA, rc);
     UT_ASSERT(slot->stage == UT_STAGE_NONE);
     if (rc & PROV_COMPLETE)
         slot->pending--;
@@ -216,38 +197,6 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     return true;
 }
 
-static inline uint32_t notify_flags(const struct ut_desc *d)
-{
-    return PROV_NOTIFY | (ut_desc_sps(d) ? PROV_SOLICITED : 0u);
-}
-
-/* A small put is posted from a copy, which it is repeated with if its connection breaks. The copy
- * is made before, as the program may know by the memory of the peer that the data have arrived, and
- * write to the source again, while this thread is still in the provider's write. */
-static inline void post_from_copy(const struct ut_link *link, struct ut_slot *slot,
-                                  struct prov_xfer *x)
-{
-    if (slot->desc.kind != UT_DESC_PUT || x->length > link->keep_source)
-        return;
-    prov_unwatched_begin();
-    ut_copy_few(slot->desc.data, x->lcl, x->length);
-    prov_unwatched_end();
-    slot->desc.kind = UT_DESC_PIGGYBACK;
-    x->lcl = slot->desc.data;
-    x->lkey = 0;
-}
-
-/* Where the source was not copied before: over shared memory the kernel may read it, which sees
- * whether it is there; and the shuffle mode has its own copy, or none. What such a put has done is
- * known, so it is not repeated, unless it is behind a notice that found no room in the peer's ring.
- */
-static inline void keep_source(struct ut_slot *slot, const uint8_t *source)
-{
-    prov_unwatched_begin();
-    ut_keep_source(slot, source);
-    prov_unwatched_end();
-}
-
 /* The data, with the notice as an immediate where that is possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
@@ -261,13 +210,13 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
         return UT_NOT_NOW;
     if (!find_ends(link, slot, false, &x, &outcome))
         return outcome;
-    post_from_copy(link, slot, &x);
+    ut_post_from_copy(link, slot, &x);
     if (d->kind == UT_DESC_PIGGYBACK)
         x.flags |= PROV_COPY;
     bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
-    bool rides = notify && notice_fits_immediate(link, d, &x.imm);
+    bool rides = notify && ut_notice_fits_immediate(link, d, &x.imm);
     if (rides)
-        x.flags |= notify_flags(d);
+        x.flags |= ut_notify_flags(d);
     else if (notify)
         x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it is signalled */
     int rc = link->ops->write(link->conn, &x);
@@ -277,7 +226,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
     else if (rc & PROV_SRC_FREE)
-        keep_source(slot, x.lcl);
+        ut_keep_source(slot, x.lcl);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     return data_accepted(link, slot, rc, notify && !rides);
@@ -316,7 +265,7 @@ static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slo
     return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
 }
 
-static inline enum ut_outcome post(struct ut_link *link, struct ut_slot *slot)
+static inline enum ut_outcome post_slot(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
 #define POST(NAME, name, FAMILY, family, traits, called)                                           \
@@ -343,7 +292,7 @@ void ut_engine_pump(struct ut_link *link)
         struct ut_slot *slot = &vcq->toq[link->to_post];
         UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
-            if (link->reading != UT_STAG_NONE || post(link, slot) == UT_NOT_NOW) {
+            if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
                 /* the background thread goes on with it, if the program does not call again */
                 ut_link_wait(link);
                 return;

@@ -108,14 +108,14 @@ void ut_vcq_id_set_job(uint32_t mark)
 {
     uint64_t seed = 0;
 
-    while ((seed * UT_VCQ_ID_HASH) >> (64 - UT_JOB_MARK_BITS) != mark)
+    while ((seed * UT_HASH_FACTOR) >> (64 - UT_JOB_MARK_BITS) != mark)
         seed += 1ull << (64 - UT_JOB_MARK_BITS);
     __atomic_store_n(&ut_vcq_id_seed, UT_VCQ_ID_SEED + seed, __ATOMIC_RELAXED);
 }
 
 uint32_t ut_vcq_id_own_job(void)
 {
-    return (uint32_t)((ut_vcq_id_seed - UT_VCQ_ID_SEED) * UT_VCQ_ID_HASH >>
+    return (uint32_t)((ut_vcq_id_seed - UT_VCQ_ID_SEED) * UT_HASH_FACTOR >>
                       (64 - UT_JOB_MARK_BITS));
 }
 

@@ -17,6 +17,8 @@
 
 #include "utofu.h"
 
+#include "util/hash.h"
+
 enum {
     UT_NUM_TNIS = 6,
     UT_NUM_CMP_IDS = 8,
@@ -81,7 +83,6 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
  */
 enum { UT_JOB_MARK_BITS = 10 };
 #define UT_VCQ_ID_SEED 0x5bd1e995ull /* where there is no job */
-#define UT_VCQ_ID_HASH 0x9e3779b97f4a7c15ull
 extern uint64_t ut_vcq_id_seed;
 /* Of this process's job, from 1 to 1023; before any id is made or taken. */
 void ut_vcq_id_set_job(uint32_t mark);
@@ -89,7 +90,7 @@ uint32_t ut_vcq_id_own_job(void);
 
 static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
 {
-    return ((id >> 14) + ut_vcq_id_seed) * UT_VCQ_ID_HASH >> 50;
+    return ((id >> 14) + ut_vcq_id_seed) * UT_HASH_FACTOR >> 50;
 }
 /* A check of a few instructions, for the path of a put. */
 static inline bool ut_vcq_id_check(utofu_vcq_id_t id)

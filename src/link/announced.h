@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/hash.h"
 #include "wire/wire.h"
 
 enum { UT_FIRST_ANNOUNCED = 64 }; /* slots of the first table; UT_NUM_ANNOUNCED of the last */
@@ -31,8 +32,10 @@ void ut_announced_clear(struct ut_announced *table);
 
 static inline unsigned int ut_announced_slot(const struct ut_announced *table, utofu_stadd_t stadd)
 {
-    _Static_assert(UT_NUM_ANNOUNCED == 1 << (64 - 55), "of the largest table");
-    return (unsigned int)(stadd * 0x9e3779b97f4a7c15ull >> 55) & table->mask;
+    enum { BITS = 9 };
+    _Static_assert(UT_NUM_ANNOUNCED == 1 << BITS, "of the largest table");
+
+    return (unsigned int)ut_hash_index(stadd, BITS) & table->mask;
 }
 
 static inline bool ut_announced_has(const struct ut_announced *table, unsigned int slot,

@@ -99,8 +99,6 @@ static void greet(struct ut_link *link, const struct offer *offer)
     UT_ASSERT(link->reading == UT_STAG_NONE);
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
     ask_order(link);
-    if (link == link->vcq->last_link)
-        ut_link_remember(link->vcq, link, link->vcq->last_id);
     link->serial++;
     ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
              link->ops->name);

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "util/hash.h"
+
 enum { BUCKETS = 1024 };
 
 struct entry {
@@ -19,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct entry **bucket_of(uint64_t key, uint64_t peer_key)
 {
-    uint64_t h = (key * 0x9e3779b97f4a7c15ull ^ peer_key) * 0xc2b2ae3d27d4eb4full;
+    uint64_t h = (key * UT_HASH_FACTOR ^ peer_key) * UT_HASH_OTHER;
 
     return &buckets[h >> 32 & (BUCKETS - 1)];
 }

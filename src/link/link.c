@@ -5,11 +5,12 @@
 #include <stdlib.h>
 
 #include "link/inner.h"
+#include "util/hash.h"
 #include "vcq/wake.h"
 
 static uint32_t hash_key(uint64_t key)
 {
-    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32);
+    return (uint32_t)ut_hash_index(key, 32);
 }
 
 static void grow_buckets(struct ut_vcq *vcq)
@@ -71,14 +72,8 @@ struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key)
 
 void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
 {
-    enum ut_hint hint = !link           ? UT_HINT_NONE
-                        : link->mapping ? UT_HINT_MAPPED
-                        : link->few     ? UT_HINT_FEW
-                                        : UT_HINT_NONE;
-
     vcq->last_link = link;
     vcq->last_id = id;
-    __atomic_store_n(&ut_hints[vcq->handle % UT_MAX_VCQS], (uint8_t)hint, __ATOMIC_RELAXED);
 }
 
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)

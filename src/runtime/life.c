@@ -180,7 +180,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
     if (rc == 0)
         rc = open_endpoints(process, v, tni);
     if (rc == 0) {
-        ut_toq_limit_fast(v);
+        ut_toq_limit_direct(v);
         /* the background thread polls it once, and arms it */
         ut_vcq_need(v);
     }

@@ -2,6 +2,7 @@
 /* Decisions: pure functions of the seed and of what is decided. And what belongs to no provider. */
 #include "shuffle/inner.h"
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "vcq/vcq.h"
 
@@ -37,7 +38,7 @@ static uint64_t mix(uint64_t z)
 
 uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what)
 {
-    uint64_t z = mix(seed + 0x9e3779b97f4a7c15ull);
+    uint64_t z = mix(seed + UT_HASH_FACTOR);
 
     z = mix(z ^ id);
     z = mix(z + peer_id);

@@ -13,6 +13,7 @@
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/patience.h"
 
@@ -46,9 +47,9 @@ enum { REGISTERING = 1 };
 
 static uint32_t region_hash(const void *addr, size_t size, unsigned int access)
 {
-    uint64_t h = (uintptr_t)addr * 0x9e3779b97f4a7c15ull ^ size * 0xc2b2ae3d27d4eb4full ^ access;
+    uint64_t h = (uintptr_t)addr * UT_HASH_FACTOR ^ size * UT_HASH_OTHER ^ access;
 
-    return (uint32_t)(h * 0x9e3779b97f4a7c15ull >> 40);
+    return (uint32_t)ut_hash_index(h, 24);
 }
 
 static void find_devices(const struct ut_process *process, unsigned int tni,
@@ -272,11 +273,11 @@ uint32_t ut_region_rkey(const struct ut_region *region, int provider)
 
 uint64_t ut_stag_entry_check(const struct ut_stag_entry *e)
 {
-    uint64_t h = e->base * 0x9e3779b97f4a7c15ull;
+    uint64_t h = e->base * UT_HASH_FACTOR;
 
-    h = (h ^ h >> 31 ^ e->size) * 0xc2b2ae3d27d4eb4full;
-    h = (h ^ h >> 29 ^ ((uint64_t)e->rkey << 32 | e->info)) * 0x9e3779b97f4a7c15ull;
-    return (h ^ h >> 31) * 0xc2b2ae3d27d4eb4full;
+    h = (h ^ h >> 31 ^ e->size) * UT_HASH_OTHER;
+    h = (h ^ h >> 29 ^ ((uint64_t)e->rkey << 32 | e->info)) * UT_HASH_FACTOR;
+    return (h ^ h >> 31) * UT_HASH_OTHER;
 }
 
 /* Peers may read the entry at any moment: the check does not match a mix of old and new fields. */

@@ -51,17 +51,13 @@ struct ut_stadd_range {
     uint64_t delta; /* from an STADD to its address */
 };
 
-/* Half of the check that [stadd, stadd + length) is in the range: is its end? The other half is
- * that its begin is not before the range, which is so if the sign bit of *before is clear; several
- * checks can share one test of it. `length` is less than 2^63. */
-static inline bool ut_stadd_range_ends(const struct ut_stadd_range *range, utofu_stadd_t stadd,
-                                       uint64_t length, uint64_t *before)
+/* Is [stadd, stadd + length) in the range? `length` and any size of a range are less than 2^63. */
+static inline bool ut_stadd_range_has(const struct ut_stadd_range *range, utofu_stadd_t stadd,
+                                      uint64_t length)
 {
     uint64_t at = stadd - range->first;
 
-    __asm__("" : "+r"(at)); /* keeps the compiler from computing it twice */
-    *before |= at;
-    return __builtin_expect(at + (length - (length != 0)) < range->size, 1);
+    return at < range->size && at + length <= range->size;
 }
 
 static inline uint64_t ut_stadd_range_at(const struct ut_stadd_range *range, utofu_stadd_t stadd)
@@ -72,10 +68,8 @@ static inline uint64_t ut_stadd_range_at(const struct ut_stadd_range *range, uto
 static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu_stadd_t stadd,
                                        uint64_t length, uint64_t *addr)
 {
-    uint64_t before = 0;
-
     *addr = ut_stadd_range_at(range, stadd);
-    return ut_stadd_range_ends(range, stadd, length, &before) && (int64_t)before >= 0;
+    return ut_stadd_range_has(range, stadd, length);
 }
 
 struct ut_stag_table {

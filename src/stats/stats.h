@@ -23,6 +23,7 @@
 
 #include "link/link.h"
 #include "process/process.h"
+#include "util/hash.h"
 #include "vcq/vcq.h"
 
 struct ut_stats_event;
@@ -191,7 +192,7 @@ void ut_stats_gate_end(struct ut_stats *stats, unsigned int gate, uint8_t op, in
 /* The id of an arrow between processes: both ends compute it from what both know. */
 static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 {
-    h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+    h = ut_hash_word(h, v);
     return h ^ h >> 29;
 }
 

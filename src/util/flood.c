@@ -36,7 +36,7 @@ static uint64_t hash_text(const char *text)
 
 static struct line *find(const char *fmt, uint64_t hash, const char *text, uint64_t now_ms)
 {
-    uint64_t key = ((uint64_t)(uintptr_t)fmt ^ hash) * 0x9e3779b97f4a7c15ull;
+    uint64_t key = ut_hash_word((uintptr_t)fmt, hash);
     struct line *set = lines[key >> 58], *oldest = &set[0];
 
     for (int i = 0; i < WAYS; i++) {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FNV-1a: of bytes, one after the other; begins with UT_HASH_FIRST. */
+/*
+ * Hashes: of bytes, one after the other (FNV-1a; begins with UT_HASH_FIRST), and of words, by a
+ * multiplication, which leaves the best bits at the top. layers/common/hash.h is the same for the
+ * layers.
+ */
 #ifndef UT_UTIL_HASH_H
 #define UT_UTIL_HASH_H
 
@@ -15,6 +19,23 @@ static inline uint64_t ut_hash(uint64_t hash, const void *data, size_t size)
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ bytes[i]) * 0x100000001b3ull;
     return hash;
+}
+
+/* Odd, with bits in no order: 2^64 by the golden ratio. And another such number, for a second
+ * word. */
+#define UT_HASH_FACTOR 0x9e3779b97f4a7c15ull
+#define UT_HASH_OTHER  0xc2b2ae3d27d4eb4full
+
+/* The index of a key in a table of 2^bits entries; `bits` is from 1 to 64. */
+static inline uint64_t ut_hash_index(uint64_t key, unsigned int bits)
+{
+    return key * UT_HASH_FACTOR >> (64 - bits);
+}
+
+/* Adds a word to a hash; whoever uses the lower bits folds the upper ones into them. */
+static inline uint64_t ut_hash_word(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * UT_HASH_FACTOR;
 }
 
 #endif

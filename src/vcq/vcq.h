@@ -128,11 +128,11 @@ struct ut_vcq {
     struct ut_lock lock;
     uint32_t toq_mask;
     struct ut_slot *toq;
-    uint32_t toq_tail; /* next to fill; all five wrap around at 2^32 */
-    uint32_t toq_exec; /* next to start */
-    uint32_t toq_fast; /* the fast path fills the TOQ up to here: see ut_toq_limit_fast() */
-    uint32_t tcq_head; /* next whose TCQ entry is to be read */
-    uint32_t toq_head; /* oldest that is not free */
+    uint32_t toq_tail;   /* next to fill; all five wrap around at 2^32 */
+    uint32_t toq_exec;   /* next to start */
+    uint32_t toq_direct; /* the direct way fills the TOQ up to here: see ut_toq_limit_direct() */
+    uint32_t tcq_head;   /* next whose TCQ entry is to be read */
+    uint32_t toq_head;   /* oldest that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
     uint32_t mrq_alarm; /* with so many entries in use ut_mrq_alarm() is called: no room, or more
                          * than ever of a counted VCQ */
@@ -216,14 +216,6 @@ struct ut_vcq {
 /* The handle table. A handle is an index and a generation: a stale one is an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
-/* Of the VCQ with the same index, atomic: a hint which fast path suits last_link, enum ut_hint. Not
- * in struct ut_vcq, because it is read before the handle is looked up. */
-extern uint8_t ut_hints[UT_MAX_VCQS];
-enum ut_hint {
-    UT_HINT_NONE,
-    UT_HINT_MAPPED, /* the peer's memory is mapped */
-    UT_HINT_FEW,    /* the provider takes a few bytes at once */
-};
 
 /* The VCQ at the index of a handle, or NULL; compare its handle with the lock held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
@@ -268,7 +260,7 @@ static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same as ut_vcq_enter(), but NULL also where the lock is held: for fast paths. */
+/* The same as ut_vcq_enter(), but NULL also where the lock is held: for the direct way. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -327,17 +319,18 @@ static inline bool ut_toq_starts_at_once(const struct ut_vcq *vcq)
     return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
 }
 
-/* To be called where one of these conditions, or toq_head, has changed: the fast path then needs
+/* To be called where one of these conditions, or toq_head, has changed: the direct way then needs
  * one comparison. It ends where the TOQ is full, or at once. */
-static inline void ut_toq_limit_fast(struct ut_vcq *vcq)
+static inline void ut_toq_limit_direct(struct ut_vcq *vcq)
 {
-    vcq->toq_fast = ut_toq_starts_at_once(vcq) ? vcq->toq_head + vcq->toq_mask + 1 : vcq->toq_tail;
+    vcq->toq_direct =
+        ut_toq_starts_at_once(vcq) ? vcq->toq_head + vcq->toq_mask + 1 : vcq->toq_tail;
 }
 
-/* May the slot behind the tail take the fast path? */
-static inline bool ut_toq_is_fast(const struct ut_vcq *vcq)
+/* May the slot behind the tail take the direct way? */
+static inline bool ut_toq_is_direct(const struct ut_vcq *vcq)
 {
-    bool fast = vcq->toq_tail != vcq->toq_fast;
+    bool fast = vcq->toq_tail != vcq->toq_direct;
 
     UT_ASSERT(!fast ||
               (ut_toq_starts_at_once(vcq) && vcq->toq_tail - vcq->toq_head <= vcq->toq_mask));

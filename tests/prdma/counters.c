@@ -22,7 +22,7 @@ utofu_vcq_hdl_t __wrap_ut_vcq_new_handle(uint32_t index)
     struct ut_vcq *v = ut_vcqs[index];
 
     v->toq_tail = v->toq_exec = v->tcq_head = v->toq_head = UINT32_MAX - BELOW;
-    ut_toq_limit_fast(v);
+    ut_toq_limit_direct(v);
     v->mrq_head = v->mrq_tail = UINT32_MAX - BELOW;
     v->scheduled = v->started = UINT32_MAX - BELOW;
     v->poll_count = v->idle_polls = v->unattended = UINT32_MAX - BELOW;

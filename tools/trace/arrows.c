@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
+#include "util/hash.h"
+
 enum { FIRST_SIZE = 4096 };
 
 static struct tr_arrow *place(const struct tr_arrows *t, uint64_t id)
 {
-    size_t i = (size_t)(id * 0x9e3779b97f4a7c15ull >> 20) & (t->size - 1);
+    size_t i = (size_t)ut_hash_index(id, 44) & (t->size - 1);
 
     while (t->table[i].id && t->table[i].id != id)
         i = (i + 1) & (t->size - 1);

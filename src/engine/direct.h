@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The direct way of a put or a get, which is the common case: nothing waits on its link, its STags
+ * are those that were used last, and its remote notice, if it has one, travels with the data. The
+ * data leave at once, in one of three forms: as a word that this CPU moves in memory of the peer
+ * that this process has mapped; as a few bytes; or as any other request of the provider. A slot
+ * that is refused here takes the other way, ut_engine_submit().
+ *
+ * What finds both ends and moves the word is inlined where the request is in registers.
+ */
+#ifndef UT_ENGINE_DIRECT_H
+#define UT_ENGINE_DIRECT_H
+
+#include "desc/request.h"
+#include "engine/posting.h"
+
+#define UT_INLINE static inline __attribute__((always_inline))
+
+enum { UT_WORD = sizeof(uint64_t) };
+
+/* Where the data are at either end. */
+struct ut_ends {
+    uint8_t *local;
+    uint64_t remote; /* address in the process of the peer */
+};
+
+/* False: an STADD does not belong to the STag that was used last, or the range is too long. */
+UT_INLINE bool ut_find_ends(const struct ut_stag_table *stags, const struct ut_link *link,
+                            struct ut_slot *slot, const struct ut_request *r, struct ut_ends *ends)
+{
+    const struct ut_stadd_range *range =
+        r->kind == UT_DESC_GET ? &stags->hot_writable : &stags->hot;
+
+    if (r->kind == UT_DESC_PIGGYBACK) {
+        ends->local = slot->desc.data;
+    } else {
+        if (!ut_stadd_range_has(range, r->lcl_stadd, r->length))
+            return false;
+        ends->local = (uint8_t *)(uintptr_t)ut_stadd_range_at(range, r->lcl_stadd);
+    }
+    return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &ends->remote);
+}
+
+/* The peer's word in this process, if this CPU may move the data to or from there as one word,
+ * without SPS or remote notice: everything before them on the link is complete. */
+UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request *r,
+                            const struct ut_ends *ends, void **word)
+{
+    const struct prov_mapping *mapping = link->mapping;
+
+    if (r->length != UT_WORD || !mapping || link->first != UT_NO_SLOT || ut_flags_sps(r->flags) ||
+        (r->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) ||
+        !prov_is_mapped(mapping, link->hot_rkey, ends->remote, UT_WORD))
+        return false;
+    *word = (void *)(uintptr_t)(ends->remote + mapping->delta);
+    return prov_is_word(r->kind == UT_DESC_GET ? ends->local : *word, UT_WORD);
+}
+
+/* The slot behind the tail enters the TOQ, and is complete. The provider is not called, which would
+ * find that the peer is dead: but at least once in as many puts as the TOQ has entries the TOQ is
+ * full, and the put takes the other way. The program polls the MRQ for most gets, and for few puts.
+ */
+UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
+                              const struct ut_request *r)
+{
+    const struct ut_slot executed = {.tcq_ready = true};
+
+    slot->progress = executed.progress;
+    slot->history = 0;
+    slot->state = UT_SLOT_RETIRED;
+    vcq->toq_exec = ++vcq->toq_tail;
+    if (__builtin_expect(!(r->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE), 1))
+        return;
+    if (r->kind == UT_DESC_GET)
+        ut_mrq_push(vcq, 0,
+                    (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_LCL_GET,
+                                              .vcq_id = link->peer,
+                                              .edata = (uint8_t)r->edata,
+                                              .lcl_stadd = r->lcl_stadd + UT_WORD});
+    else
+        ut_engine_local_notice_called(link, slot);
+}
+
+/* These are in direct.c. A put of a few bytes, which the slot has, is always posted, to last_link;
+ * the other functions return false if nothing was done. */
+void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote);
+bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
+                        struct ut_ends ends);
+bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
+                        struct ut_ends ends);
+
+/* Is it a put of a few bytes through a provider that takes them at once, without SPS or any notice
+ * but that of the TCQ? */
+UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
+{
+    enum {
+        NOT_OF_FEW = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
+                     UTOFU_ONESIDED_FLAG_STRONG_ORDER
+    };
+
+    return r->length - 1 < link->few && !(r->flags & NOT_OF_FEW) && !ut_flags_sps(r->flags);
+}
+
+/* Submits and posts the request, which the slot behind the tail of the TOQ has as a descriptor: a
+ * put, with or without piggyback, or a get. Call it only where ut_toq_is_direct(). False: nothing
+ * was done, and ut_engine_submit() is next. */
+UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
+                                const struct ut_request *r)
+{
+    struct ut_ends ends;
+    void *word;
+
+    UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_toq_is_direct(vcq));
+    UT_ASSERT(slot == ut_engine_slot(vcq, 0) && slot->state == UT_SLOT_FREE);
+    UT_ASSERT(link == vcq->last_link || link == &ut_link_none);
+    if (!ut_link_is_clear(link) || !ut_find_ends(vcq->stags, link, slot, r, &ends))
+        return false;
+    if (ut_find_word(link, r, &ends, &word)) {
+        if (r->kind == UT_DESC_GET)
+            prov_move_word(ends.local, word);
+        else
+            prov_move_word(word, ends.local);
+        ut_end_at_once(vcq, link, slot, r);
+        return true;
+    }
+    if (r->kind == UT_DESC_GET)
+        return ut_post_get_direct(vcq, slot, link, ends);
+    if (!ut_is_few(link, r))
+        return ut_post_put_direct(vcq, slot, link, ends);
+    if (r->kind == UT_DESC_PUT)
+        ut_copy_source(&slot->desc, ends.local, (uint32_t)r->length);
+    ut_post_few(vcq, slot, ends.remote);
+    return true;
+}
+
+#undef UT_INLINE
+#endif
