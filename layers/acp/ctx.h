@@ -55,6 +55,9 @@ extern struct al {
     uint32_t job_rank; /* what the launcher says: where the process is */
     uint32_t num_fingers;
     size_t starter_size[AL_STARTERS];
+    struct {
+        bool rank, procs;
+    } given; /* options of acp_init() */
     struct al_address {
         unsigned int rank_shift, offset_bits; /* of class 0 */
         unsigned int rest_bits;

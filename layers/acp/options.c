@@ -4,6 +4,8 @@
  * layout are theirs.
  */
 #include "options.h"
+
+#include "ctx.h"
 #include "log.h"
 
 #include <errno.h>
@@ -87,10 +89,6 @@ static const struct option {
     {"port-remote", &iacpbl_option.rport, NULL, "without effect here"},
 };
 
-static struct {
-    bool rank, procs;
-} given;
-
 static void print_usage(void)
 {
     fprintf(stderr, "Options of the ACP basic layer:\n");
@@ -143,9 +141,9 @@ static void note_given(const struct option *option)
     else if (option->number == &iacpbl_option.szsmemdl)
         iacp_starter_memory_size_dl = iacpbl_option.szsmemdl.value;
     else if (option->number == &iacpbl_option.myrank)
-        given.rank = true;
+        al.given.rank = true;
     else if (option->number == &iacpbl_option.nprocs)
-        given.procs = true;
+        al.given.procs = true;
 }
 
 static bool take_option(const char *argument, const char *value)
@@ -198,16 +196,16 @@ void al_options_sizes(size_t sizes[AL_STARTERS])
 
 bool al_option_rank(uint32_t *rank)
 {
-    if (given.rank)
+    if (al.given.rank)
         *rank = (uint32_t)iacpbl_option.myrank.value;
-    return given.rank;
+    return al.given.rank;
 }
 
 bool al_option_procs(uint32_t *procs)
 {
-    if (given.procs)
+    if (al.given.procs)
         *procs = (uint32_t)iacpbl_option.nprocs.value;
-    return given.procs;
+    return al.given.procs;
 }
 
 uint64_t al_option_first_handle(void)

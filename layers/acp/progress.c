@@ -26,6 +26,11 @@ enum {
     LATER_US = 50,            /* the longest sleep while something is to be tried again */
 };
 
+void al_progress_setup(void)
+{
+    al.progress.yield_every = FIRST_YIELD;
+}
+
 bool al_progress(void)
 {
     bool any = al.up->serve(); /* what others wait for comes first */
@@ -183,7 +188,6 @@ bool al_progress_start_thread(void)
     int rc;
 
     al.progress.stop = al.progress.parked = false;
-    al.progress.yield_every = FIRST_YIELD;
     sem_init(&al.progress.go, 0, 0);
     rc = lc_thread_start(&al.progress.thread, run_thread, NULL);
     if (rc != 0)

@@ -22,6 +22,7 @@ struct al_progress {
     sem_t go;
 };
 
+void al_progress_setup(void);
 bool al_progress(void); /* true: something has happened */
 /* Waits a little, with the lock given away; idle counts the calls since something happened. Who has
  * called it calls al_progress_waited() in the end. */

@@ -82,6 +82,7 @@ static bool open_all(uint32_t rank)
     al_options_sizes(al.starter_size);
     al_upcalls_set();
     al_task_setup();
+    al_progress_setup();
     al_peers_setup();
     al_remote_setup();
     al_command_setup();
