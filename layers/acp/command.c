@@ -142,7 +142,7 @@ static void end_answered(struct al_task *task)
         al_task_end(task);
 }
 
-static void sent(struct al_op *op, int rc, uint64_t old_value)
+static void end_send(struct al_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->task;
 
@@ -209,7 +209,7 @@ static bool start_next(struct al_task *task, struct al_peer *peer)
     op = al_op_take(0, task, owner_of(task),
                     task->stage == NO_TICKET ? got_ticket
                     : full                   ? got_head
-                                             : sent);
+                                             : end_send);
     if (op == NULL)
         return false;
     if (task->stage == NO_TICKET)
@@ -304,7 +304,7 @@ void al_command_end(const char *function)
  * The process that executes it.
  */
 
-static void reported(struct al_op *op, int rc, uint64_t old_value)
+static void end_report(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
@@ -315,10 +315,10 @@ static void reported(struct al_op *op, int rc, uint64_t old_value)
 }
 
 /* One of the two answers. False: no room. */
-static bool report(struct al_task *task, const struct al_peer *peer, const void *data, size_t size,
-                   size_t place, unsigned long int flags)
+static bool put_answer(struct al_task *task, const struct al_peer *peer, const void *data,
+                       size_t size, size_t place, unsigned long int flags)
 {
-    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, reported);
+    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, end_report);
 
     if (op == NULL)
         return false;
@@ -336,8 +336,8 @@ static void report_word(struct al_task *task, const struct al_peer *peer)
 
     task->retried = true; /* once */
     if (!task->failed)
-        report(task, peer, &al.commands.stamps[task - al.commands.servants], 8,
-               offsetof(struct al_control, answers) + 8 * place, 0);
+        put_answer(task, peer, &al.commands.stamps[task - al.commands.servants], 8,
+                   offsetof(struct al_control, answers) + 8 * place, 0);
 }
 
 void al_command_report(struct al_task *task)
@@ -355,7 +355,7 @@ void al_command_report(struct al_task *task)
         return;
     if (!task->retried)
         report_word(task, peer);
-    if (!report(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
+    if (!put_answer(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
         al_task_later(task);
 }
 
@@ -367,7 +367,7 @@ static struct al_task *free_servant(void)
     return NULL;
 }
 
-static void execute(struct al_task *task, const struct al_command *command)
+static void execute_command(struct al_task *task, const struct al_command *command)
 {
     struct al_place dst, src;
 
@@ -412,7 +412,7 @@ bool al_command_serve(void)
         __atomic_store_n(&al.control->head, ++al.commands.head, __ATOMIC_RELEASE);
         any = true;
         if (is_answerable(&command)) {
-            execute(servant, &command);
+            execute_command(servant, &command);
             al_net_poll(); /* so that what it has started is reported before anything else */
         } else {
             al_log("a command of rank %u, its number %u, is left out: there is nobody to answer "

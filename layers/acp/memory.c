@@ -41,7 +41,7 @@ static struct al_region *row_of(uint32_t tag)
     return chunk->rows == NULL ? NULL : &chunk->rows[tag % AL_CHUNK];
 }
 
-static struct al_published *published(uint32_t tag)
+static struct al_published *published_row(uint32_t tag)
 {
     return &al.memory.chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
 }
@@ -179,8 +179,8 @@ static uint32_t find_around(const char *addr, size_t size, uint32_t color)
         uint32_t tag = al.memory.sorted[i - 1];
         uint64_t before = (uint64_t)(addr - row_of(tag)->addr);
 
-        if (row_of(tag)->color == color && before <= published(tag)->size &&
-            size <= published(tag)->size - before)
+        if (row_of(tag)->color == color && before <= published_row(tag)->size &&
+            size <= published_row(tag)->size - before)
             return tag;
     }
     return NOBODY;
@@ -209,12 +209,12 @@ static bool map_starters(void)
         if (sizes[i] == 0)
             continue;
         if (utofu_reg_mem_with_stag(al_port(0)->vcq, al.memory.starter + offset, sizes[i], tag, 0,
-                                    &published(tag)->stadd) != UTOFU_SUCCESS) {
+                                    &published_row(tag)->stadd) != UTOFU_SUCCESS) {
             al_log("acp_init: %zu bytes of starter memory cannot be registered: %s", sizes[i],
                    al_utofu_error());
             return false;
         }
-        published(tag)->size = al.starter_size[i];
+        published_row(tag)->size = al.starter_size[i];
         row_of(tag)->addr = al.memory.starter + offset;
     }
     return true;
@@ -280,11 +280,11 @@ void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
         return NULL;
     row = row_of(place.tag);
     if (row == NULL || row->addr == NULL || row->color != place.color || place.offset < row->skew ||
-        place.offset > published(place.tag)->size ||
-        size > published(place.tag)->size - place.offset)
+        place.offset > published_row(place.tag)->size ||
+        size > published_row(place.tag)->size - place.offset)
         return NULL;
     if (stadd != NULL)
-        *stadd = published(place.tag)->stadd + place.offset;
+        *stadd = published_row(place.tag)->stadd + place.offset;
     return row->addr + place.offset;
 }
 
@@ -294,14 +294,14 @@ struct al_extent al_memory_extent(acp_ga_t ga)
 
     al_address_split(ga, &place);
     return (struct al_extent){.before = place.offset - row_of(place.tag)->skew,
-                              .size = published(place.tag)->size - row_of(place.tag)->skew};
+                              .size = published_row(place.tag)->size - row_of(place.tag)->skew};
 }
 
 /* Fills a row, which peers may read at any time. */
 static void publish_region(uint32_t tag, char *addr, size_t size, uint32_t color,
                            utofu_stadd_t stadd)
 {
-    struct al_published *p = published(tag);
+    struct al_published *p = published_row(tag);
     uint8_t skew = (uint8_t)((uintptr_t)addr % 8);
 
     *row_of(tag) =
@@ -317,7 +317,7 @@ static uint32_t find_before(const char *addr, size_t size, uint32_t color)
 {
     for (uint32_t i = sorted_until(addr), looked_at = 0; i > 0 && looked_at < 8; looked_at++) {
         uint32_t tag = al.memory.sorted[--i];
-        const char *end = row_of(tag)->addr + published(tag)->size;
+        const char *end = row_of(tag)->addr + published_row(tag)->size;
 
         if (row_of(tag)->color == color && end >= addr && end < addr + size)
             return tag;
@@ -327,7 +327,7 @@ static uint32_t find_before(const char *addr, size_t size, uint32_t color)
 
 static bool give_to_utofu(uint32_t tag, size_t size)
 {
-    struct al_published *p = published(tag);
+    struct al_published *p = published_row(tag);
     struct al_region *row = row_of(tag);
     utofu_stadd_t stadd;
 
@@ -350,7 +350,7 @@ static void take_from_utofu(uint32_t tag, utofu_stadd_t stadd)
  * process use it. */
 static bool grow_region(uint32_t tag, const char *end)
 {
-    utofu_stadd_t before = published(tag)->stadd;
+    utofu_stadd_t before = published_row(tag)->stadd;
 
     if (!al_net_quiet() || !give_to_utofu(tag, (size_t)(end - begin_of(tag))))
         return false;
@@ -363,15 +363,15 @@ static bool grow_region(uint32_t tag, const char *end)
  * since: registers the region anew with uTofu, while no communication of this process uses it. */
 static void renew_region(uint32_t tag)
 {
-    utofu_stadd_t before = published(tag)->stadd;
-    size_t size = published(tag)->size - row_of(tag)->skew;
+    utofu_stadd_t before = published_row(tag)->stadd;
+    size_t size = published_row(tag)->size - row_of(tag)->skew;
 
     row_of(tag)->thinned = false;
-    __atomic_store_n(&published(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
+    __atomic_store_n(&published_row(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
     take_from_utofu(tag, before);
     if (give_to_utofu(tag, size))
         return;
-    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
            "any more, though it was registered %u times more often than unregistered",
            (unsigned long long)al_address_make(al.rank, row_of(tag)->color, tag, 0), size,
@@ -407,10 +407,10 @@ static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
     if (tag == NOBODY)
         return NOBODY;
     whole = (size_t)(addr + size - row_of(tag)->addr);
-    if (published(tag)->stadd != 0 && whole <= published(tag)->size)
+    if (published_row(tag)->stadd != 0 && whole <= published_row(tag)->size)
         return tag;
     return whole <= MOST_MERGED && whole <= al_address_room(false) - 7 &&
-                   published(tag)->stadd != 0 && grow_region(tag, addr + size)
+                   published_row(tag)->stadd != 0 && grow_region(tag, addr + size)
                ? tag
                : NOBODY;
 }
@@ -520,9 +520,9 @@ static int unregister_memory(acp_atkey_t key)
     row->thinned = row->merged;
     if (--row->count > 0)
         return 0;
-    if (published(tag)->stadd != 0)
-        take_from_utofu(tag, published(tag)->stadd);
-    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    if (published_row(tag)->stadd != 0)
+        take_from_utofu(tag, published_row(tag)->stadd);
+    __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     remove_sorted(tag);
     give_tag(tag);
     return 0;
@@ -549,12 +549,12 @@ acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
         const char *begin = begin_of(tag);
         uint64_t offset = (uint64_t)((char *)addr - row_of(tag)->addr);
 
-        if ((char *)addr >= begin && offset <= published(tag)->size)
+        if ((char *)addr >= begin && offset <= published_row(tag)->size)
             ga = key + offset;
         else
             al_log("acp_query_ga: %p is outside the region of key 0x%llx: %llu bytes at %p", addr,
                    (unsigned long long)key,
-                   (unsigned long long)published(tag)->size - row_of(tag)->skew,
+                   (unsigned long long)published_row(tag)->size - row_of(tag)->skew,
                    (const void *)begin);
     }
     al_unlock();

@@ -105,9 +105,9 @@ static enum al_found no_place(const struct al_place *place, struct al_task *task
     return AL_NEVER;
 }
 
-static enum al_found registered(acp_ga_t ga, const struct al_place *place,
-                                const struct al_peer *peer, struct al_task *task,
-                                struct al_target *target)
+static enum al_found find_registered(acp_ga_t ga, const struct al_place *place,
+                                     const struct al_peer *peer, struct al_task *task,
+                                     struct al_target *target)
 {
     struct al_row *row = row_of(place->rank, place->tag);
 
@@ -148,7 +148,7 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
     if (!al_port_id_of(peer->id, place.color, &target->id))
         return no_place(&place, task);
     if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
-        return registered(ga, &place, peer, task, target);
+        return find_registered(ga, &place, peer, task, target);
     if (place.color != 0 || place.offset > al.starter_size[place.tag - AL_STAG_STARTER])
         return no_starter(ga, task);
     if (utofu_query_stadd(peer->id, place.tag, &target->stadd) != UTOFU_SUCCESS)
