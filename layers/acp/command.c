@@ -13,34 +13,32 @@
  * sleeps, ends the copy if the word has not, and frees the number. No stamp is used twice, so a
  * word that comes later than its notice does no harm.
  */
-#include "layer.h"
+#include "command.h"
+#include "address.h"
+#include "control.h"
+#include "ctx.h"
+#include "direct.h"
+#include "log.h"
+#include "net.h"
+#include "peers.h"
+#include "progress.h"
+#include "task.h"
 
 #include <string.h>
 
+#include "../common/patience.h"
+
 enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED, DONE_WELL, DONE_BADLY };
-static struct al_task servants[AL_SERVANTS];
-static uint64_t stamps[AL_SERVANTS];
-static uint64_t head;
-static struct al_task *away[AL_AWAY]; /* by number */
-static struct al_task ended;          /* in its place: only the notice is not there yet */
-static uint8_t free_numbers[AL_AWAY];
-static uint32_t num_free, latest; /* latest: the number of the command that was sent last */
-static uint64_t awaited;          /* its stamp; 0: it has been answered */
-static uint64_t last_stamp;       /* not reset: answers of before may come */
 
 void al_command_setup(void)
 {
-    memset(servants, 0, sizeof(servants));
-    memset(away, 0, sizeof(away));
-    head = awaited = 0;
-    latest = 0;
-    for (num_free = 0; num_free < AL_AWAY; num_free++)
-        free_numbers[num_free] = (uint8_t)(AL_AWAY - 1 - num_free);
-}
-
-void al_command_use(struct al_use *use)
-{
-    use->fixed += sizeof(servants) + sizeof(stamps) + sizeof(away) + sizeof(free_numbers);
+    memset(al.commands.servants, 0, sizeof(al.commands.servants));
+    memset(al.commands.away, 0, sizeof(al.commands.away));
+    al.commands.head = al.commands.awaited = 0;
+    al.commands.latest = 0;
+    for (al.commands.num_free = 0; al.commands.num_free < AL_AWAY; al.commands.num_free++)
+        al.commands.free_numbers[al.commands.num_free] =
+            (uint8_t)(AL_AWAY - 1 - al.commands.num_free);
 }
 
 /*
@@ -55,14 +53,14 @@ static uint32_t owner_of(const struct al_task *task)
 /* Its number is in `order`, which it does not need any more. */
 static void take_number(struct al_task *task)
 {
-    task->order = free_numbers[--num_free];
-    away[task->order] = task;
+    task->order = al.commands.free_numbers[--al.commands.num_free];
+    al.commands.away[task->order] = task;
 }
 
 static void give_number(uint64_t number)
 {
-    away[number] = NULL;
-    free_numbers[num_free++] = (uint8_t)number;
+    al.commands.away[number] = NULL;
+    al.commands.free_numbers[al.commands.num_free++] = (uint8_t)number;
 }
 
 /* Those of numbers in a row are in different lines. */
@@ -104,8 +102,8 @@ static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
     al_task_step(op->task);
 }
 
-/* The head stays at a ticket whose command has not come; and there are no more tickets of commands
- * that were not taken out than all processes have numbers. */
+/* The head stays at a ticket whose command has not come; and there are no more tickets
+ * of commands that were not taken out than all processes have numbers. */
 static bool is_head_for(uint64_t ticket, uint64_t seen)
 {
     return seen <= ticket && ticket - seen <= (uint64_t)al.procs * AL_AWAY;
@@ -135,7 +133,7 @@ static void end_answered(struct al_task *task)
     enum stage stage = task->stage;
 
     if (stage == ANSWERED)
-        away[task->order] = &ended;
+        al.commands.away[task->order] = &al.commands.ended;
     else
         give_number(task->order);
     if (stage == DONE_BADLY)
@@ -144,7 +142,7 @@ static void end_answered(struct al_task *task)
         al_task_end(task);
 }
 
-static void sent(struct al_op *op, int rc, uint64_t old_value)
+static void end_send(struct al_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->task;
 
@@ -183,7 +181,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
                                        .size = task->size,
                                        .rank = al.rank,
                                        .number = (uint32_t)task->order,
-                                       .stamp = ++last_stamp,
+                                       .stamp = ++al.commands.last_stamp,
                                        .seq = task->value + 1};
 
     memcpy(al_op_bounce(op), &command, sizeof(command));
@@ -192,8 +190,8 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
                   sizeof(command),
                   UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
         task->value = command.stamp;
-        latest = command.number;
-        awaited = command.stamp;
+        al.commands.latest = command.number;
+        al.commands.awaited = command.stamp;
         return true;
     }
     task->stage = HAS_TICKET;
@@ -206,12 +204,12 @@ static bool start_next(struct al_task *task, struct al_peer *peer)
     bool full = task->value >= peer->head_seen && task->value - peer->head_seen >= AL_RING;
     struct al_op *op;
 
-    if (task->stage == NO_TICKET ? num_free == 0 : full && peer->asked)
+    if (task->stage == NO_TICKET ? al.commands.num_free == 0 : full && peer->asked)
         return false;
     op = al_op_take(0, task, owner_of(task),
                     task->stage == NO_TICKET ? got_ticket
                     : full                   ? got_head
-                                             : sent);
+                                             : end_send);
     if (op == NULL)
         return false;
     if (task->stage == NO_TICKET)
@@ -234,23 +232,24 @@ void al_command_send(struct al_task *task)
 
 bool al_command_look(void)
 {
-    struct al_task *task = away[latest];
+    struct al_task *task = al.commands.away[al.commands.latest];
 
-    if (awaited == 0 ||
-        __atomic_load_n(&al_control->answers[answer_of(latest)], __ATOMIC_ACQUIRE) != awaited)
+    if (al.commands.awaited == 0 ||
+        __atomic_load_n(&al.control->answers[answer_of(al.commands.latest)], __ATOMIC_ACQUIRE) !=
+            al.commands.awaited)
         return false;
-    awaited = 0;
+    al.commands.awaited = 0;
     task->stage = ANSWERED;
     if (task->in_flight == 0)
         end_answered(task);
     return true;
 }
 
-void al_command_notified(uint32_t number, bool well)
+static void take_notice(uint32_t number, bool well)
 {
-    struct al_task *task = away[number];
+    struct al_task *task = al.commands.away[number];
 
-    if (task == &ended) {
+    if (task == &al.commands.ended) {
         give_number(number);
         return;
     }
@@ -258,11 +257,29 @@ void al_command_notified(uint32_t number, bool well)
         al_log("the answer to a command that was not sent: another program's?");
         return;
     }
-    if (awaited == task->value)
-        awaited = 0;
+    if (al.commands.awaited == task->value)
+        al.commands.awaited = 0;
     task->stage = well ? DONE_WELL : DONE_BADLY;
     if (task->in_flight == 0)
         end_answered(task);
+}
+
+/* Commands, answers, barrier and the end of the job are polled where they lie; their notices wake,
+ * and those of answers say that their numbers are free. */
+void al_command_arrived(utofu_stadd_t stadd)
+{
+    uint64_t last = stadd - 1 - al.control_stadd;
+
+    uint64_t well = last - offsetof(struct al_control, done_well);
+    uint64_t badly = last - offsetof(struct al_control, done_badly);
+
+    if (well < AL_AWAY)
+        take_notice((uint32_t)well, true);
+    else if (badly < AL_AWAY)
+        take_notice((uint32_t)badly, false);
+    else if (last >= offsetof(struct al_control, answers))
+        al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
+               (unsigned long long)stadd);
 }
 
 void al_command_end(const char *function)
@@ -270,11 +287,11 @@ void al_command_end(const char *function)
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (num_free < AL_AWAY) {
+    while (al.commands.num_free < AL_AWAY) {
         if (lc_patience_ends(&patience, idle))
             al_log("%s: has waited %llu s for the notices of %u copies that other processes "
                    "execute",
-                   function, lc_patience_seconds(&patience), AL_AWAY - num_free);
+                   function, lc_patience_seconds(&patience), AL_AWAY - al.commands.num_free);
         if (al_progress())
             idle = 0;
         else
@@ -287,7 +304,7 @@ void al_command_end(const char *function)
  * The process that executes it.
  */
 
-static void reported(struct al_op *op, int rc, uint64_t old_value)
+static void end_report(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
@@ -298,10 +315,10 @@ static void reported(struct al_op *op, int rc, uint64_t old_value)
 }
 
 /* One of the two answers. False: no room. */
-static bool report(struct al_task *task, const struct al_peer *peer, const void *data, size_t size,
-                   size_t place, unsigned long int flags)
+static bool put_answer(struct al_task *task, const struct al_peer *peer, const void *data,
+                       size_t size, size_t place, unsigned long int flags)
 {
-    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, reported);
+    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, end_report);
 
     if (op == NULL)
         return false;
@@ -319,8 +336,8 @@ static void report_word(struct al_task *task, const struct al_peer *peer)
 
     task->retried = true; /* once */
     if (!task->failed)
-        report(task, peer, &stamps[task - servants], 8,
-               offsetof(struct al_control, answers) + 8 * place, 0);
+        put_answer(task, peer, &al.commands.stamps[task - al.commands.servants], 8,
+                   offsetof(struct al_control, answers) + 8 * place, 0);
 }
 
 void al_command_report(struct al_task *task)
@@ -338,19 +355,19 @@ void al_command_report(struct al_task *task)
         return;
     if (!task->retried)
         report_word(task, peer);
-    if (!report(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
+    if (!put_answer(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
         al_task_later(task);
 }
 
 static struct al_task *free_servant(void)
 {
     for (int i = 0; i < AL_SERVANTS; i++)
-        if (servants[i].state == AL_FREE)
-            return &servants[i];
+        if (al.commands.servants[i].state == AL_FREE)
+            return &al.commands.servants[i];
     return NULL;
 }
 
-static void execute(struct al_task *task, const struct al_command *command)
+static void execute_command(struct al_task *task, const struct al_command *command)
 {
     struct al_place dst, src;
 
@@ -361,7 +378,7 @@ static void execute(struct al_task *task, const struct al_command *command)
                              .src = command->src,
                              .size = command->size,
                              .order = (uint64_t)command->rank << 32 | command->number};
-    stamps[task - servants] = command->stamp;
+    al.commands.stamps[task - al.commands.servants] = command->stamp;
     if (al_rank_of(command->src) == al.rank && al_direct_serve(task))
         return;
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
@@ -383,19 +400,19 @@ bool al_command_serve(void)
     bool any = false;
 
     for (;;) {
-        struct al_command *next = &al_control->ring[head % AL_RING], command;
+        struct al_command *next = &al.control->ring[al.commands.head % AL_RING], command;
         struct al_task *servant;
 
-        if (__atomic_load_n(&next->seq, __ATOMIC_ACQUIRE) != head + 1)
+        if (__atomic_load_n(&next->seq, __ATOMIC_ACQUIRE) != al.commands.head + 1)
             return any;
         servant = free_servant();
         if (servant == NULL)
             return any;
         command = *next;
-        __atomic_store_n(&al_control->head, ++head, __ATOMIC_RELEASE);
+        __atomic_store_n(&al.control->head, ++al.commands.head, __ATOMIC_RELEASE);
         any = true;
         if (is_answerable(&command)) {
-            execute(servant, &command);
+            execute_command(servant, &command);
             al_net_poll(); /* so that what it has started is reported before anything else */
         } else {
             al_log("a command of rank %u, its number %u, is left out: there is nobody to answer "

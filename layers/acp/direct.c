@@ -7,91 +7,28 @@
  * other copies are for gma.c, queue.c and task.c, which hands over what it looked up
  * (al_direct_learn). The commands of others are executed in the same way.
  */
-#include "layer.h"
-
-#include "../common/hash.h"
+#include "direct.h"
+#include "address.h"
+#include "copy.h"
+#include "ctx.h"
+#include "gma.h"
+#include "lock.h"
+#include "net.h"
+#include "queue.h"
+#include "ranges.h"
+#include "task.h"
+#include "watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
     MAX_SIZE = 16777215, /* uTofu's limit */
-    REMOTES = 16,
-    WATCH_EVERY = 256, /* copies, from one call of al_watch_poll() to the next */
+    WATCH_EVERY = 256,   /* copies, from one call of al_watch_poll() to the next */
 };
 
-/* A range of GAs, and where it lies. The STADD of a GA is the GA plus `shift`. */
-struct range {
-    acp_ga_t begin;
-    uint64_t size; /* 0: none */
-    uint64_t shift;
-};
-
-static struct {
-    struct range range;
-    struct al_port *port;
-} own; /* of this process, used last */
-
-static struct remote {
-    struct range range;
-    utofu_vcq_id_t id;
-} remotes[REMOTES];
-
-/* The puts that were issued last, one behind the other, are on their way to one region on one VCQ.
- * One more with ACP_HANDLE_CONT need not wait for them, where nothing else is pending: uTofu's
- * strong order has the same effect. */
-static struct {
-    uint64_t first, last; /* handles; 0: none */
-    acp_ga_t region;
-    const struct al_port *port;
-} run;
-
-void al_direct_forget_all(void)
+ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
 {
-    run.last = 0;
-    own.range.size = 0;
-    for (int i = 0; i < REMOTES; i++)
-        remotes[i].range.size = 0;
-}
-
-void al_direct_use(struct al_use *use)
-{
-    use->fixed += sizeof(own) + sizeof(remotes) + sizeof(run);
-}
-
-/* By rank, color and tag; a region of class 1 has several places. */
-ALWAYS_INLINE struct remote *remote_at(acp_ga_t ga)
-{
-    return &remotes[lc_hash_index(ga >> al_address_offset_bits, 4)];
-}
-
-ALWAYS_INLINE bool is_within(const struct range *range, acp_ga_t ga, uint64_t size)
-{
-    uint64_t offset = ga - range->begin;
-
-    return offset < range->size && size <= range->size - offset;
-}
-
-void al_direct_forget(acp_ga_t ga)
-{
-    struct remote *remote = remote_at(ga);
-
-    run.last = 0;
-    if (is_within(&remote->range, ga, 0))
-        remote->range.size = 0;
-}
-
-static struct range range_of(acp_ga_t ga, const struct al_extent *extent, utofu_stadd_t stadd)
-{
-    return (struct range){.begin = ga - extent->before, .size = extent->size, .shift = stadd - ga};
-}
-
-void al_direct_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
-                     acp_ga_t remote_ga, const struct al_target *target)
-{
-    own.range = range_of(own_ga, own_extent, mine);
-    own.port = al_port(al_color_of(own_ga));
-    *remote_at(remote_ga) = (struct remote){
-        .range = range_of(remote_ga, &target->extent, target->stadd), .id = target->id};
+    return al_ranges_at(&al.ranges, al.address.offset_bits, ga);
 }
 
 /* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
@@ -99,29 +36,31 @@ static void make_ordinary(struct al_task *task)
 {
     bool put = al_rank_of(task->src) == al.rank;
     acp_ga_t remote_ga = put ? task->dst : task->src;
-    const struct range *range = &remote_at(remote_ga)->range;
+    const struct al_range *range = &remote_at(remote_ga)->range;
 
     task->state = AL_RUNS;
     task->value = task->size;
     task->in_flight = 1;
-    al_task_uses(task, range->begin + range->shift);
-    al_task_op(task, al_rank_of(remote_ga), al_color_of(put ? task->src : task->dst));
+    al_remote_uses(task, range->begin + range->shift);
+    al_copy_op(task, al_rank_of(remote_ga), al_color_of(put ? task->src : task->dst));
 }
 
 static bool continues_run(uint64_t handle, acp_ga_t region)
 {
-    return run.last != 0 && run.last + 1 == handle && run.region == region &&
-           run.port == own.port && al_handles.complete + 1 >= run.first;
+    return al.ranges.run.last != 0 && al.ranges.run.last + 1 == handle &&
+           al.ranges.run.region == region && al.ranges.run.port == al.ranges.own.port &&
+           al.handles.complete + 1 >= al.ranges.run.first;
 }
 
 static void note_run(uint64_t handle, bool put, acp_ga_t region)
 {
     if (!put)
-        run.last = 0;
+        al.ranges.run.last = 0;
     else if (continues_run(handle, region))
-        run.last = handle;
+        al.ranges.run.last = handle;
     else
-        run = (typeof(run)){.first = handle, .last = handle, .region = region, .port = own.port};
+        al.ranges.run = (typeof(al.ranges.run)){
+            .first = handle, .last = handle, .region = region, .port = al.ranges.own.port};
 }
 
 enum posted { REFUSED, ENDED, FLIES };
@@ -129,7 +68,7 @@ enum posted { REFUSED, ENDED, FLIES };
 struct way {
     bool put;
     acp_ga_t own, remote;
-    const struct remote *cached; /* where `remote` is, if it is known */
+    const struct al_remote_range *cached; /* where `remote` is, if it is known */
 };
 
 ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
@@ -142,22 +81,23 @@ ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
 
 /* Posts it, and polls once: `polled` is what the poll returned. REFUSED: it is none of these
  * copies, or uTofu did not take it: task.c tries it again, and says what is wrong. */
-ALWAYS_INLINE enum posted post(const struct way *way, uint64_t size, unsigned long int flags,
-                               struct utofu_mrq_notice *notice, int *polled)
+ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsigned long int flags,
+                                    struct utofu_mrq_notice *notice, int *polled)
 {
     acp_ga_t own_ga = way->own, remote_ga = way->remote;
-    const struct remote *remote = way->cached;
-    struct al_port *port = own.port;
+    const struct al_remote_range *remote = way->cached;
+    struct al_port *port = al.ranges.own.port;
     uint32_t index;
     int rc;
 
-    if (!is_within(&own.range, own_ga, size) || !is_within(&remote->range, remote_ga, size) ||
-        size - 1 >= MAX_SIZE || port->num_free == 0)
+    if (!al_range_has(&al.ranges.own.range, own_ga, size) ||
+        !al_range_has(&remote->range, remote_ga, size) || size - 1 >= MAX_SIZE ||
+        port->num_free == 0)
         return REFUSED;
     index = port->free_ops[port->num_free - 1];
     rc = (way->put ? utofu_put : utofu_get)(
-        port->vcq, remote->id, own_ga + own.range.shift, remote_ga + remote->range.shift, size,
-        index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, &port->ops[index]);
+        port->vcq, remote->id, own_ga + al.ranges.own.range.shift, remote_ga + remote->range.shift,
+        size, index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, &port->ops[index]);
     if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
         return REFUSED;
     rc = utofu_poll_mrq(port->vcq, 0, notice);
@@ -174,9 +114,10 @@ static void take_polled(struct al_port *port, int rc, const struct utofu_mrq_not
         al_net_take(port, rc, notice);
 }
 
-static __attribute__((noinline)) void fly(acp_ga_t dst, acp_ga_t src, uint64_t size, bool behind)
+static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64_t size,
+                                              bool behind)
 {
-    uint64_t handle = al_handles.issued;
+    uint64_t handle = al.handles.issued;
     struct al_task *task = al_queue_slot((uint32_t)(handle % AL_QUEUE));
 
     *task =
@@ -187,23 +128,23 @@ static __attribute__((noinline)) void fly(acp_ga_t dst, acp_ga_t src, uint64_t s
 
 /* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.
  * ACP_HANDLE_NULL: it is none of these. */
-ALWAYS_INLINE acp_handle_t copy(acp_ga_t dst, acp_ga_t src, uint64_t size, const struct way *way,
-                                bool behind)
+ALWAYS_INLINE acp_handle_t try_copy(acp_ga_t dst, acp_ga_t src, uint64_t size,
+                                    const struct way *way, bool behind)
 {
     struct utofu_mrq_notice notice;
     int polled = 0;
     enum posted posted =
-        post(way, size, behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0, &notice, &polled);
+        post_copy(way, size, behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0, &notice, &polled);
     uint64_t handle;
 
     if (posted == REFUSED)
         return ACP_HANDLE_NULL;
-    handle = ++al_handles.issued;
+    handle = ++al.handles.issued;
     if (__builtin_expect(posted == FLIES, 0)) {
-        fly(dst, src, size, behind);
-        take_polled(own.port, polled, &notice);
-    } else if (__builtin_expect(al_handles.complete + 1 == handle, 1)) {
-        __atomic_store_n(&al_handles.complete, handle, __ATOMIC_RELEASE);
+        let_fly(dst, src, size, behind);
+        take_polled(al.ranges.own.port, polled, &notice);
+    } else if (__builtin_expect(al.handles.complete + 1 == handle, 1)) {
+        __atomic_store_n(&al.handles.complete, handle, __ATOMIC_RELEASE);
     } else {
         al_queue_slot((uint32_t)(handle % AL_QUEUE))->state = AL_ENDED;
     }
@@ -216,8 +157,8 @@ static __attribute__((noinline)) acp_handle_t copy_behind(acp_ga_t dst, acp_ga_t
 {
     const struct way way = way_of(dst, src);
 
-    if (way.put && continues_run(al_handles.issued + 1, way.cached->range.begin))
-        return copy(dst, src, size, &way, true);
+    if (way.put && continues_run(al.handles.issued + 1, way.cached->range.begin))
+        return try_copy(dst, src, size, &way, true);
     return ACP_HANDLE_NULL;
 }
 
@@ -229,15 +170,15 @@ acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t orde
 
     al_lock();
     if (after >= ACP_HANDLE_CONT)
-        after = al_handles.issued;
-    if (__builtin_expect(al_handles.issued - al_handles.complete < AL_QUEUE, 1)) {
-        if (__builtin_expect(after <= al_handles.complete, 1))
-            handle = copy(dst, src, size, &way, false);
+        after = al.handles.issued;
+    if (__builtin_expect(al.handles.issued - al.handles.complete < AL_QUEUE, 1)) {
+        if (__builtin_expect(after <= al.handles.complete, 1))
+            handle = try_copy(dst, src, size, &way, false);
         else if ((uint64_t)order == ACP_HANDLE_CONT)
             handle = copy_behind(dst, src, size);
     }
     if (__builtin_expect(handle == ACP_HANDLE_NULL, 0))
-        handle = al_copy_any(dst, src, size, order);
+        handle = al_gma_copy(dst, src, size, order);
     al_unlock();
     return handle;
 }
@@ -247,13 +188,13 @@ bool al_direct_serve(struct al_task *task)
     const struct way way = way_of(task->dst, task->src);
     struct utofu_mrq_notice notice;
     int polled = 0;
-    enum posted posted = post(&way, task->size, 0, &notice, &polled);
+    enum posted posted = post_copy(&way, task->size, 0, &notice, &polled);
 
     if (posted == ENDED) {
         al_task_end(task);
     } else if (posted == FLIES) {
         make_ordinary(task);
-        take_polled(own.port, polled, &notice);
+        take_polled(al.ranges.own.port, polled, &notice);
     }
     return posted != REFUSED;
 }

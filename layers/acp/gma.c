@@ -3,7 +3,13 @@
  * The functions that issue GMAs: they check what can be checked here, and hand over to the queue.
  * acp_copy() comes here from direct.c.
  */
-#include "layer.h"
+#include "gma.h"
+#include "address.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "memory.h"
+#include "queue.h"
 
 /* Of others' regions only the owner knows the sizes, but for the starter memory, which has the same
  * size everywhere. */
@@ -45,8 +51,8 @@ static bool is_running(const char *function)
     return al.running;
 }
 
-static acp_handle_t issue(const struct al_task *what, uint64_t size, acp_handle_t order,
-                          const char *function)
+static acp_handle_t issue_task(const struct al_task *what, uint64_t size, acp_handle_t order,
+                               const char *function)
 {
     if (is_running(function) && is_good(what->dst, size, what->width, "dst", function) &&
         is_good(what->src, size, what->width, "src", function))
@@ -54,16 +60,16 @@ static acp_handle_t issue(const struct al_task *what, uint64_t size, acp_handle_
     return ACP_HANDLE_NULL;
 }
 
-acp_handle_t al_copy_any(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
+acp_handle_t al_gma_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
 {
     const struct al_task what = {.kind = AL_COPY, .dst = dst, .src = src, .size = size};
 
-    return issue(&what, size, order, "acp_copy");
+    return issue_task(&what, size, order, "acp_copy");
 }
 
-static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_ga_t src,
-                           uint64_t operand, uint64_t comparand, acp_handle_t order,
-                           const char *function)
+static acp_handle_t issue_atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_ga_t src,
+                                 uint64_t operand, uint64_t comparand, acp_handle_t order,
+                                 const char *function)
 {
     const struct al_task what = {.kind = (uint8_t)kind,
                                  .width = width,
@@ -74,7 +80,7 @@ static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_g
     acp_handle_t handle;
 
     al_lock();
-    handle = issue(&what, width, order, function);
+    handle = issue_task(&what, width, order, function);
     al_unlock();
     return handle;
 }
@@ -82,61 +88,61 @@ static acp_handle_t atomic(enum al_kind kind, uint8_t width, acp_ga_t dst, acp_g
 acp_handle_t acp_cas4(acp_ga_t dst, acp_ga_t src, uint32_t oldval, uint32_t newval,
                       acp_handle_t order)
 {
-    return atomic(AL_CAS, 4, dst, src, newval, oldval, order, __func__);
+    return issue_atomic(AL_CAS, 4, dst, src, newval, oldval, order, __func__);
 }
 
 acp_handle_t acp_cas8(acp_ga_t dst, acp_ga_t src, uint64_t oldval, uint64_t newval,
                       acp_handle_t order)
 {
-    return atomic(AL_CAS, 8, dst, src, newval, oldval, order, __func__);
+    return issue_atomic(AL_CAS, 8, dst, src, newval, oldval, order, __func__);
 }
 
 acp_handle_t acp_swap4(acp_ga_t dst, acp_ga_t src, uint32_t value, acp_handle_t order)
 {
-    return atomic(AL_SWAP, 4, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_SWAP, 4, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_swap8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_handle_t order)
 {
-    return atomic(AL_SWAP, 8, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_SWAP, 8, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_add4(acp_ga_t dst, acp_ga_t src, uint32_t value, acp_handle_t order)
 {
-    return atomic(AL_ADD, 4, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_ADD, 4, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_add8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_handle_t order)
 {
-    return atomic(AL_ADD, 8, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_ADD, 8, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_xor4(acp_ga_t dst, acp_ga_t src, uint32_t value, acp_handle_t order)
 {
-    return atomic(AL_XOR, 4, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_XOR, 4, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_xor8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_handle_t order)
 {
-    return atomic(AL_XOR, 8, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_XOR, 8, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_or4(acp_ga_t dst, acp_ga_t src, uint32_t value, acp_handle_t order)
 {
-    return atomic(AL_OR, 4, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_OR, 4, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_or8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_handle_t order)
 {
-    return atomic(AL_OR, 8, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_OR, 8, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_and4(acp_ga_t dst, acp_ga_t src, uint32_t value, acp_handle_t order)
 {
-    return atomic(AL_AND, 4, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_AND, 4, dst, src, value, 0, order, __func__);
 }
 
 acp_handle_t acp_and8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_handle_t order)
 {
-    return atomic(AL_AND, 8, dst, src, value, 0, order, __func__);
+    return issue_atomic(AL_AND, 8, dst, src, value, 0, order, __func__);
 }

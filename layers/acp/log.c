@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages. The rank is that of acp_rank(); before acp_init() that of the launcher. */
-#include "layer.h"
+#include "log.h"
+#include "ctx.h"
 
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ void al_fatal(const char *format, ...)
     va_start(args, format);
     write_line(format, args);
     va_end(args);
-    al_watch_tell(al.rank);
+    if (al.running)
+        al.up->job_ends(al.rank);
     _exit(1);
 }

@@ -7,80 +7,63 @@
  *
  * Tags 1 to 3 are the starter memory of the user and of the two upper layers.
  */
-#include "layer.h"
+#include "memory.h"
+#include "address.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "net.h"
+#include "progress.h"
+#include "ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../common/patience.h"
+
 enum {
     FIRST_TAG = AL_STAG_STARTER + AL_STARTERS,
     TAGS = AL_SMALL_TAGS + AL_LARGE_TAGS,
-    CHUNKS = (TAGS + AL_CHUNK - 1) / AL_CHUNK,
     NOBODY = TAGS,         /* ends a list of free tags */
     MOST_MERGED = 1 << 20, /* bytes: all of it is registered anew each time that it grows */
 };
 
-/* Offsets count from the multiple of 8 before the region: a GA is aligned as its address is. */
-struct row {
-    char *addr;     /* that multiple of 8; NULL: free */
-    uint32_t count; /* registrations. Free: the next free tag. */
-    uint8_t color;
-    bool merged;  /* of several registrations, one behind or across the end of the other */
-    bool thinned; /* merged, and some were ended since uTofu has it */
-    uint8_t skew; /* from addr to the region */
-};
-_Static_assert(sizeof(struct row) + sizeof(struct al_published) + sizeof(uint32_t) <= 64,
+_Static_assert(sizeof(struct al_region) + sizeof(struct al_published) + sizeof(uint32_t) <= 64,
                "memory for each registration");
-
-static struct chunk {
-    struct row *rows;
-    struct al_published *published; /* of pages of its own */
-    utofu_stadd_t stadd;
-} chunks[CHUNKS];
 
 static const size_t published_size = AL_CHUNK * sizeof(struct al_published);
 
-/* Tags that are free: the one that was freed first is used first, so that a GA of a region that is
- * gone does not soon name another. */
-static struct {
-    uint32_t first, last; /* freed ones */
-    uint32_t fresh, end;  /* never used ones */
-} free_tags[2];
-
-static uint32_t *sorted, num_sorted, room_sorted;
-static size_t starter_mapped;
-static char *starter;
-
-static struct row *row_of(uint32_t tag)
+static struct al_region *row_of(uint32_t tag)
 {
-    struct chunk *chunk = &chunks[tag / AL_CHUNK];
+    struct al_chunk *chunk = &al.memory.chunks[tag / AL_CHUNK];
 
     return chunk->rows == NULL ? NULL : &chunk->rows[tag % AL_CHUNK];
 }
 
-static struct al_published *published(uint32_t tag)
+static struct al_published *published_row(uint32_t tag)
 {
-    return &chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
+    return &al.memory.chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
 }
 
 /* The first rows are there from the start. */
 void al_memory_use(struct al_use *use)
 {
-    const size_t chunk = published_size + AL_CHUNK * sizeof(struct row);
+    const size_t chunk = published_size + AL_CHUNK * sizeof(struct al_region);
     uint32_t num_chunks = 0;
 
-    for (uint32_t i = 0; i < CHUNKS; i++)
-        num_chunks += chunks[i].rows != NULL;
-    use->fixed += sizeof(chunks) + chunk;
-    use->region_bytes = (num_chunks - 1) * chunk + room_sorted * sizeof(*sorted);
-    use->regions = num_sorted;
+    for (uint32_t i = 0; i < AL_CHUNKS; i++)
+        num_chunks += al.memory.chunks[i].rows != NULL;
+    use->fixed += chunk;
+    use->region_bytes =
+        (num_chunks - 1) * chunk + al.memory.room_sorted * sizeof(*al.memory.sorted);
+    use->regions = al.memory.num_sorted;
 }
 
 /* Makes the chunk of a tag. */
 static bool make_chunk(uint32_t tag)
 {
-    struct chunk *chunk = &chunks[tag / AL_CHUNK];
+    struct al_chunk *chunk = &al.memory.chunks[tag / AL_CHUNK];
 
     if (chunk->rows != NULL)
         return true;
@@ -103,15 +86,15 @@ static bool make_chunk(uint32_t tag)
 
 static uint32_t take_tag(bool large)
 {
-    uint32_t tag = free_tags[large].first;
+    uint32_t tag = al.memory.free_tags[large].first;
 
     if (tag == NOBODY) {
-        tag = free_tags[large].fresh;
-        if (tag == free_tags[large].end || !make_chunk(tag))
+        tag = al.memory.free_tags[large].fresh;
+        if (tag == al.memory.free_tags[large].end || !make_chunk(tag))
             return NOBODY;
-        free_tags[large].fresh++;
+        al.memory.free_tags[large].fresh++;
     } else {
-        free_tags[large].first = row_of(tag)->count;
+        al.memory.free_tags[large].first = row_of(tag)->count;
     }
     return tag;
 }
@@ -120,12 +103,12 @@ static void give_tag(uint32_t tag)
 {
     bool large = tag >= AL_SMALL_TAGS;
 
-    *row_of(tag) = (struct row){.count = NOBODY};
-    if (free_tags[large].first == NOBODY)
-        free_tags[large].first = tag;
+    *row_of(tag) = (struct al_region){.count = NOBODY};
+    if (al.memory.free_tags[large].first == NOBODY)
+        al.memory.free_tags[large].first = tag;
     else
-        row_of(free_tags[large].last)->count = tag;
-    free_tags[large].last = tag;
+        row_of(al.memory.free_tags[large].last)->count = tag;
+    al.memory.free_tags[large].last = tag;
 }
 
 static char *begin_of(uint32_t tag)
@@ -136,12 +119,12 @@ static char *begin_of(uint32_t tag)
 /* The number of regions in the list that begin at addr or before. */
 static uint32_t sorted_until(const char *addr)
 {
-    uint32_t low = 0, high = num_sorted;
+    uint32_t low = 0, high = al.memory.num_sorted;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (begin_of(sorted[middle]) <= addr)
+        if (begin_of(al.memory.sorted[middle]) <= addr)
             low = middle + 1;
         else
             high = middle;
@@ -151,16 +134,16 @@ static uint32_t sorted_until(const char *addr)
 
 static bool make_room(void)
 {
-    uint32_t room = room_sorted == 0 ? 64 : 2 * room_sorted;
+    uint32_t room = al.memory.room_sorted == 0 ? 64 : 2 * al.memory.room_sorted;
     uint32_t *more;
 
-    if (num_sorted < room_sorted)
+    if (al.memory.num_sorted < al.memory.room_sorted)
         return true;
-    more = realloc(sorted, room * sizeof(*sorted));
+    more = realloc(al.memory.sorted, room * sizeof(*al.memory.sorted));
     if (more == NULL)
         return false;
-    sorted = more;
-    room_sorted = room;
+    al.memory.sorted = more;
+    al.memory.room_sorted = room;
     return true;
 }
 
@@ -168,19 +151,21 @@ static void insert_sorted(uint32_t tag)
 {
     uint32_t at = sorted_until(begin_of(tag));
 
-    memmove(&sorted[at + 1], &sorted[at], (num_sorted - at) * sizeof(*sorted));
-    sorted[at] = tag;
-    num_sorted++;
+    memmove(&al.memory.sorted[at + 1], &al.memory.sorted[at],
+            (al.memory.num_sorted - at) * sizeof(*al.memory.sorted));
+    al.memory.sorted[at] = tag;
+    al.memory.num_sorted++;
 }
 
 static void remove_sorted(uint32_t tag)
 {
     uint32_t at = sorted_until(begin_of(tag)) - 1;
 
-    while (sorted[at] != tag)
+    while (al.memory.sorted[at] != tag)
         at--;
-    num_sorted--;
-    memmove(&sorted[at], &sorted[at + 1], (num_sorted - at) * sizeof(*sorted));
+    al.memory.num_sorted--;
+    memmove(&al.memory.sorted[at], &al.memory.sorted[at + 1],
+            (al.memory.num_sorted - at) * sizeof(*al.memory.sorted));
 }
 
 /* A region of the color that begins at addr, or is the last to begin before, and holds all of it.
@@ -188,14 +173,14 @@ static void remove_sorted(uint32_t tag)
 static uint32_t find_around(const char *addr, size_t size, uint32_t color)
 {
     uint32_t i = sorted_until(addr);
-    const char *begin = i > 0 ? begin_of(sorted[i - 1]) : NULL;
+    const char *begin = i > 0 ? begin_of(al.memory.sorted[i - 1]) : NULL;
 
-    for (; i > 0 && begin_of(sorted[i - 1]) == begin; i--) {
-        uint32_t tag = sorted[i - 1];
+    for (; i > 0 && begin_of(al.memory.sorted[i - 1]) == begin; i--) {
+        uint32_t tag = al.memory.sorted[i - 1];
         uint64_t before = (uint64_t)(addr - row_of(tag)->addr);
 
-        if (row_of(tag)->color == color && before <= published(tag)->size &&
-            size <= published(tag)->size - before)
+        if (row_of(tag)->color == color && before <= published_row(tag)->size &&
+            size <= published_row(tag)->size - before)
             return tag;
     }
     return NOBODY;
@@ -207,15 +192,15 @@ static bool map_starters(void)
 
     for (int i = 0; i < AL_STARTERS; i++)
         sizes[i] = (al.starter_size[i] + 4095) / 4096 * 4096;
-    starter_mapped = sizes[0] + sizes[1] + sizes[2];
-    if (starter_mapped == 0)
+    al.memory.starter_mapped = sizes[0] + sizes[1] + sizes[2];
+    if (al.memory.starter_mapped == 0)
         return true;
-    starter =
-        mmap(NULL, starter_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (starter == MAP_FAILED) {
-        starter = NULL;
+    al.memory.starter = mmap(NULL, al.memory.starter_mapped, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (al.memory.starter == MAP_FAILED) {
+        al.memory.starter = NULL;
         al_log("acp_init: no memory for %zu bytes of starter memory: --acp-size-smem asks for less",
-               starter_mapped);
+               al.memory.starter_mapped);
         return false;
     }
     for (uint32_t i = 0; i < AL_STARTERS; offset += sizes[i++]) {
@@ -223,14 +208,14 @@ static bool map_starters(void)
 
         if (sizes[i] == 0)
             continue;
-        if (utofu_reg_mem_with_stag(al_port(0)->vcq, starter + offset, sizes[i], tag, 0,
-                                    &published(tag)->stadd) != UTOFU_SUCCESS) {
+        if (utofu_reg_mem_with_stag(al_port(0)->vcq, al.memory.starter + offset, sizes[i], tag, 0,
+                                    &published_row(tag)->stadd) != UTOFU_SUCCESS) {
             al_log("acp_init: %zu bytes of starter memory cannot be registered: %s", sizes[i],
                    al_utofu_error());
             return false;
         }
-        published(tag)->size = al.starter_size[i];
-        row_of(tag)->addr = starter + offset;
+        published_row(tag)->size = al.starter_size[i];
+        row_of(tag)->addr = al.memory.starter + offset;
     }
     return true;
 }
@@ -249,19 +234,19 @@ static bool starters_fit(void)
 
 bool al_memory_setup(void)
 {
-    memset(chunks, 0, sizeof(chunks));
-    sorted = NULL;
-    num_sorted = room_sorted = 0;
-    starter = NULL;
+    memset(al.memory.chunks, 0, sizeof(al.memory.chunks));
+    al.memory.sorted = NULL;
+    al.memory.num_sorted = al.memory.room_sorted = 0;
+    al.memory.starter = NULL;
     for (int large = 0; large < 2; large++) {
-        free_tags[large].first = free_tags[large].last = NOBODY;
-        free_tags[large].fresh = large ? AL_SMALL_TAGS : FIRST_TAG;
-        free_tags[large].end = large ? TAGS : AL_SMALL_TAGS;
+        al.memory.free_tags[large].first = al.memory.free_tags[large].last = NOBODY;
+        al.memory.free_tags[large].fresh = large ? AL_SMALL_TAGS : FIRST_TAG;
+        al.memory.free_tags[large].end = large ? TAGS : AL_SMALL_TAGS;
     }
     return starters_fit() && make_chunk(FIRST_TAG) && map_starters();
 }
 
-static void close_chunk(struct chunk *chunk)
+static void close_chunk(struct al_chunk *chunk)
 {
     for (uint32_t i = 0; i < AL_CHUNK; i++)
         if (chunk->rows[i].addr != NULL && chunk->published[i].stadd != 0)
@@ -271,35 +256,35 @@ static void close_chunk(struct chunk *chunk)
     al_expect(utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0), "utofu_dereg_mem");
     munmap(chunk->published, published_size);
     free(chunk->rows);
-    *chunk = (struct chunk){0};
+    *chunk = (struct al_chunk){0};
 }
 
 void al_memory_close(void)
 {
-    for (uint32_t i = 0; i < CHUNKS; i++)
-        if (chunks[i].rows != NULL)
-            close_chunk(&chunks[i]);
-    if (starter != NULL)
-        munmap(starter, starter_mapped);
-    starter = NULL;
-    free(sorted);
-    sorted = NULL;
+    for (uint32_t i = 0; i < AL_CHUNKS; i++)
+        if (al.memory.chunks[i].rows != NULL)
+            close_chunk(&al.memory.chunks[i]);
+    if (al.memory.starter != NULL)
+        munmap(al.memory.starter, al.memory.starter_mapped);
+    al.memory.starter = NULL;
+    free(al.memory.sorted);
+    al.memory.sorted = NULL;
 }
 
 void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
 {
     struct al_place place;
-    struct row *row;
+    struct al_region *row;
 
     if (!al_address_split(ga, &place) || place.rank != al.rank)
         return NULL;
     row = row_of(place.tag);
     if (row == NULL || row->addr == NULL || row->color != place.color || place.offset < row->skew ||
-        place.offset > published(place.tag)->size ||
-        size > published(place.tag)->size - place.offset)
+        place.offset > published_row(place.tag)->size ||
+        size > published_row(place.tag)->size - place.offset)
         return NULL;
     if (stadd != NULL)
-        *stadd = published(place.tag)->stadd + place.offset;
+        *stadd = published_row(place.tag)->stadd + place.offset;
     return row->addr + place.offset;
 }
 
@@ -309,17 +294,18 @@ struct al_extent al_memory_extent(acp_ga_t ga)
 
     al_address_split(ga, &place);
     return (struct al_extent){.before = place.offset - row_of(place.tag)->skew,
-                              .size = published(place.tag)->size - row_of(place.tag)->skew};
+                              .size = published_row(place.tag)->size - row_of(place.tag)->skew};
 }
 
 /* Fills a row, which peers may read at any time. */
-static void publish(uint32_t tag, char *addr, size_t size, uint32_t color, utofu_stadd_t stadd)
+static void publish_region(uint32_t tag, char *addr, size_t size, uint32_t color,
+                           utofu_stadd_t stadd)
 {
-    struct al_published *p = published(tag);
+    struct al_published *p = published_row(tag);
     uint8_t skew = (uint8_t)((uintptr_t)addr % 8);
 
     *row_of(tag) =
-        (struct row){.addr = addr - skew, .count = 1, .color = (uint8_t)color, .skew = skew};
+        (struct al_region){.addr = addr - skew, .count = 1, .color = (uint8_t)color, .skew = skew};
     p->size = size + skew;
     p->color = color;
     __atomic_store_n(&p->stadd, stadd - skew, __ATOMIC_RELEASE);
@@ -330,8 +316,8 @@ static void publish(uint32_t tag, char *addr, size_t size, uint32_t color, utofu
 static uint32_t find_before(const char *addr, size_t size, uint32_t color)
 {
     for (uint32_t i = sorted_until(addr), looked_at = 0; i > 0 && looked_at < 8; looked_at++) {
-        uint32_t tag = sorted[--i];
-        const char *end = row_of(tag)->addr + published(tag)->size;
+        uint32_t tag = al.memory.sorted[--i];
+        const char *end = row_of(tag)->addr + published_row(tag)->size;
 
         if (row_of(tag)->color == color && end >= addr && end < addr + size)
             return tag;
@@ -341,8 +327,8 @@ static uint32_t find_before(const char *addr, size_t size, uint32_t color)
 
 static bool give_to_utofu(uint32_t tag, size_t size)
 {
-    struct al_published *p = published(tag);
-    struct row *row = row_of(tag);
+    struct al_published *p = published_row(tag);
+    struct al_region *row = row_of(tag);
     utofu_stadd_t stadd;
 
     if (utofu_reg_mem(al_port(row->color)->vcq, begin_of(tag), size, 0, &stadd) != UTOFU_SUCCESS)
@@ -356,15 +342,15 @@ static void take_from_utofu(uint32_t tag, utofu_stadd_t stadd)
 {
     al_expect(utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0),
               "utofu_dereg_mem");
-    al_direct_forget_all();
+    al_ranges_forget_all();
 }
 
 /* Gives the region of a tag to uTofu anew, up to another end. Its GAs stay what they are; peers
  * that have read its row before are refused, and read it again. Not while communications of this
  * process use it. */
-static bool grow(uint32_t tag, const char *end)
+static bool grow_region(uint32_t tag, const char *end)
 {
-    utofu_stadd_t before = published(tag)->stadd;
+    utofu_stadd_t before = published_row(tag)->stadd;
 
     if (!al_net_quiet() || !give_to_utofu(tag, (size_t)(end - begin_of(tag))))
         return false;
@@ -375,17 +361,17 @@ static bool grow(uint32_t tag, const char *end)
 
 /* A part of a merged region was unregistered, and other memory may have been mapped at its address
  * since: registers the region anew with uTofu, while no communication of this process uses it. */
-static void renew(uint32_t tag)
+static void renew_region(uint32_t tag)
 {
-    utofu_stadd_t before = published(tag)->stadd;
-    size_t size = published(tag)->size - row_of(tag)->skew;
+    utofu_stadd_t before = published_row(tag)->stadd;
+    size_t size = published_row(tag)->size - row_of(tag)->skew;
 
     row_of(tag)->thinned = false;
-    __atomic_store_n(&published(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
+    __atomic_store_n(&published_row(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
     take_from_utofu(tag, before);
     if (give_to_utofu(tag, size))
         return;
-    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
            "any more, though it was registered %u times more often than unregistered",
            (unsigned long long)al_address_make(al.rank, row_of(tag)->color, tag, 0), size,
@@ -401,7 +387,7 @@ static uint32_t find_near(const char *addr, size_t size, uint32_t color)
 }
 
 /* The memory becomes part of a region that it is in, or that it continues. */
-static uint32_t merge(const char *addr, size_t size, uint32_t color)
+static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
 {
     struct lc_patience patience = {0};
     uint32_t tag, idle = 0;
@@ -413,7 +399,7 @@ static uint32_t merge(const char *addr, size_t size, uint32_t color)
                    "the region before %p can be registered anew",
                    lc_patience_seconds(&patience), al_net_busy(), (const void *)addr);
         if (al_net_quiet())
-            renew(tag);
+            renew_region(tag);
         else
             al_progress_pause(&idle);
     }
@@ -421,10 +407,10 @@ static uint32_t merge(const char *addr, size_t size, uint32_t color)
     if (tag == NOBODY)
         return NOBODY;
     whole = (size_t)(addr + size - row_of(tag)->addr);
-    if (published(tag)->stadd != 0 && whole <= published(tag)->size)
+    if (published_row(tag)->stadd != 0 && whole <= published_row(tag)->size)
         return tag;
     return whole <= MOST_MERGED && whole <= al_address_room(false) - 7 &&
-                   published(tag)->stadd != 0 && grow(tag, addr + size)
+                   published_row(tag)->stadd != 0 && grow_region(tag, addr + size)
                ? tag
                : NOBODY;
 }
@@ -454,7 +440,7 @@ static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
         al_expect(utofu_dereg_mem(al_port(color)->vcq, stadd, 0), "utofu_dereg_mem");
         return ACP_ATKEY_NULL;
     }
-    publish(tag, addr, size, color, stadd);
+    publish_region(tag, addr, size, color, stadd);
     return key_of(tag);
 }
 
@@ -470,7 +456,7 @@ static acp_atkey_t register_memory(char *addr, size_t size, int color)
         al_log("acp_register_memory: %zu bytes at %p: with %u processes a region has 1 to %llu",
                size, (void *)addr, al.procs, (unsigned long long)al_address_room(true) - 7);
     } else {
-        tag = merge(addr, size, (uint32_t)color);
+        tag = merge_memory(addr, size, (uint32_t)color);
         if (tag == NOBODY)
             return register_new(addr, size, (uint32_t)color);
         row_of(tag)->count++;
@@ -493,7 +479,7 @@ acp_atkey_t acp_register_memory(void *addr, size_t size, int color)
 static uint32_t tag_of_key(acp_atkey_t key, const char *function)
 {
     struct al_place place;
-    struct row *row;
+    struct al_region *row;
 
     if (!al.running) {
         al_log("%s: before acp_init", function);
@@ -517,10 +503,10 @@ static uint32_t tag_of_key(acp_atkey_t key, const char *function)
     return place.tag;
 }
 
-static int unregister(acp_atkey_t key)
+static int unregister_memory(acp_atkey_t key)
 {
     uint32_t tag = tag_of_key(key, "acp_unregister_memory");
-    struct row *row;
+    struct al_region *row;
 
     if (tag == NOBODY)
         return -1;
@@ -534,9 +520,9 @@ static int unregister(acp_atkey_t key)
     row->thinned = row->merged;
     if (--row->count > 0)
         return 0;
-    if (published(tag)->stadd != 0)
-        take_from_utofu(tag, published(tag)->stadd);
-    __atomic_store_n(&published(tag)->stadd, 0, __ATOMIC_RELEASE);
+    if (published_row(tag)->stadd != 0)
+        take_from_utofu(tag, published_row(tag)->stadd);
+    __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     remove_sorted(tag);
     give_tag(tag);
     return 0;
@@ -547,7 +533,7 @@ int acp_unregister_memory(acp_atkey_t key)
     int rc;
 
     al_lock();
-    rc = unregister(key);
+    rc = unregister_memory(key);
     al_unlock();
     return rc;
 }
@@ -563,12 +549,12 @@ acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
         const char *begin = begin_of(tag);
         uint64_t offset = (uint64_t)((char *)addr - row_of(tag)->addr);
 
-        if ((char *)addr >= begin && offset <= published(tag)->size)
+        if ((char *)addr >= begin && offset <= published_row(tag)->size)
             ga = key + offset;
         else
             al_log("acp_query_ga: %p is outside the region of key 0x%llx: %llu bytes at %p", addr,
                    (unsigned long long)key,
-                   (unsigned long long)published(tag)->size - row_of(tag)->skew,
+                   (unsigned long long)published_row(tag)->size - row_of(tag)->skew,
                    (const void *)begin);
     }
     al_unlock();

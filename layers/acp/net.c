@@ -4,17 +4,17 @@
  * layer asks for its local MRQ notice and has an op, whose number is its EDATA; what has the notice
  * ends the op.
  */
-#include "layer.h"
+#include "net.h"
+#include "ctx.h"
+#include "log.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TCQ_PERIOD = 8 /* polls */, QUIET_POLLS = 256 };
+#include <utofu_ext.h>
 
-static struct al_port *ports[AL_MAX_COLORS];
-static uint32_t num_colors, num_busy;
-static utofu_tni_id_t tnis[AL_MAX_COLORS];
+enum { TCQ_PERIOD = 8 /* polls */, QUIET_POLLS = 256 };
 
 /* Finds the TNIs, which are the colors. */
 static bool find_tnis(void)
@@ -26,36 +26,36 @@ static bool find_tnis(void)
         al_log("acp_init: no uTofu: %s", al_utofu_error());
         return false;
     }
-    num_colors = n < AL_MAX_COLORS ? (uint32_t)n : AL_MAX_COLORS;
-    for (uint32_t i = 0; i < num_colors; i++)
-        tnis[i] = ids[i];
+    al.net.num_colors = n < AL_MAX_COLORS ? (uint32_t)n : AL_MAX_COLORS;
+    for (uint32_t i = 0; i < al.net.num_colors; i++)
+        al.net.tnis[i] = ids[i];
     free(ids);
-    if (num_colors == 0)
+    if (al.net.num_colors == 0)
         al_log("acp_init: uTofu has no TNI here: see utofu-info --check");
-    return num_colors > 0;
+    return al.net.num_colors > 0;
 }
 
 bool al_net_setup(void)
 {
-    num_busy = 0;
+    al.net.num_busy = 0;
     return find_tnis() && al_port_open(0);
 }
 
 void al_net_use(struct al_use *use)
 {
     for (uint32_t i = 0; i < AL_MAX_COLORS; i++)
-        if (ports[i] != NULL)
-            use->fixed += sizeof(*ports[i]) + AL_OPS * AL_BOUNCE;
+        if (al.net.ports[i] != NULL)
+            use->fixed += sizeof(*al.net.ports[i]) + AL_OPS * AL_BOUNCE;
 }
 
 uint32_t al_net_colors(void)
 {
-    return num_colors;
+    return al.net.num_colors;
 }
 
 uint32_t al_net_busy(void)
 {
-    return num_busy;
+    return al.net.num_busy;
 }
 
 static bool open_bounce(struct al_port *port)
@@ -76,10 +76,10 @@ static bool open_bounce(struct al_port *port)
 
 static bool open_vcq(struct al_port *port, uint32_t color)
 {
-    if (utofu_create_vcq_with_cmp_id(tnis[color], AL_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE,
+    if (utofu_create_vcq_with_cmp_id(al.net.tnis[color], AL_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE,
                                      &port->vcq) != UTOFU_SUCCESS) {
-        al_log("no VCQ with component id %d on TNI %u, for color %u: %s", AL_COMP_WORK, tnis[color],
-               color, al_utofu_error());
+        al_log("no VCQ with component id %d on TNI %u, for color %u: %s", AL_COMP_WORK,
+               al.net.tnis[color], color, al_utofu_error());
         return false;
     }
     if (utofu_query_vcq_id(port->vcq, &port->id) == UTOFU_SUCCESS)
@@ -93,7 +93,7 @@ bool al_port_open(uint32_t color)
 {
     struct al_port *port;
 
-    if (ports[color] != NULL)
+    if (al.net.ports[color] != NULL)
         return true;
     port = calloc(1, sizeof(*port));
     if (port == NULL || !open_vcq(port, color)) {
@@ -111,26 +111,27 @@ bool al_port_open(uint32_t color)
         port->free_ops[port->num_free++] = (uint8_t)(AL_OPS - 1 - i);
     }
     port->open = true;
-    ports[color] = port;
+    al.net.ports[color] = port;
     return true;
 }
 
 void al_net_close(void)
 {
     for (uint32_t i = 0; i < AL_MAX_COLORS; i++) {
-        if (ports[i] == NULL)
+        if (al.net.ports[i] == NULL)
             continue;
-        al_expect(utofu_dereg_mem(ports[i]->vcq, ports[i]->bounce_stadd, 0), "utofu_dereg_mem");
-        munmap(ports[i]->bounce, AL_OPS * AL_BOUNCE);
-        al_expect(utofu_free_vcq(ports[i]->vcq), "utofu_free_vcq");
-        free(ports[i]);
-        ports[i] = NULL;
+        al_expect(utofu_dereg_mem(al.net.ports[i]->vcq, al.net.ports[i]->bounce_stadd, 0),
+                  "utofu_dereg_mem");
+        munmap(al.net.ports[i]->bounce, AL_OPS * AL_BOUNCE);
+        al_expect(utofu_free_vcq(al.net.ports[i]->vcq), "utofu_free_vcq");
+        free(al.net.ports[i]);
+        al.net.ports[i] = NULL;
     }
 }
 
 struct al_port *al_port(uint32_t color)
 {
-    return ports[color];
+    return al.net.ports[color];
 }
 
 bool al_port_is_id(utofu_vcq_id_t id)
@@ -153,13 +154,14 @@ bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id)
     *id = color0_id;
     return color == 0 ||
            (utofu_query_vcq_info(color0_id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS &&
-            utofu_construct_vcq_id(coords, tnis[color], cq, AL_COMP_WORK, id) == UTOFU_SUCCESS);
+            utofu_construct_vcq_id(coords, al.net.tnis[color], cq, AL_COMP_WORK, id) ==
+                UTOFU_SUCCESS);
 }
 
 struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,
                          void (*done)(struct al_op *op, int rc, uint64_t old_value))
 {
-    struct al_port *port = ports[color];
+    struct al_port *port = al.net.ports[color];
     struct al_op *op;
 
     if (port->num_free == 0)
@@ -169,17 +171,17 @@ struct al_op *al_op_take(uint32_t color, struct al_task *task, uint32_t rank,
     op->task = task;
     op->rank = rank;
     op->busy = true;
-    num_busy++;
+    al.net.num_busy++;
     return op;
 }
 
 static void give_back(struct al_op *op)
 {
-    struct al_port *port = ports[op->color];
+    struct al_port *port = al.net.ports[op->color];
 
     op->busy = false;
     port->free_ops[port->num_free++] = op->index;
-    num_busy--;
+    al.net.num_busy--;
 }
 
 /* The op may be taken again by what it calls. */
@@ -200,16 +202,16 @@ static void end_op(struct al_op *op, int rc, uint64_t old_value)
 
 void *al_op_bounce(struct al_op *op)
 {
-    return ports[op->color]->bounce[op->index];
+    return al.net.ports[op->color]->bounce[op->index];
 }
 
 utofu_stadd_t al_op_bounce_stadd(struct al_op *op)
 {
-    return ports[op->color]->bounce_stadd + (utofu_stadd_t)op->index * AL_BOUNCE;
+    return al.net.ports[op->color]->bounce_stadd + (utofu_stadd_t)op->index * AL_BOUNCE;
 }
 
 /* What a start function returned. */
-static bool started(struct al_op *op, int rc)
+static bool is_started(struct al_op *op, int rc)
 {
     if (rc == UTOFU_SUCCESS)
         return true;
@@ -224,8 +226,8 @@ static bool started(struct al_op *op, int rc)
 bool al_op_put(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size, unsigned long int flags)
 {
-    return started(op, utofu_put(ports[op->color]->vcq, id, lcl, rmt, size, op->index,
-                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
+    return is_started(op, utofu_put(al.net.ports[op->color]->vcq, id, lcl, rmt, size, op->index,
+                                    UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
 }
 
 bool al_op_put_now(struct al_op *op, utofu_vcq_id_t id, const void *data, utofu_stadd_t rmt,
@@ -234,46 +236,45 @@ bool al_op_put_now(struct al_op *op, utofu_vcq_id_t id, const void *data, utofu_
     uint64_t copy[4];
 
     memcpy(copy, data, size);
-    return started(op, utofu_put_piggyback(ports[op->color]->vcq, id, copy, rmt, size, op->index,
-                                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
+    return is_started(op, utofu_put_piggyback(al.net.ports[op->color]->vcq, id, copy, rmt, size,
+                                              op->index,
+                                              UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, op));
 }
 
 bool al_op_get(struct al_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size)
 {
-    return started(op, utofu_get(ports[op->color]->vcq, id, lcl, rmt, size, op->index,
-                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
+    return is_started(op, utofu_get(al.net.ports[op->color]->vcq, id, lcl, rmt, size, op->index,
+                                    UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
 }
 
 bool al_op_add(struct al_op *op, utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
-    return started(op, utofu_armw8(ports[op->color]->vcq, id, UTOFU_ARMW_OP_ADD, value, rmt,
-                                   op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
+    return is_started(op, utofu_armw8(al.net.ports[op->color]->vcq, id, UTOFU_ARMW_OP_ADD, value,
+                                      rmt, op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op));
 }
 
-static int start_armw(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, const struct al_task *task,
-                      utofu_stadd_t rmt, struct al_op *op)
+bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, enum utofu_armw_op code, uint32_t width,
+                uint64_t operand, utofu_stadd_t rmt)
 {
-    static const enum utofu_armw_op codes[] = {
-        [AL_SWAP] = UTOFU_ARMW_OP_SWAP, [AL_ADD] = UTOFU_ARMW_OP_ADD, [AL_XOR] = UTOFU_ARMW_OP_XOR,
-        [AL_OR] = UTOFU_ARMW_OP_OR,     [AL_AND] = UTOFU_ARMW_OP_AND,
-    };
     const unsigned long int flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    utofu_vcq_hdl_t vcq = al.net.ports[op->color]->vcq;
 
-    if (task->kind == AL_CAS && task->width == 4)
-        return utofu_cswap4(vcq, id, (uint32_t)task->value, (uint32_t)task->size, rmt, op->index,
-                            flags, op);
-    if (task->kind == AL_CAS)
-        return utofu_cswap8(vcq, id, task->value, task->size, rmt, op->index, flags, op);
-    if (task->width == 4)
-        return utofu_armw4(vcq, id, codes[task->kind], (uint32_t)task->size, rmt, op->index, flags,
-                           op);
-    return utofu_armw8(vcq, id, codes[task->kind], task->size, rmt, op->index, flags, op);
+    return is_started(
+        op, width == 4 ? utofu_armw4(vcq, id, code, (uint32_t)operand, rmt, op->index, flags, op)
+                       : utofu_armw8(vcq, id, code, operand, rmt, op->index, flags, op));
 }
 
-bool al_op_armw(struct al_op *op, utofu_vcq_id_t id, const struct al_task *task, utofu_stadd_t rmt)
+bool al_op_cswap(struct al_op *op, utofu_vcq_id_t id, uint32_t width, uint64_t old_value,
+                 uint64_t new_value, utofu_stadd_t rmt)
 {
-    return started(op, start_armw(ports[op->color]->vcq, id, task, rmt, op));
+    const unsigned long int flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+    utofu_vcq_hdl_t vcq = al.net.ports[op->color]->vcq;
+
+    return is_started(
+        op, width == 4 ? utofu_cswap4(vcq, id, (uint32_t)old_value, (uint32_t)new_value, rmt,
+                                      op->index, flags, op)
+                       : utofu_cswap8(vcq, id, old_value, new_value, rmt, op->index, flags, op));
 }
 
 /* Makes room in the TOQ; what could not be sent is reported here alone. */
@@ -300,7 +301,7 @@ void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *no
                "program's?",
                (unsigned long long)notice->vcq_id);
     else if (!al.dying)
-        al_control_arrived(notice->rmt_stadd);
+        al.up->arrived(notice->rmt_stadd);
 }
 
 static bool poll_mrq(struct al_port *port)
@@ -338,25 +339,31 @@ size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS])
 {
     size_t n = 0;
 
-    for (uint32_t i = 0; i < num_colors; i++)
-        if (ports[i] != NULL)
-            vcqs[n++] = ports[i]->vcq;
+    for (uint32_t i = 0; i < al.net.num_colors; i++)
+        if (al.net.ports[i] != NULL)
+            vcqs[n++] = al.net.ports[i]->vcq;
     return n;
 }
 
 bool al_net_quiet(void)
 {
-    for (int polls = 0; polls < QUIET_POLLS && num_busy > 0; polls++)
+    for (int polls = 0; polls < QUIET_POLLS && al.net.num_busy > 0; polls++)
         al_net_poll();
-    return num_busy == 0;
+    return al.net.num_busy == 0;
 }
 
 bool al_net_poll(void)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < num_colors; i++)
-        if (ports[i] != NULL && poll_port(ports[i]))
+    for (uint32_t i = 0; i < al.net.num_colors; i++)
+        if (al.net.ports[i] != NULL && poll_port(al.net.ports[i]))
             any = true;
     return any;
+}
+
+void al_net_wake(void)
+{
+    if (al.net.ports[0] != NULL)
+        al_expect(utofu_wake_vcq(al.net.ports[0]->vcq), "utofu_wake_vcq");
 }

@@ -3,7 +3,10 @@
  * The options of acp_init(), and the variables that ACP's upper layers compile against: names and
  * layout are theirs.
  */
-#include "layer.h"
+#include "options.h"
+
+#include "ctx.h"
+#include "log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -86,9 +89,7 @@ static const struct option {
     {"port-remote", &iacpbl_option.rport, NULL, "without effect here"},
 };
 
-static bool rank_given, procs_given;
-
-static void usage(void)
+static void print_usage(void)
 {
     fprintf(stderr, "Options of the ACP basic layer:\n");
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
@@ -123,7 +124,7 @@ static bool set_string(const char *name, char *string, const char *text)
     return false;
 }
 
-static const struct option *find(const char *argument)
+static const struct option *find_option(const char *argument)
 {
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (strcmp(argument + strlen("--acp-"), options[i].name) == 0)
@@ -133,21 +134,21 @@ static const struct option *find(const char *argument)
 }
 
 /* A size that was given is the upper layer's too. */
-static void note(const struct option *option)
+static void note_given(const struct option *option)
 {
     if (option->number == &iacpbl_option.szsmemcl)
         iacp_starter_memory_size_cl = iacpbl_option.szsmemcl.value;
     else if (option->number == &iacpbl_option.szsmemdl)
         iacp_starter_memory_size_dl = iacpbl_option.szsmemdl.value;
     else if (option->number == &iacpbl_option.myrank)
-        rank_given = true;
+        al.given.rank = true;
     else if (option->number == &iacpbl_option.nprocs)
-        procs_given = true;
+        al.given.procs = true;
 }
 
-static bool take(const char *argument, const char *value)
+static bool take_option(const char *argument, const char *value)
 {
-    const struct option *option = find(argument);
+    const struct option *option = find_option(argument);
 
     if (option == NULL)
         return false;
@@ -158,7 +159,7 @@ static bool take(const char *argument, const char *value)
     if (option->number != NULL ? !set_number(option->name, option->number, value)
                                : !set_string(option->name, option->string, value))
         return false;
-    note(option);
+    note_given(option);
     return true;
 }
 
@@ -175,8 +176,8 @@ bool al_options_take(int *argc, char ***argv)
             (*argv)[kept++] = argument;
             continue;
         }
-        if (!take(argument, i + 1 < *argc ? (*argv)[i + 1] : NULL)) {
-            usage();
+        if (!take_option(argument, i + 1 < *argc ? (*argv)[i + 1] : NULL)) {
+            print_usage();
             return false;
         }
         i++;
@@ -195,16 +196,16 @@ void al_options_sizes(size_t sizes[AL_STARTERS])
 
 bool al_option_rank(uint32_t *rank)
 {
-    if (rank_given)
+    if (al.given.rank)
         *rank = (uint32_t)iacpbl_option.myrank.value;
-    return rank_given;
+    return al.given.rank;
 }
 
 bool al_option_procs(uint32_t *procs)
 {
-    if (procs_given)
+    if (al.given.procs)
         *procs = (uint32_t)iacpbl_option.nprocs.value;
-    return procs_given;
+    return al.given.procs;
 }
 
 uint64_t al_option_first_handle(void)

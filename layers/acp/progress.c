@@ -6,85 +6,47 @@
  * thread leaves everything to it. It does not sleep there while the program is busy with calls that
  * do not wait, as a VCQ that is waited for takes its slow path: see al_lock().
  */
-#include "layer.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <time.h>
+#include "progress.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "net.h"
+#include "task.h"
+#include "watch.h"
 
 #include <utofu_ext.h>
 
 enum {
-    FIRST_YIELD = 16,     /* polls without result until a yield; a power of 2 */
-    LAST_YIELD = 64,      /* the same on a core of one's own: a yield takes as long as ten polls */
-    CALL_POLLS = 16384,   /* of a call that waits, before it sleeps */
-    THREAD_POLLS = 2048,  /* of the thread, after something has happened */
-    FEW_POLLS = 16,       /* of it, once the program has become quiet */
-    LONG_YIELD_NS = 2000, /* another thread has run */
-    SLACK_NS = 1000,      /* of the kernel's timers: 50 us unless set */
+    FIRST_YIELD = 16,    /* polls without result until a yield; a power of 2 */
+    LAST_YIELD = 64,     /* the same on a core of one's own: a yield takes as long as ten polls */
+    CALL_POLLS = 16384,  /* of a call that waits, before it sleeps */
+    THREAD_POLLS = 2048, /* of the thread, after something has happened */
+    FEW_POLLS = 16,      /* of it, once the program has become quiet */
     BUSY_NAP_NS = 250 * 1000, /* of the thread, while the program makes calls */
     LATER_US = 50,            /* the longest sleep while something is to be tried again */
 };
 
-static pthread_t thread;
-static bool stop;
-static bool call_polls;                    /* since the thread looked */
-static uint64_t seen_issued;               /* when it looked */
-static uint32_t asleep_calls;              /* in utofu_wait_vcqs() */
-static bool parked;                        /* the thread waits for `go` */
-static uint32_t yield_every = FIRST_YIELD; /* without the lock: any of its values will do */
-static sem_t go;
+void al_progress_setup(void)
+{
+    al.progress.yield_every = FIRST_YIELD;
+}
 
 bool al_progress(void)
 {
-    bool any = al_command_serve(); /* what others wait for comes first */
+    bool any = al.up->serve(); /* what others wait for comes first */
 
-    if (al_command_look())
+    if (al.up->look())
         return true; /* a call that waits for it returns at once */
     any |= al_net_poll();
-    any |= al_queue_start_waiting();
+    any |= al.up->start_waiting();
     al_task_step_later_ones();
     al_watch_poll();
     return any;
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Does another thread want this core? A yield that is long says so. */
-static bool is_shared(void)
-{
-    uint64_t begin = al_now_ns();
-
-    sched_yield();
-    return al_now_ns() - begin > LONG_YIELD_NS;
-}
-
-static void nap(long ns)
-{
-    const struct timespec t = {.tv_nsec = ns};
-
-    nanosleep(&t, NULL);
-}
-
 /*
  * Sleeping, with the lock given away.
  */
-
-void al_progress_wake(void)
-{
-    if (al_port(0) != NULL)
-        al_expect(utofu_wake_vcq(al_port(0)->vcq), "utofu_wake_vcq");
-}
 
 /* As al_lock(), by one who has slept: who else sleeps is not woken. */
 static void lock_again(void)
@@ -113,16 +75,16 @@ static void sleep_in_utofu(void)
 /* The poll of this number found nothing. False: others want the core. */
 static bool pause_briefly(uint32_t idle)
 {
-    uint32_t every = __atomic_load_n(&yield_every, __ATOMIC_RELAXED);
+    uint32_t every = __atomic_load_n(&al.progress.yield_every, __ATOMIC_RELAXED);
     bool shared;
 
     if ((idle & (every - 1)) != 0) {
-        relax();
+        lc_relax();
         return true;
     }
-    shared = is_shared();
+    shared = lc_core_is_wanted();
     every = shared ? FIRST_YIELD : every < LAST_YIELD ? 2 * every : LAST_YIELD;
-    __atomic_store_n(&yield_every, every, __ATOMIC_RELAXED);
+    __atomic_store_n(&al.progress.yield_every, every, __ATOMIC_RELAXED);
     return !shared;
 }
 
@@ -130,25 +92,25 @@ static bool pause_briefly(uint32_t idle)
  * notice of what the caller looks for. */
 void al_progress_pause(uint32_t *idle)
 {
-    call_polls = true;
+    al.progress.call_polls = true;
     if (++*idle < CALL_POLLS) {
         al_unlock();
         if (!pause_briefly(*idle))
             *idle = CALL_POLLS; /* sleeps the next time */
         al_lock();
     } else if (al.running) {
-        asleep_calls++;
+        al.progress.asleep_calls++;
         sleep_in_utofu();
-        asleep_calls--;
+        al.progress.asleep_calls--;
     }
 }
 
 void al_progress_waited(void)
 {
-    if (!parked || asleep_calls > 0)
+    if (!al.progress.parked || al.progress.asleep_calls > 0)
         return;
-    parked = false;
-    sem_post(&go);
+    al.progress.parked = false;
+    sem_post(&al.progress.go);
 }
 
 /*
@@ -158,31 +120,31 @@ void al_progress_waited(void)
 /* Since the thread looked; with the lock. */
 static bool program_has_polled(void)
 {
-    bool polled = call_polls;
+    bool polled = al.progress.call_polls;
 
-    call_polls = false;
+    al.progress.call_polls = false;
     return polled;
 }
 
 static bool program_has_issued(void)
 {
-    bool issued = seen_issued != al_handles.issued;
+    bool issued = al.progress.seen_issued != al.handles.issued;
 
-    seen_issued = al_handles.issued;
+    al.progress.seen_issued = al.handles.issued;
     return issued;
 }
 
-static void park(void)
+static void park_thread(void)
 {
-    parked = true;
+    al.progress.parked = true;
     al_unlock_asleep();
-    while (sem_wait(&go) != 0)
+    while (sem_wait(&al.progress.go) != 0)
         ;
 }
 
 /* One round, with the lock, which it gives away. While the program waits in a call, that one polls;
  * while it issues, its own polls find most things. */
-static void work(uint32_t *idle)
+static void work_once(uint32_t *idle)
 {
     bool polled = program_has_polled(), issued = program_has_issued();
     bool any;
@@ -194,7 +156,7 @@ static void work(uint32_t *idle)
     if (polled || issued) {
         *idle = THREAD_POLLS - FEW_POLLS;
         al_unlock();
-        nap(BUSY_NAP_NS);
+        lc_nap(BUSY_NAP_NS);
         return;
     }
     *idle = any ? 0 : *idle + 1;
@@ -205,34 +167,29 @@ static void work(uint32_t *idle)
         *idle = THREAD_POLLS;
 }
 
-static void *run(void *unused)
+static void *run_thread(void *unused)
 {
     uint32_t idle = THREAD_POLLS - FEW_POLLS;
 
     (void)unused;
-    prctl(PR_SET_TIMERSLACK, SLACK_NS);
-    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&al.progress.stop, __ATOMIC_ACQUIRE)) {
         if (al_lock_grab() == AL_LOCKED)
-            nap(BUSY_NAP_NS);
-        else if (asleep_calls > 0)
-            park();
+            lc_nap(BUSY_NAP_NS);
+        else if (al.progress.asleep_calls > 0)
+            park_thread();
         else
-            work(&idle);
+            work_once(&idle);
     }
     return NULL;
 }
 
 bool al_progress_start_thread(void)
 {
-    sigset_t all, before;
     int rc;
 
-    stop = parked = false;
-    sem_init(&go, 0, 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    al.progress.stop = al.progress.parked = false;
+    sem_init(&al.progress.go, 0, 0);
+    rc = lc_thread_start(&al.progress.thread, run_thread, NULL);
     if (rc != 0)
         al_log("acp_init: no thread for the layer: error %d of pthread_create", rc);
     return rc == 0;
@@ -241,10 +198,10 @@ bool al_progress_start_thread(void)
 /* Without the lock. */
 void al_progress_stop_thread(void)
 {
-    __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&al.progress.stop, true, __ATOMIC_RELEASE);
     al_lock(); /* wakes it where it sleeps */
     al_progress_waited();
     al_unlock();
-    pthread_join(thread, NULL);
-    sem_destroy(&go);
+    lc_thread_join(&al.progress.thread);
+    sem_destroy(&al.progress.go);
 }

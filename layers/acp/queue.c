@@ -4,75 +4,80 @@
  * queue until it and all issued before it are complete. What waits for its order is in a list,
  * which is looked through when `complete` has reached the least order of them.
  */
-#include "layer.h"
+#include "queue.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "net.h"
+#include "options.h"
+#include "progress.h"
+#include "watch.h"
 
 #include <sys/mman.h>
 
-enum { LONG_COPY = 1 << 20 /* bytes: some hundred of them take a second */ };
+#include "../common/patience.h"
 
-static struct al_task *queue;
-static struct al_task *waiting, *last_waiting; /* by order */
-struct al_handles al_handles;
+enum { LONG_COPY = 1 << 20 /* bytes: some hundred of them take a second */ };
 
 static struct al_task *slot_of(uint64_t handle)
 {
-    return &queue[handle % AL_QUEUE];
+    return &al.queue.slots[handle % AL_QUEUE];
 }
 
 static void set_complete(uint64_t handle)
 {
-    __atomic_store_n(&al_handles.complete, handle, __ATOMIC_RELEASE);
+    __atomic_store_n(&al.handles.complete, handle, __ATOMIC_RELEASE);
 }
 
 bool al_queue_setup(void)
 {
-    queue = mmap(NULL, AL_QUEUE * sizeof(*queue), PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (queue == MAP_FAILED) {
-        queue = NULL;
-        al_log("acp_init: no memory for a queue of %zu bytes", AL_QUEUE * sizeof(*queue));
+    al.queue.slots = mmap(NULL, AL_QUEUE * sizeof(*al.queue.slots), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (al.queue.slots == MAP_FAILED) {
+        al.queue.slots = NULL;
+        al_log("acp_init: no memory for a queue of %zu bytes", AL_QUEUE * sizeof(*al.queue.slots));
         return false;
     }
-    al_handles.issued = al_option_first_handle() - 1;
-    set_complete(al_handles.issued);
-    waiting = NULL;
+    al.handles.issued = al_option_first_handle() - 1;
+    set_complete(al.handles.issued);
+    al.queue.waiting = NULL;
     return true;
 }
 
 void al_queue_close(void)
 {
-    if (queue != NULL)
-        munmap(queue, AL_QUEUE * sizeof(*queue));
-    queue = NULL;
+    if (al.queue.slots != NULL)
+        munmap(al.queue.slots, AL_QUEUE * sizeof(*al.queue.slots));
+    al.queue.slots = NULL;
     set_complete(0);
 }
 
 void al_queue_use(struct al_use *use)
 {
-    use->fixed += AL_QUEUE * sizeof(*queue);
+    use->fixed += AL_QUEUE * sizeof(*al.queue.slots);
 }
 
 struct al_task *al_queue_slot(uint32_t slot)
 {
-    return &queue[slot % AL_QUEUE];
+    return &al.queue.slots[slot % AL_QUEUE];
 }
 
 uint32_t al_queue_slot_of(const struct al_task *task)
 {
-    return (uint32_t)(task - queue);
+    return (uint32_t)(task - al.queue.slots);
 }
 
 bool al_queue_idle(void)
 {
-    return al_handles.complete == al_handles.issued;
+    return al.handles.complete == al.handles.issued;
 }
 
 void al_queue_ended(struct al_task *task)
 {
-    uint64_t complete = al_handles.complete;
+    uint64_t complete = al.handles.complete;
 
     task->state = AL_ENDED;
-    while (complete < al_handles.issued && slot_of(complete + 1)->state == AL_ENDED)
+    while (complete < al.handles.issued && slot_of(complete + 1)->state == AL_ENDED)
         slot_of(++complete)->state = AL_FREE;
     set_complete(complete);
 }
@@ -80,24 +85,24 @@ void al_queue_ended(struct al_task *task)
 /* Behind those with the same order; usually that is the end of the list. */
 static void wait_in_order(struct al_task *task)
 {
-    struct al_task **link = &waiting;
+    struct al_task **link = &al.queue.waiting;
 
     task->state = AL_WAITS;
-    if (waiting != NULL && last_waiting->order <= task->order)
-        link = &last_waiting->next;
+    if (al.queue.waiting != NULL && al.queue.last_waiting->order <= task->order)
+        link = &al.queue.last_waiting->next;
     while (*link != NULL && (*link)->order <= task->order)
         link = &(*link)->next;
     task->next = *link;
     *link = task;
     if (task->next == NULL)
-        last_waiting = task;
+        al.queue.last_waiting = task;
 }
 
 void al_queue_wait_for_all(struct al_task *task)
 {
-    uint64_t first = al_handles.complete + 1;
+    uint64_t first = al.handles.complete + 1;
 
-    task->order = al_handles.complete + (al_queue_slot_of(task) - first) % AL_QUEUE;
+    task->order = al.handles.complete + (al_queue_slot_of(task) - first) % AL_QUEUE;
     wait_in_order(task);
 }
 
@@ -105,10 +110,10 @@ bool al_queue_start_waiting(void)
 {
     bool any = false;
 
-    while (waiting != NULL && waiting->order <= al_handles.complete) {
-        struct al_task *task = waiting;
+    while (al.queue.waiting != NULL && al.queue.waiting->order <= al.handles.complete) {
+        struct al_task *task = al.queue.waiting;
 
-        waiting = task->next;
+        al.queue.waiting = task->next;
         task->next = NULL;
         task->state = AL_RUNS;
         al_task_step(task);
@@ -120,13 +125,13 @@ bool al_queue_start_waiting(void)
 /* Which handle a call waits for, and what is the first one that is not complete. */
 static void say_waiting(const struct lc_patience *patience, const char *function, uint64_t handle)
 {
-    uint64_t first = al_handles.complete + 1;
+    uint64_t first = al.handles.complete + 1;
     char text[AL_TASK_TEXT];
 
     al_log("%s: has waited %llu s for handle %llu; the first of %llu that are not complete is "
            "%llu, %s",
            function, lc_patience_seconds(patience), (unsigned long long)handle,
-           (unsigned long long)(handle - al_handles.complete), (unsigned long long)first,
+           (unsigned long long)(handle - al.handles.complete), (unsigned long long)first,
            al_task_text(slot_of(first), text));
 }
 
@@ -136,9 +141,9 @@ static void wait_for_room(const char *function)
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (al_handles.issued - al_handles.complete == AL_QUEUE) {
+    while (al.handles.issued - al.handles.complete == AL_QUEUE) {
         if (lc_patience_ends(&patience, idle))
-            say_waiting(&patience, function, al_handles.complete + 1);
+            say_waiting(&patience, function, al.handles.complete + 1);
         if (al_progress())
             idle = 0;
         else
@@ -151,10 +156,10 @@ static void wait_for_room(const char *function)
 static bool resolve_order(uint64_t order, uint64_t *after)
 {
     if (order == ACP_HANDLE_ALL || order == ACP_HANDLE_CONT)
-        *after = al_handles.issued;
+        *after = al.handles.issued;
     else
         *after = order;
-    return *after <= al_handles.issued;
+    return *after <= al.handles.issued;
 }
 
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function)
@@ -162,18 +167,18 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
     struct al_task *task;
     uint64_t after, handle;
 
-    if (__builtin_expect(al_handles.issued - al_handles.complete == AL_QUEUE, 0))
+    if (__builtin_expect(al.handles.issued - al.handles.complete == AL_QUEUE, 0))
         wait_for_room(function);
     if (!resolve_order((uint64_t)order, &after)) {
         al_log("%s: order %lld was never issued: the last handle is %llu", function,
-               (long long)order, (unsigned long long)al_handles.issued);
+               (long long)order, (unsigned long long)al.handles.issued);
         return ACP_HANDLE_NULL;
     }
-    handle = ++al_handles.issued;
+    handle = ++al.handles.issued;
     task = slot_of(handle);
     *task = *what;
     task->order = after;
-    if (after > al_handles.complete) {
+    if (after > al.handles.complete) {
         wait_in_order(task);
     } else {
         task->state = AL_RUNS;
@@ -192,12 +197,12 @@ static void complete_upto(const char *function, uint64_t handle)
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (al.running && al_handles.complete < handle) {
+    while (al.running && al.handles.complete < handle) {
         if (lc_patience_ends(&patience, idle))
             say_waiting(&patience, function, handle);
         if (al_progress())
             idle = 0;
-        else if (al_handles.complete < handle)
+        else if (al.handles.complete < handle)
             al_progress_pause(&idle);
     }
     al_progress_waited();
@@ -205,21 +210,21 @@ static void complete_upto(const char *function, uint64_t handle)
 
 void al_queue_complete_all(const char *function)
 {
-    complete_upto(function, al_handles.issued);
+    complete_upto(function, al.handles.issued);
 }
 
 /* The last handle up to which a call asks: none for one that was never issued. */
-static uint64_t asked(acp_handle_t handle)
+static uint64_t last_asked(acp_handle_t handle)
 {
     if ((uint64_t)handle == ACP_HANDLE_ALL || (uint64_t)handle == ACP_HANDLE_CONT)
-        return al_handles.issued;
-    return (uint64_t)handle <= al_handles.issued ? (uint64_t)handle : 0;
+        return al.handles.issued;
+    return (uint64_t)handle <= al.handles.issued ? (uint64_t)handle : 0;
 }
 
 /* ALL and CONT are greater than any handle. */
 static bool is_complete(acp_handle_t handle)
 {
-    return (uint64_t)handle <= __atomic_load_n(&al_handles.complete, __ATOMIC_ACQUIRE);
+    return (uint64_t)handle <= __atomic_load_n(&al.handles.complete, __ATOMIC_ACQUIRE);
 }
 
 void acp_complete(acp_handle_t handle)
@@ -228,7 +233,7 @@ void acp_complete(acp_handle_t handle)
         return;
     al_lock();
     if (al.running)
-        complete_upto("acp_complete", asked(handle));
+        complete_upto("acp_complete", last_asked(handle));
     else
         al_log("acp_complete: before acp_init");
     al_unlock();
@@ -242,9 +247,9 @@ int acp_inquire(acp_handle_t handle)
         return 0;
     al_lock();
     if (al.running) {
-        if (al_handles.complete < asked(handle))
+        if (al.handles.complete < last_asked(handle))
             al_progress();
-        pending = al_handles.complete < asked(handle);
+        pending = al.handles.complete < last_asked(handle);
     } else {
         al_log("acp_inquire: before acp_init");
     }

@@ -5,33 +5,27 @@
  * cache of fixed size. A row that has changed meanwhile does no harm: the STADD of memory that is
  * no longer registered is refused by uTofu, and the row is read again (al_remote_forget).
  */
-#include "layer.h"
+#include "remote.h"
+#include "address.h"
+#include "ctx.h"
+#include "log.h"
+#include "net.h"
+#include "ranges.h"
+#include "task.h"
 
 #include <string.h>
 
-enum { ROWS = 512 };
-
-static struct row {
-    uint32_t rank_plus_1, tag;
-    struct al_published what;
-} cache[ROWS];
-
 void al_remote_setup(void)
 {
-    memset(cache, 0, sizeof(cache));
+    memset(al.remotes.rows, 0, sizeof(al.remotes.rows));
 }
 
-void al_remote_use(struct al_use *use)
+static struct al_row *row_of(uint32_t rank, uint32_t tag)
 {
-    use->fixed += sizeof(cache);
+    return &al.remotes.rows[(rank * 2654435761u + tag * 40503u) >> 4 & (AL_REMOTE_ROWS - 1)];
 }
 
-static struct row *row_of(uint32_t rank, uint32_t tag)
-{
-    return &cache[(rank * 2654435761u + tag * 40503u) >> 4 & (ROWS - 1)];
-}
-
-static bool is_in(const struct row *row, uint32_t rank, uint32_t tag)
+static bool is_in(const struct al_row *row, uint32_t rank, uint32_t tag)
 {
     return row->rank_plus_1 == rank + 1 && row->tag == tag;
 }
@@ -39,9 +33,9 @@ static bool is_in(const struct row *row, uint32_t rank, uint32_t tag)
 void al_remote_forget(acp_ga_t ga)
 {
     struct al_place place;
-    struct row *row;
+    struct al_row *row;
 
-    al_direct_forget(ga);
+    al_ranges_forget(ga);
     if (!al_address_split(ga, &place))
         return;
     row = row_of(place.rank, place.tag);
@@ -50,10 +44,10 @@ void al_remote_forget(acp_ga_t ga)
 }
 
 /* A chunk of the table that is not registered has no regions in it. */
-static void answered(struct al_op *op, int rc, uint64_t old_value)
+static void take_row(struct al_op *op, int rc, uint64_t old_value)
 {
     uint32_t tag = (uint32_t)op->arg;
-    struct row *row = row_of(op->rank, tag);
+    struct al_row *row = row_of(op->rank, tag);
 
     (void)old_value;
     op->task->in_flight--;
@@ -67,7 +61,7 @@ static void answered(struct al_op *op, int rc, uint64_t old_value)
 
 static void read_row(const struct al_place *place, const struct al_peer *peer, struct al_task *task)
 {
-    struct al_op *op = al_op_take(0, task, place->rank, answered);
+    struct al_op *op = al_op_take(0, task, place->rank, take_row);
     utofu_stadd_t chunk = 0;
 
     if (op == NULL) {
@@ -87,7 +81,7 @@ static void read_row(const struct al_place *place, const struct al_peer *peer, s
 }
 
 /* A row without a region is read again for the next task: it may have one then. */
-static enum al_found no_region(struct row *row, acp_ga_t ga, struct al_task *task)
+static enum al_found no_region(struct al_row *row, acp_ga_t ga, struct al_task *task)
 {
     row->rank_plus_1 = 0;
     al_task_fail(task, "GA 0x%llx: rank %d has no such region registered", (unsigned long long)ga,
@@ -111,11 +105,11 @@ static enum al_found no_place(const struct al_place *place, struct al_task *task
     return AL_NEVER;
 }
 
-static enum al_found registered(acp_ga_t ga, const struct al_place *place,
-                                const struct al_peer *peer, struct al_task *task,
-                                struct al_target *target)
+static enum al_found find_registered(acp_ga_t ga, const struct al_place *place,
+                                     const struct al_peer *peer, struct al_task *task,
+                                     struct al_target *target)
 {
-    struct row *row = row_of(place->rank, place->tag);
+    struct al_row *row = row_of(place->rank, place->tag);
 
     if (!is_in(row, place->rank, place->tag)) {
         read_row(place, peer, task);
@@ -154,7 +148,7 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
     if (!al_port_id_of(peer->id, place.color, &target->id))
         return no_place(&place, task);
     if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
-        return registered(ga, &place, peer, task, target);
+        return find_registered(ga, &place, peer, task, target);
     if (place.color != 0 || place.offset > al.starter_size[place.tag - AL_STAG_STARTER])
         return no_starter(ga, task);
     if (utofu_query_stadd(peer->id, place.tag, &target->stadd) != UTOFU_SUCCESS)
@@ -163,4 +157,25 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
     target->extent = (struct al_extent){.before = place.offset,
                                         .size = al.starter_size[place.tag - AL_STAG_STARTER]};
     return AL_FOUND;
+}
+
+bool al_remote_try_again(struct al_task *task, int rc, acp_ga_t ga)
+{
+    if (task->retried || (rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_RMT_LENGTH &&
+                          rc != UTOFU_ERR_MRQ_PEER))
+        return false;
+    task->retried = true;
+    al_remote_forget(ga);
+    return true;
+}
+
+/* The STADD of a region that a peer has registered anew is another one, and may be out of date in
+ * its turn: then the row may be read once more. */
+void al_remote_uses(struct al_task *task, utofu_stadd_t region)
+{
+    uint32_t used = (uint32_t)(region ^ region >> 32);
+
+    if (used != task->used)
+        task->retried = false;
+    task->used = used;
 }

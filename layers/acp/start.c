@@ -2,10 +2,32 @@
 /*
  * The life of the layer in a process: acp_init(), acp_reset(), acp_finalize(), acp_abort().
  */
-#include "layer.h"
+#include "address.h"
+#include "command.h"
+#include "control.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "memory.h"
+#include "net.h"
+#include "options.h"
+#include "peers.h"
+#include "progress.h"
+#include "queue.h"
+#include "ranges.h"
+#include "remote.h"
+#include "sync.h"
+#include "task.h"
+#include "upcalls.h"
+#include "watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "../common/job.h"
+#include "../common/meet.h"
+#include "../common/patience.h"
+#include "../common/ring.h"
 
 /* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
  */
@@ -15,8 +37,6 @@ _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
                    (512 - 64) * 1024,
                "at most 512 KiB");
 
-struct al al;
-
 /* Of ACP's upper layers, where the program has them. */
 __attribute__((weak)) void iacp_init_cl(void);
 __attribute__((weak)) void iacp_init_dl(void);
@@ -25,19 +45,10 @@ __attribute__((weak)) void iacp_finalize_dl(void);
 __attribute__((weak)) void iacp_abort_cl(void);
 __attribute__((weak)) void iacp_abort_dl(void);
 
-static void call(void (*hook)(void))
+static void call_hook(void (*hook)(void))
 {
     if (hook != NULL)
         hook();
-}
-
-static uint32_t fingers_for(uint32_t procs)
-{
-    uint32_t n = 0;
-
-    while ((1ull << n) < procs)
-        n++;
-    return n;
 }
 
 static void close_all(void)
@@ -49,10 +60,10 @@ static void close_all(void)
     al_net_close();
     al_queue_close();
     al_peers_close();
-    al_direct_forget_all();
+    al_ranges_forget_all();
 }
 
-static const char *why(enum lc_verdict verdict)
+static const char *verdict_text(enum lc_verdict verdict)
 {
     switch (verdict) {
     case LC_NO_PERMUTATION:
@@ -69,12 +80,17 @@ static bool open_all(uint32_t rank)
     al.rank = rank;
     al.leaving = al.dying = false;
     al_options_sizes(al.starter_size);
-    al_address_setup(al.procs);
+    al_upcalls_set();
+    al_task_setup();
+    al_progress_setup();
     al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
-    return al_net_setup() && al_control_setup() && al_memory_setup() && al_queue_setup();
+    if (!al_net_setup())
+        return false;
+    al_address_setup(al.procs, al_net_colors());
+    return al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
 /* One number for the sizes of all starter memories, as the options have them now. */
@@ -89,7 +105,8 @@ static uint64_t sizes_hash(void)
     return hash;
 }
 
-static enum lc_verdict meet(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS], const char *function)
+static enum lc_verdict meet_others(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
+                                   const char *function)
 {
     const struct lc_meeting m = {.layer = "acp",
                                  .function = function,
@@ -103,7 +120,7 @@ static enum lc_verdict meet(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS], con
 }
 
 /* Everything but the hooks. */
-static bool start(uint32_t rank, const char *function)
+static bool start_layer(uint32_t rank, const char *function)
 {
     enum lc_verdict verdict;
 
@@ -111,9 +128,9 @@ static bool start(uint32_t rank, const char *function)
         close_all();
         return false;
     }
-    verdict = meet(rank, al_control->fingers, function);
+    verdict = meet_others(rank, al.control->fingers, function);
     if (verdict != LC_GOOD) {
-        al_log("%s: %s", function, why(verdict));
+        al_log("%s: %s", function, verdict_text(verdict));
         close_all();
         return false;
     }
@@ -141,7 +158,7 @@ static bool find_job(uint32_t *rank)
                al.procs);
         return false;
     }
-    al.num_fingers = fingers_for(al.procs);
+    al.num_fingers = lc_num_fingers(al.procs);
     return true;
 }
 
@@ -155,14 +172,14 @@ int acp_init(int *argc, char ***argv)
     }
     if (!al_options_take(argc, argv))
         exit(1);
-    if (!find_job(&rank) || !start(rank, "acp_init"))
+    if (!find_job(&rank) || !start_layer(rank, "acp_init"))
         return -1;
-    call(iacp_init_dl);
-    call(iacp_init_cl);
+    call_hook(iacp_init_dl);
+    call_hook(iacp_init_cl);
     return 0;
 }
 
-static void drain(const char *function)
+static void drain_net(const char *function)
 {
     struct lc_patience patience = {0};
     uint32_t idle = 0;
@@ -179,9 +196,9 @@ static void drain(const char *function)
 
 /* All have completed what they issued when the first barrier is behind them; when the second is,
  * nobody needs this process any more. */
-static void stop(const char *function)
+static void stop_layer(const char *function)
 {
-    uint64_t limit = (al_env_seconds("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
+    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
 
     al_lock();
     al_queue_complete_all(function);
@@ -191,10 +208,10 @@ static void stop(const char *function)
     al_unlock();
     al_progress_stop_thread();
     al_lock();
-    drain(function);
+    drain_net(function);
     if (!al_sync_wait(function, limit))
         al_log("%s: a process has ended meanwhile", function);
-    drain(function);
+    drain_net(function);
     al.running = false;
     close_all();
     al_unlock();
@@ -208,11 +225,8 @@ static void tell_memory(void)
     al_net_use(&use);
     al_control_use(&use);
     al_peers_use(&use);
-    al_remote_use(&use);
     al_memory_use(&use);
     al_queue_use(&use);
-    al_direct_use(&use);
-    al_command_use(&use);
     al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", use.fixed,
            use.region_bytes, use.regions, use.peer_bytes, use.peers, al.procs);
 }
@@ -223,11 +237,11 @@ int acp_finalize(void)
         al_log("acp_finalize: before acp_init");
         return -1;
     }
-    call(iacp_finalize_cl);
-    call(iacp_finalize_dl);
+    call_hook(iacp_finalize_cl);
+    call_hook(iacp_finalize_dl);
     if (getenv("ACP_MEMORY") != NULL)
         tell_memory();
-    stop("acp_finalize");
+    stop_layer("acp_finalize");
     return 0;
 }
 
@@ -236,11 +250,11 @@ int acp_finalize(void)
 static bool all_agree(int rank)
 {
     uint64_t fingers[AL_MAX_FINGERS];
-    enum lc_verdict verdict = meet((uint64_t)(int64_t)rank, fingers, "acp_reset");
+    enum lc_verdict verdict = meet_others((uint64_t)(int64_t)rank, fingers, "acp_reset");
 
     acp_sync(); /* the first process has left the meeting */
     if (verdict != LC_GOOD)
-        al_log("acp_reset: rank %d: %s", rank, why(verdict));
+        al_log("acp_reset: rank %d: %s", rank, verdict_text(verdict));
     return verdict == LC_GOOD;
 }
 
@@ -252,20 +266,20 @@ int acp_reset(int rank)
     }
     if (!all_agree(rank))
         return -1;
-    call(iacp_finalize_cl);
-    call(iacp_finalize_dl);
-    stop("acp_reset");
-    if (!start((uint32_t)rank, "acp_reset"))
+    call_hook(iacp_finalize_cl);
+    call_hook(iacp_finalize_dl);
+    stop_layer("acp_reset");
+    if (!start_layer((uint32_t)rank, "acp_reset"))
         return -1;
-    call(iacp_init_dl);
-    call(iacp_init_cl);
+    call_hook(iacp_init_dl);
+    call_hook(iacp_init_cl);
     return 0;
 }
 
 void acp_abort(const char *msg)
 {
-    call(iacp_abort_cl);
-    call(iacp_abort_dl);
+    call_hook(iacp_abort_cl);
+    call_hook(iacp_abort_dl);
     fflush(NULL);
     if (al.running)
         al_lock();

@@ -3,35 +3,45 @@
  * The barrier: in round k every process tells the one 2^k ranks ahead in which epoch it is, and
  * waits for the one 2^k ranks behind.
  */
-#include "layer.h"
+#include "sync.h"
+#include "control.h"
+#include "ctx.h"
+#include "lock.h"
+#include "log.h"
+#include "net.h"
+#include "peers.h"
+#include "progress.h"
+#include "queue.h"
 
-static uint64_t epoch;
+#include "../common/job.h"
+#include "../common/patience.h"
+#include "../common/ring.h"
 
 void al_sync_setup(void)
 {
-    epoch = 0;
+    al.epoch = 0;
 }
 
-static void told(struct al_op *op, int rc, uint64_t old_value)
+static void end_tell(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
         al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, al_utofu_error());
 }
 
-static void tell(const char *function, uint32_t finger)
+static void tell_finger(const char *function, uint32_t finger)
 {
-    const struct al_peer peer = {.id = al_control->fingers[finger]};
-    uint32_t rank = (uint32_t)((al.rank + (1ull << finger)) % al.procs), idle = 0;
+    const struct al_peer peer = {.id = al.control->fingers[finger]};
+    uint32_t rank = lc_rank_ahead(al.rank, al.procs, finger), idle = 0;
     utofu_stadd_t at = al_peer_control(&peer, offsetof(struct al_control, sync) + 8 * finger);
     struct lc_patience patience = {0};
 
     for (;;) {
-        struct al_op *op = al_op_take(0, NULL, rank, told);
+        struct al_op *op = al_op_take(0, NULL, rank, end_tell);
 
         /* behind that of the epoch before, which may still be under way */
         if (op != NULL &&
-            al_op_put_now(op, peer.id, &epoch, at, 8,
+            al_op_put_now(op, peer.id, &al.epoch, at, 8,
                           UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
             return;
         if (lc_patience_ends(&patience, idle))
@@ -43,28 +53,28 @@ static void tell(const char *function, uint32_t finger)
     }
 }
 
-/* The epoch that the process 2^finger ranks behind has come to: at most the next one, as it leaves
- * this one behind this process. */
+/* The epoch that the process 2^finger ranks behind has come to: at most the next one, as it
+ * leaves this one behind this process. */
 static uint64_t epoch_behind(uint32_t finger)
 {
-    uint64_t come = __atomic_load_n(&al_control->sync[finger], __ATOMIC_ACQUIRE);
+    uint64_t come = __atomic_load_n(&al.control->sync[finger], __ATOMIC_ACQUIRE);
 
-    if (come > epoch + 1)
+    if (come > al.epoch + 1)
         al_fatal("barrier %llu is said to have begun, and this process is in the %lluth: does "
                  "another program of the job use this memory?",
-                 (unsigned long long)come, (unsigned long long)epoch);
+                 (unsigned long long)come, (unsigned long long)al.epoch);
     return come;
 }
 
 /* False: not until the time `end`. */
-static bool await(const char *function, uint32_t finger, uint64_t end)
+static bool await_finger(const char *function, uint32_t finger, uint64_t end)
 {
-    uint32_t behind = (uint32_t)((al.rank + al.procs - (1ull << finger) % al.procs) % al.procs);
+    uint32_t behind = lc_rank_behind(al.rank, al.procs, finger);
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
-    while (epoch_behind(finger) < epoch) {
-        if (end != UINT64_MAX && al_now_ns() > end)
+    while (epoch_behind(finger) < al.epoch) {
+        if (end != UINT64_MAX && lc_now_ns() > end)
             return false;
         if (lc_patience_ends(&patience, idle))
             al_log("%s: has waited %llu s for rank %u, which has not come, or waits for another "
@@ -80,13 +90,13 @@ static bool await(const char *function, uint32_t finger, uint64_t end)
 
 bool al_sync_wait(const char *function, uint64_t limit_ns)
 {
-    uint64_t end = limit_ns == 0 ? UINT64_MAX : al_now_ns() + limit_ns;
+    uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
     bool come = true;
 
-    epoch++;
+    al.epoch++;
     for (uint32_t k = 0; come && k < al.num_fingers; k++) {
-        tell(function, k);
-        come = await(function, k, end);
+        tell_finger(function, k);
+        come = await_finger(function, k, end);
     }
     al_progress_waited();
     return come;

@@ -19,7 +19,7 @@ static const struct {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
-static bool number(const char *name, uint32_t *value)
+static bool read_number(const char *name, uint32_t *value)
 {
     const char *text = getenv(name);
     char *end;
@@ -37,7 +37,7 @@ void lc_job_find(uint32_t *rank, uint32_t *procs)
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
         uint32_t r, p;
 
-        if (number(launchers[i].rank, &r) && number(launchers[i].procs, &p) && r < p) {
+        if (read_number(launchers[i].rank, &r) && read_number(launchers[i].procs, &p) && r < p) {
             *rank = r;
             *procs = p;
             return;
@@ -51,7 +51,7 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
 {
     uint32_t seconds;
 
-    return number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
+    return read_number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
 }
 
 uint64_t lc_now_ns(void)

@@ -48,13 +48,13 @@ static void pause_ms(void)
     nanosleep(&ms, NULL);
 }
 
-static uint64_t deadline(void)
+static uint64_t deadline_ns(void)
 {
     return lc_now_ns() + lc_env_number("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
 }
 
-__attribute__((format(printf, 2, 3))) static void line(const struct lc_meeting *m,
-                                                       const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void write_line(const struct lc_meeting *m,
+                                                             const char *format, ...)
 {
     va_list args;
 
@@ -63,8 +63,8 @@ __attribute__((format(printf, 2, 3))) static void line(const struct lc_meeting *
     va_end(args);
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const struct lc_meeting *m,
-                                                      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say_line(const struct lc_meeting *m,
+                                                           const char *format, ...)
 {
     char text[1200];
     va_list args;
@@ -72,14 +72,14 @@ __attribute__((format(printf, 2, 3))) static void say(const struct lc_meeting *m
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    line(m, "%s: %s", m->function, text);
+    write_line(m, "%s: %s", m->function, text);
 }
 
 /* Of a call that uTofu does not refuse, as what it gets is ours. */
-static void expect(const struct place *p, int rc, const char *call)
+static void expect_success(const struct place *p, int rc, const char *call)
 {
     if (rc != UTOFU_SUCCESS)
-        say(p->m, "%s: %s", call, lc_utofu_error());
+        say_line(p->m, "%s: %s", call, lc_utofu_error());
 }
 
 /* For what the peers ask of this process: nothing of its own is under way. */
@@ -89,7 +89,7 @@ static void make_progress(const struct place *p)
     int rc = utofu_poll_mrq(p->vcq, 0, &notice);
 
     if (rc != UTOFU_ERR_NOT_FOUND)
-        expect(p, rc, "utofu_poll_mrq");
+        expect_success(p, rc, "utofu_poll_mrq");
 }
 
 static bool open_place(struct place *p)
@@ -100,12 +100,12 @@ static bool open_place(struct place *p)
     p->size = (p->size + 4095) / 4096 * 4096;
     p->reply = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->reply == MAP_FAILED) {
-        say(p->m, "no memory for %zu bytes", p->size);
+        say_line(p->m, "no memory for %zu bytes", p->size);
         return false;
     }
     p->table = (struct card *)(p->reply + 1);
     if (utofu_create_vcq_with_cmp_id(0, p->m->cmp_id, 0, &p->vcq) != UTOFU_SUCCESS) {
-        say(p->m, "no VCQ with component id %d on TNI 0: %s", p->m->cmp_id, lc_utofu_error());
+        say_line(p->m, "no VCQ with component id %d on TNI 0: %s", p->m->cmp_id, lc_utofu_error());
         munmap(p->reply, p->size);
         return false;
     }
@@ -114,16 +114,16 @@ static bool open_place(struct place *p)
         p->stadd = stadd;
         return true;
     }
-    say(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
-    expect(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
+    say_line(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
+    expect_success(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     munmap(p->reply, p->size);
     return false;
 }
 
 static void close_place(struct place *p)
 {
-    expect(p, utofu_dereg_mem(p->vcq, p->stadd, 0), "utofu_dereg_mem");
-    expect(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
+    expect_success(p, utofu_dereg_mem(p->vcq, p->stadd, 0), "utofu_dereg_mem");
+    expect_success(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     munmap(p->reply, p->size);
 }
 
@@ -148,8 +148,8 @@ static int wait_notice(const struct place *p, uint32_t to)
         if ((rc = utofu_poll_tcq(p->vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND && rc < 0)
             return rc;
         if (lc_patience_ends(&patience, 0))
-            say(p->m, "has waited %llu s for a put to process %u of %u",
-                lc_patience_seconds(&patience), to, p->m->procs);
+            say_line(p->m, "has waited %llu s for a put to process %u of %u",
+                     lc_patience_seconds(&patience), to, p->m->procs);
         sched_yield();
     }
     return rc;
@@ -193,20 +193,21 @@ static unsigned long long seconds_until(uint64_t end)
 static bool all_have_come(const struct place *p)
 {
     struct lc_patience patience = {0};
-    uint64_t end = deadline();
+    uint64_t end = deadline_ns();
 
     for (uint32_t r = 0; r < p->m->procs; r++) {
         while (__atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0) {
             make_progress(p);
             if (lc_now_ns() > end) {
-                say(p->m,
-                    "process %u of %u has not come in %u seconds "
-                    "(UTOFU_JOB_TIMEOUT)",
-                    r, p->m->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
+                say_line(p->m,
+                         "process %u of %u has not come in %u seconds "
+                         "(UTOFU_JOB_TIMEOUT)",
+                         r, p->m->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
             if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
-                say(p->m,
+                say_line(
+                    p->m,
                     "has waited %llu s for %u of %u processes to come, the first of them process "
                     "%u; %llu s are left (UTOFU_JOB_TIMEOUT)",
                     lc_patience_seconds(&patience), num_missing(p), p->m->procs, r,
@@ -222,14 +223,14 @@ static bool has_good_id(const struct place *p, uint32_t i)
 {
     if (meeting_id(p->m, p->table[i].id) != 0)
         return true;
-    say(p->m, "process %u has come with 0x%016llx, which is no VCQ id: %s", i,
-        (unsigned long long)p->table[i].id, lc_utofu_error());
+    say_line(p->m, "process %u has come with 0x%016llx, which is no VCQ id: %s", i,
+             (unsigned long long)p->table[i].id, lc_utofu_error());
     return false;
 }
 
 /* by_rank[r]: who has rank r. Where the ranks are no permutation, each
  * process has the rank of its place in the job. */
-static enum lc_verdict judge(const struct place *p, uint32_t *by_rank)
+static enum lc_verdict judge_ranks(const struct place *p, uint32_t *by_rank)
 {
     bool agree = true, permutation = true, known = true;
 
@@ -265,7 +266,7 @@ static bool send_reply(const struct place *p, uint32_t to)
     int rc;
 
     if (id == 0)
-        return false; /* judge() has said so */
+        return false; /* judge_ranks() has said so */
     rc = utofu_query_stadd(id, 0, &rmt);
     if (rc == UTOFU_SUCCESS)
         rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
@@ -274,7 +275,7 @@ static bool send_reply(const struct place *p, uint32_t to)
     if (rc == UTOFU_SUCCESS)
         rc = wait_notice(p, to);
     if (rc != UTOFU_SUCCESS)
-        say(p->m, "process %u cannot be answered: %s", to, lc_utofu_error());
+        say_line(p->m, "process %u cannot be answered: %s", to, lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
@@ -286,10 +287,10 @@ static bool answer_all(const struct place *p)
     bool good = true;
 
     if (by_rank == NULL) {
-        say(p->m, "no memory for %u ranks", p->m->procs);
+        say_line(p->m, "no memory for %u ranks", p->m->procs);
         return false;
     }
-    verdict = judge(p, by_rank);
+    verdict = judge_ranks(p, by_rank);
     for (uint32_t rank = 0; rank < p->m->procs; rank++) {
         if (by_rank[rank] == 0) {
             own = rank;
@@ -308,10 +309,10 @@ static bool answer_all(const struct place *p)
  */
 
 /* The first process may not be there yet: then the put fails, and is tried again. */
-static bool come(const struct place *p, const struct card *card)
+static bool announce_self(const struct place *p, const struct card *card)
 {
     uint8_t first_node[6] = {0};
-    uint64_t end = deadline();
+    uint64_t end = deadline_ns();
     utofu_vcq_id_t first;
     utofu_stadd_t table;
     struct lc_patience patience = {0};
@@ -320,14 +321,14 @@ static bool come(const struct place *p, const struct card *card)
 
     if (utofu_construct_vcq_id(first_node, 0, 0, p->m->cmp_id, &first) != UTOFU_SUCCESS ||
         utofu_query_stadd(first, 0, &table) != UTOFU_SUCCESS) {
-        say(p->m, "the first process of the job has no VCQ id: %s", lc_utofu_error());
+        say_line(p->m, "the first process of the job has no VCQ id: %s", lc_utofu_error());
         return false;
     }
     if (first == p->id) {
-        say(p->m,
-            "uTofu does not see the %u processes that the launcher started "
-            "(with srun, use --mpi=pmix or --mpi=pmi2)",
-            p->m->procs);
+        say_line(p->m,
+                 "uTofu does not see the %u processes that the launcher started "
+                 "(with srun, use --mpi=pmix or --mpi=pmi2)",
+                 p->m->procs);
         return false;
     }
     table += sizeof(struct reply) + p->m->job_rank * sizeof(*card);
@@ -340,33 +341,35 @@ static bool come(const struct place *p, const struct card *card)
         if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || lc_now_ns() > end)
             break;
         if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
-            say(p->m,
+            say_line(
+                p->m,
                 "has waited %llu s for the first process of the job, which has not come; %llu s "
                 "are left (UTOFU_JOB_TIMEOUT)",
                 lc_patience_seconds(&patience), seconds_until(end));
         pause_ms();
     }
     if (rc != UTOFU_SUCCESS)
-        say(p->m, "the first process of the job cannot be reached: %s", lc_utofu_error());
+        say_line(p->m, "the first process of the job cannot be reached: %s", lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
 static bool wait_for_reply(const struct place *p)
 {
-    uint64_t end = deadline() + 2000000000;
+    uint64_t end = deadline_ns() + 2000000000;
     struct lc_patience patience = {0};
 
     while (__atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE) == 0) {
         make_progress(p);
         if (lc_now_ns() > end) {
-            say(p->m,
-                "the first process of the job has not answered: not all processes "
-                "have called %s?",
-                p->m->function);
+            say_line(p->m,
+                     "the first process of the job has not answered: not all processes "
+                     "have called %s?",
+                     p->m->function);
             return false;
         }
         if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
-            say(p->m,
+            say_line(
+                p->m,
                 "has waited %llu s for the first process of the job to answer: not all processes "
                 "have come; %llu s are left (UTOFU_JOB_TIMEOUT)",
                 lc_patience_seconds(&patience), seconds_until(end));
@@ -381,17 +384,18 @@ static enum lc_verdict read_reply(const struct place *p, uint64_t fingers[LC_MAX
     uint64_t verdict = __atomic_load_n(&p->reply->verdict, __ATOMIC_ACQUIRE);
 
     if (verdict > LC_FAILED) {
-        say(p->m,
-            "0x%llx is no answer of the first process of the job: does another program of the "
-            "job use this memory?",
-            (unsigned long long)verdict);
+        say_line(p->m,
+                 "0x%llx is no answer of the first process of the job: does another program of the "
+                 "job use this memory?",
+                 (unsigned long long)verdict);
         return LC_FAILED;
     }
     memcpy(fingers, p->reply->fingers, sizeof(p->reply->fingers));
     for (uint32_t k = 0; verdict == LC_GOOD && k < p->m->num_fingers; k++) {
         if (meeting_id(p->m, fingers[k]) != 0)
             continue;
-        say(p->m,
+        say_line(
+            p->m,
             "the first process of the job says 0x%016llx of the process %llu ranks ahead, which "
             "is no VCQ id: %s",
             (unsigned long long)fingers[k], 1ull << k, lc_utofu_error());
@@ -416,7 +420,7 @@ enum lc_verdict lc_meet(const struct lc_meeting *m, uint64_t rank, utofu_vcq_id_
         place.table[0] = card;
         good = all_have_come(&place) && answer_all(&place);
     } else {
-        good = come(&place, &card) && wait_for_reply(&place);
+        good = announce_self(&place, &card) && wait_for_reply(&place);
     }
     if (good)
         verdict = read_reply(&place, fingers);

@@ -10,7 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../layers/acp/layer.h"
+#include <utofu_ext.h>
+
+#include "../../layers/acp/address.h"
+#include "../../layers/acp/command.h"
+#include "../../layers/acp/control.h"
+#include "../../layers/acp/ctx.h"
+#include "../../layers/acp/lock.h"
+#include "../../layers/acp/log.h"
+#include "../../layers/acp/options.h"
+#include "../../layers/acp/sync.h"
+#include "../../layers/acp/upcalls.h"
+#include "../../layers/common/job.h"
 
 #include "fuzz.h"
 
@@ -47,17 +58,14 @@ static _Noreturn void end_job(int status)
 /* All memory that is copied within this process. */
 static void *copy_here_checked(void *to, const void *from, size_t size);
 #define memmove copy_here_checked
-#include "../../layers/acp/task.c"
+#include "../../layers/acp/copy.c"
 #undef memmove
-#define told  told_of_the_end
 #define _exit end_job
 #include "../../layers/acp/watch.c"
 
 /*
  * The files that are left out: start.c, progress.c, lock.c, log.c, options.c, common.
  */
-
-struct al al;
 
 void al_lock_wait(void)
 {
@@ -123,12 +131,12 @@ void al_options_sizes(size_t sizes[AL_STARTERS])
 
 bool al_progress(void)
 {
-    bool any = al_command_serve();
+    bool any = al.up->serve();
 
-    if (al_command_look())
+    if (al.up->look())
         return true;
     any |= al_net_poll();
-    any |= al_queue_start_waiting();
+    any |= al.up->start_waiting();
     al_task_step_later_ones();
     al_watch_poll();
     return any;
@@ -357,6 +365,12 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint32_t old_value, uin
     return utofu_armw8(vcq, id, UTOFU_ARMW_OP_SWAP, new_value, rmt, edata, flags, cbdata);
 }
 
+int utofu_wake_vcq(utofu_vcq_hdl_t vcq)
+{
+    (void)vcq;
+    return UTOFU_SUCCESS;
+}
+
 int utofu_poll_tcq(utofu_vcq_hdl_t vcq, unsigned long int flags, void **cbdata)
 {
     (void)vcq, (void)flags;
@@ -372,7 +386,7 @@ static int notice_of_another(uint8_t type, struct utofu_mrq_notice *notice)
     fuzz_bytes(&in, &at, sizeof(at));
     *notice = (struct utofu_mrq_notice){.notice_type = type, .edata = fuzz_byte(&in)};
     notice->rmt_stadd =
-        al_control_stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
+        al.control_stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
     return UTOFU_SUCCESS;
 }
 
@@ -481,7 +495,7 @@ static void send_command(void)
 
     if (n > 0)
         fuzz_bytes(&in, (uint8_t *)&command + at % 56, n);
-    al_control->ring[next_seq++ % AL_RING] = command;
+    al.control->ring[next_seq++ % AL_RING] = command;
 }
 
 static void write_memory(const struct region *r)
@@ -502,7 +516,7 @@ static void issue_own(void)
     uint8_t how = fuzz_byte(&in);
     acp_handle_t order = how & 1 ? ACP_HANDLE_CONT : ACP_HANDLE_NULL;
 
-    if (al_handles.issued - al_handles.complete == AL_QUEUE)
+    if (al.handles.issued - al.handles.complete == AL_QUEUE)
         return;
     if (how < 0xc0)
         acp_copy(dst, src, any_size(), order);
@@ -518,7 +532,7 @@ static void wait_in_barrier(void)
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
     for (uint32_t k = 0; come && k < al.num_fingers; k++)
-        must(al_control->sync[k] >= num_syncs && al_control->sync[k] <= num_syncs + 1);
+        must(al.control->sync[k] >= num_syncs && al.control->sync[k] <= num_syncs + 1);
 }
 
 static void take_step(void)
@@ -543,22 +557,23 @@ static void take_step(void)
     }
 }
 
-/* As start() of start.c. */
+/* As start_layer() of start.c. */
 static void open_layer(void)
 {
     al = (struct al){.rank = RANK, .job_rank = RANK, .procs = PROCS, .num_fingers = 3};
-    later = NULL;
-    later_end = &later;
+    al_upcalls_set();
+    al_task_setup();
     now = next_seq = num_syncs = 0;
     al_options_sizes(al.starter_size);
-    al_address_setup(PROCS);
     al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
-    must(al_net_setup() && al_control_setup() && al_memory_setup() && al_queue_setup());
+    must(al_net_setup());
+    al_address_setup(PROCS, al_net_colors());
+    must(al_control_setup() && al_memory_setup() && al_queue_setup());
     for (uint32_t i = 0; i < 3; i++)
-        al_control->fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
+        al.control->fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
     al_watch_setup();
     al.running = true;
     for (int i = 0; i < COLORS; i++)
@@ -573,7 +588,7 @@ static void close_layer(void)
     al_net_close();
     al_queue_close();
     al_peers_close();
-    al_direct_forget_all();
+    al_ranges_forget_all();
     for (int i = 0; i < REGIONS; i++)
         must(regions[i].size == 0);
 }
@@ -585,7 +600,7 @@ static void check_tickets(void)
     for (uint32_t i = 0; i < AL_QUEUE; i++) {
         const struct al_task *task = al_queue_slot(i);
         must(task->state != AL_RUNS || task->kind != AL_COPY || task->stage != HAS_TICKET ||
-             is_mine(task->src) || is_mine(task->dst) || task->value <= PROCS * AL_AWAY);
+             al_is_mine(task->src) || al_is_mine(task->dst) || task->value <= PROCS * AL_AWAY);
     }
 }
 

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomic operations: an ARMW from here on whatever process owns the word, and then a put of the
+ * value from before.
+ */
+#include "atomic.h"
+
+#include "address.h"
+#include "ctx.h"
+#include "log.h"
+#include "memory.h"
+#include "net.h"
+#include "remote.h"
+
+enum stage { BEGINS, CHANGED /* the word is */ };
+
+static void end_return(struct al_op *op, int rc, uint64_t old_value)
+{
+    struct al_task *task = op->task;
+
+    (void)old_value;
+    task->in_flight--;
+    if (rc == UTOFU_SUCCESS)
+        al_task_end(task);
+    else if (al_remote_try_again(task, rc, task->dst))
+        al_task_step(task);
+    else
+        al_task_fail(task, "the word is changed, but its old value cannot be written: %s",
+                     al_utofu_error());
+}
+
+/* Writes the value from before to dst. */
+static void give_value(struct al_task *task)
+{
+    struct al_target target;
+    struct al_op *op;
+    void *mine;
+
+    if (al_is_mine(task->dst)) {
+        mine = al_memory_find(task->dst, task->width, NULL);
+        if (mine == NULL) {
+            al_task_fail(task, "the destination is not registered any more");
+            return;
+        }
+        if (task->width == 4)
+            __atomic_store_n((uint32_t *)mine, (uint32_t)task->value, __ATOMIC_RELEASE);
+        else
+            __atomic_store_n((uint64_t *)mine, task->value, __ATOMIC_RELEASE);
+        al_task_end(task);
+        return;
+    }
+    if (al_remote_find(task->dst, task, &target) != AL_FOUND)
+        return;
+    al_remote_uses(task, target.stadd - target.extent.before);
+    op = al_op_take(0, task, target.rank, end_return);
+    if (op == NULL) {
+        al_task_later(task);
+        return;
+    }
+    task->in_flight++;
+    if (!al_op_put_now(op, target.id, &task->value, target.stadd, task->width, 0)) {
+        task->in_flight--;
+        al_task_later(task);
+    }
+}
+
+static void end_change(struct al_op *op, int rc, uint64_t old_value)
+{
+    struct al_task *task = op->task;
+
+    task->in_flight--;
+    if (rc == UTOFU_SUCCESS) {
+        task->value = old_value;
+        task->stage = CHANGED;
+        task->retried = false;
+        give_value(task);
+    } else if (al_remote_try_again(task, rc, task->src)) {
+        al_task_step(task);
+    } else {
+        al_task_fail(task, "%s", al_utofu_error());
+    }
+}
+
+static bool find_word(struct al_task *task, struct al_target *target)
+{
+    if (!al_is_mine(task->src))
+        return al_remote_find(task->src, task, target) == AL_FOUND;
+    target->rank = al.rank;
+    target->extent = (struct al_extent){0};
+    target->id = al_port(al_color_of(task->src))->id;
+    if (al_memory_find(task->src, task->width, &target->stadd) != NULL)
+        return true;
+    al_task_fail(task, "the word is not registered any more");
+    return false;
+}
+
+static bool start_change(struct al_op *op, const struct al_target *target,
+                         const struct al_task *task)
+{
+    static const enum utofu_armw_op codes[] = {
+        [AL_SWAP] = UTOFU_ARMW_OP_SWAP, [AL_ADD] = UTOFU_ARMW_OP_ADD, [AL_XOR] = UTOFU_ARMW_OP_XOR,
+        [AL_OR] = UTOFU_ARMW_OP_OR,     [AL_AND] = UTOFU_ARMW_OP_AND,
+    };
+
+    if (task->kind == AL_CAS)
+        return al_op_cswap(op, target->id, task->width, task->value, task->size, target->stadd);
+    return al_op_armw(op, target->id, codes[task->kind], task->width, task->size, target->stadd);
+}
+
+static void change_word(struct al_task *task)
+{
+    struct al_target target;
+    struct al_op *op;
+
+    if (!find_word(task, &target))
+        return;
+    al_remote_uses(task, target.stadd - target.extent.before);
+    op = al_op_take(0, task, target.rank, end_change);
+    if (op == NULL) {
+        al_task_later(task);
+        return;
+    }
+    task->in_flight++;
+    if (!start_change(op, &target, task)) {
+        task->in_flight--;
+        al_task_later(task);
+    }
+}
+
+void al_atomic_step(struct al_task *task)
+{
+    if (task->stage == CHANGED)
+        give_value(task);
+    else
+        change_word(task);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where registered memory of others lies. */
+#ifndef AL_REMOTE_H
+#define AL_REMOTE_H
+
+#include "memory.h"
+#include "peers.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { AL_REMOTE_ROWS = 512 };
+
+struct al_target {
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+    uint32_t rank;
+    struct al_extent extent;
+};
+struct al_remotes {
+    struct al_row {
+        uint32_t rank_plus_1, tag;
+        struct al_published what;
+    } rows[AL_REMOTE_ROWS]; /* a cache */
+};
+
+void al_remote_setup(void);
+enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target);
+void al_remote_forget(acp_ga_t ga);
+/* Is it worth trying again, after this code? The row that was in the cache may be out of date. */
+bool al_remote_try_again(struct al_task *task, int rc, acp_ga_t ga);
+/* The task's next communication is with this region. */
+void al_remote_uses(struct al_task *task, utofu_stadd_t region);
+
+#pragma GCC visibility pop
+
+#endif

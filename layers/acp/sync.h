@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The barrier. */
+#ifndef AL_SYNC_H
+#define AL_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+void al_sync_setup(void);
+/* limit_ns 0: as long as it takes; false: it took longer. function: that of the program, for
+ * messages. */
+bool al_sync_wait(const char *function, uint64_t limit_ns);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What files call that stand above them. */
+#include "upcalls.h"
+
+#include "address.h"
+#include "atomic.h"
+#include "command.h"
+#include "copy.h"
+#include "ctx.h"
+#include "queue.h"
+#include "watch.h"
+
+/* A copy with no GA of this process is done by the owner of the source. */
+static void step_task(struct al_task *task)
+{
+    if (task->state == AL_REPORTS)
+        al_command_report(task);
+    else if (task->kind != AL_COPY)
+        al_atomic_step(task);
+    else if (task->size == 0 || al_is_mine(task->src) || al_is_mine(task->dst))
+        al_copy_step(task);
+    else
+        al_command_send(task);
+}
+
+static void end_task(struct al_task *task)
+{
+    if (task->command)
+        al_command_report(task);
+    else
+        al_queue_ended(task);
+}
+
+static const struct al_upcalls upcalls = {
+    .step = step_task,
+    .end = end_task,
+    .arrived = al_command_arrived,
+    .serve = al_command_serve,
+    .look = al_command_look,
+    .start_waiting = al_queue_start_waiting,
+    .job_ends = al_watch_tell,
+};
+
+void al_upcalls_set(void)
+{
+    al.up = &upcalls;
+}

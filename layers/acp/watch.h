@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that end. */
+#ifndef AL_WATCH_H
+#define AL_WATCH_H
+
+#include <stdint.h>
+
+#include "../common/probe.h"
+
+#pragma GCC visibility push(hidden)
+
+struct al_watch {
+    struct lc_probe probe;
+};
+
+void al_watch_setup(void);
+void al_watch_poll(void);
+uint32_t al_watch_due_us(void);    /* until it has something to do */
+void al_watch_soon(void);          /* the next poll looks at the clock */
+void al_watch_tell(uint32_t rank); /* tells the others that this rank ends the job */
+
+#pragma GCC visibility pop
+
+#endif
