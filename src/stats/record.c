@@ -325,7 +325,7 @@ static int open_file(uint32_t rank)
     int fd = ut_file_open_output(path, O_TRUNC | O_NONBLOCK, NULL);
     if (fd >= 0)
         return fd;
-    ut_error("stats", "UTOFU_STATS_FILE=%s: %s; the summary follows here", path,
+    ut_error("stats", "file=%s of UTOFU_STATS: %s; the summary follows here", path,
              fd == -ELOOP ? "a symbolic link of another user" : strerror(-fd));
     return STDERR_FILENO;
 }

@@ -252,7 +252,7 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
     if (!counting && !*pattern)
         return 0;
     if (ut_env_is_set(UT_ENV_STATS_FILE) && counting && !ut_stats_is_for_job())
-        ut_warn("stats", "UTOFU_STATS_FILE has no effect: it is for UTOFU_STATS=job");
+        ut_warn("stats", "the file of UTOFU_STATS has no effect: it is for UTOFU_STATS=job");
     job = info;
     opened_at = ut_clock_ns();
     if (*pattern) {

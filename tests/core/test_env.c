@@ -243,7 +243,7 @@ Test(env, bad_options_are_refused_with_what_is_allowed)
     }
 }
 
-/* The only test that sets them: they go with the next release. */
+/* Goes with the old names, which the next release does not know. */
 Test(env, old_names_of_options_mean_the_same)
 {
     static const struct {

@@ -15,7 +15,8 @@ import re
 import sys
 
 TABLE = "src/util/env_table.h"
-ABOUT_OLD_NAMES = (TABLE, "tests/core/test_env.c", "docs/versions.md", "CHANGELOG.md")
+ABOUT_OLD_NAMES = (TABLE, "tests/core/test_env.c", "tests/tools/old_names.sh", "tests/man/check_variables.py",
+                   "tests/man/check_man_finds_gaps.sh", "docs/versions.md", "CHANGELOG.md")
 
 
 def read(path):

@@ -117,8 +117,8 @@ def group_counters():
     # a signal in the middle, and the same numbers go on
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
-            env={**os.environ, "UTOFU_STATS": "1", "UTOFU_TRACE": os.path.join(folder, "t.json"),
-                 "UTOFU_TRACE_LIMIT": "1"},
+            env={**os.environ, "UTOFU_STATS": "1",
+                 "UTOFU_TRACE": os.path.join(folder, "t.json") + ",limit=1"},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
         await_timelines(folder)
         for pid in children(job.pid):
@@ -204,7 +204,7 @@ def group_regions():
 def group_job():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.json")
-        done = run(3, [REGIONS, "uneven"], UTOFU_STATS="job,json", UTOFU_STATS_FILE=path)
+        done = run(3, [REGIONS, "uneven"], UTOFU_STATS="job,json,file=" + path)
         with open(path) as f:
             job = json.load(f)
         check("the_summary_is_in_the_file_and_nowhere_else",
@@ -222,9 +222,9 @@ def group_job():
               got == {name: (3, 3 * calls, 3 * puts)
                       for name, (calls, puts) in IN_REGIONS.items()}, got)
 
-        done = run(1, [REGIONS], UTOFU_STATS="job", UTOFU_STATS_FILE=folder)
+        done = run(1, [REGIONS], UTOFU_STATS="job,file=" + folder)
         check("a_file_that_cannot_be_written_is_an_error_line_and_the_summary_not_lost",
-              f"UTOFU_STATS_FILE={folder}" in done.stderr and
+              f"file={folder} of UTOFU_STATS" in done.stderr and
               "summary of 1 of 1 ranks" in done.stderr, done.stderr)
     done = run(20, [REGIONS], UTOFU_STATS="job")
     check("one_text_for_a_tree_of_two_levels",
@@ -254,9 +254,9 @@ def group_job():
           done.stderr.count("summary of 1 of 3 ranks") == 2, done.stderr)
     done = run(1, [REGIONS], UTOFU_STATS="jobs")
     check("another_value_is_refused", "'jobs' is not allowed" in done.stderr, done.stderr)
-    done = run(1, [REGIONS], UTOFU_STATS="1", UTOFU_STATS_FILE="x", UTOFU_LOG_LEVEL="warning")
+    done = run(1, [REGIONS], UTOFU_STATS="1,file=x", UTOFU_LOG_LEVEL="warning")
     check("a_file_without_a_summary_is_a_warning",
-          "UTOFU_STATS_FILE has no effect" in done.stderr and not os.path.exists("x"), done.stderr)
+          "the file of UTOFU_STATS has no effect" in done.stderr and not os.path.exists("x"), done.stderr)
     done = run(1, [REGIONS], UTOFU_STATS="yes")
     check("yes_is_1", "stats: [rank 0] vcq" in done.stderr, done.stderr)
 
@@ -482,12 +482,12 @@ def group_more():
             with open(path) as f:
                 json.load(f)
         check("limit_is_kept", all(os.path.getsize(f) < (1 << 20) + 4096 for f in files) and
-              "UTOFU_TRACE_LIMIT" in done.stderr and done.returncode == 0, done.stderr)
+              "the limit of UTOFU_TRACE" in done.stderr and done.returncode == 0, done.stderr)
     with tempfile.TemporaryDirectory() as folder:
         # killed in the middle: what was written so far can be read
         path = os.path.join(folder, "t.json")
         with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
-                              env={**os.environ, "UTOFU_TRACE": path, "UTOFU_TRACE_LIMIT": "0"},
+                              env={**os.environ, "UTOFU_TRACE": path + ",limit=0"},
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             await_timelines(folder)
             for pid in children(job.pid):
@@ -622,7 +622,7 @@ def group_bad():
                                                              "No such file")),
                        ({"UTOFU_TRACE": "/tmp/"}, ("UTOFU_TRACE", "Is a directory")),
                        ({"UTOFU_STATS": "2"}, ("UTOFU_STATS", "'2' is not allowed")),
-                       ({"UTOFU_TRACE_LIMIT": "-1"}, ("UTOFU_TRACE_LIMIT", "is not allowed"))):
+                       ({"UTOFU_TRACE": "limit=-1"}, ("UTOFU_TRACE,limit", "is not allowed"))):
         done = run(2, [KNOWN], **env)
         lines = [line for line in done.stderr.splitlines() if all(w in line for w in words)]
         check(f"bad_{env}_is_told", done.returncode != 0 and lines, done.stderr)

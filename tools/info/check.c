@@ -318,7 +318,7 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
              strcmp(port->link, "InfiniBand") == 0)
         remedy(c, "unset UTOFU_VERBS_CONNECT, or give the port an address (IPoIB)");
     else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
-        remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
+        remedy(c, "choose another gid_index in UTOFU_VERBS_CONNECT, or none");
     else if (strstr(port->why_not, "no address"))
         remedy(c, "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
                port->netdev[0] ? port->netdev : "DEVICE");
