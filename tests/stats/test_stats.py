@@ -329,9 +329,9 @@ class Timeline:
         return seen.values()
 
 
-def trace(folder, n, command, **env):
+def trace(folder, n, command, options="", **env):
     path = os.path.join(folder, "t.json")
-    done = run(n, command, UTOFU_TRACE=path, **env)
+    done = run(n, command, UTOFU_TRACE=path + options, **env)
     files = [os.path.join(folder, f"t.{r}.json") for r in range(n)]
     return done, files
 
@@ -477,7 +477,7 @@ def group_more():
         well_formed("threads", files, 2)
     with tempfile.TemporaryDirectory() as folder:
         done, files = trace(folder, 2, [PERF, "-q", "-n", "20000", "-s", "8", "put-lat"],
-                            UTOFU_TRACE_LIMIT="1")
+                            options=",limit=1")
         for path in files:
             with open(path) as f:
                 json.load(f)
