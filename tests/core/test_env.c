@@ -209,8 +209,8 @@ Test(env, variables_without_options_keep_commas_and_equals_signs)
 Test(env, bad_options_are_refused_with_what_is_allowed)
 {
     static const char *const bad[][3] = {
-        {"UTOFU_STATS", "1,fiel=x",
-         "environment variable UTOFU_STATS: option 'fiel' is not allowed; it takes file"},
+        {"UTOFU_STATS", "1,sheet=x",
+         "environment variable UTOFU_STATS: option 'sheet' is not allowed; it takes file"},
         {"UTOFU_SHUFFLE", "7,level=5",
          "environment variable UTOFU_SHUFFLE,level: '5' is not allowed; it takes a number from 1 "
          "to 4"},

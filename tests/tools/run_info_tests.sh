@@ -148,8 +148,8 @@ group_environment() {
     check none_for_tests 0 'UTOFU_TEST|map_refuse' 0 env UTOFU_TEST=map_refuse=2 "$INFO" -e
     check set_option 0 '^UTOFU_SHUFFLE=\.\.\.,level=2   \(set\)$' 1 env UTOFU_SHUFFLE=0,level=2 "$INFO" -e
     check bad_option 1 '^UTOFU_SHUFFLE=\.\.\.,level=9   \(not allowed\)$' 1 env UTOFU_SHUFFLE=level=9 "$INFO" -e
-    check no_such_option 1 "^FAIL +environment: UTOFU_SHUFFLE: option 'levle' is not allowed|-> it takes level" 2 \
-        env UTOFU_PROVIDER=shm UTOFU_SHUFFLE=0,levle=9 "$INFO" --check
+    check no_such_option 1 "^FAIL +environment: UTOFU_SHUFFLE: option 'depth' is not allowed|-> it takes level" 2 \
+        env UTOFU_PROVIDER=shm UTOFU_SHUFFLE=0,depth=9 "$INFO" --check
     check default_value 0 '^UTOFU_PEER_TIMEOUT=30$' 1 "$INFO" -e
     check set_value 0 '^UTOFU_PEER_TIMEOUT=7   \(set\)$' 1 env UTOFU_PEER_TIMEOUT=7 "$INFO" -e
     check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
