@@ -63,7 +63,7 @@ def stats(text):
 ORIGIN = {"puts": 19, "put_bytes": 10 * 100 + 5 * 1000 + 3 * 16 + 16, "gets": 4, "get_bytes": 800,
           "armws": 6, "lcl_put_notices": 6, "lcl_get_notices": 4, "lcl_armw_notices": 6,
           "failed": 1}
-TARGET = {"arrivals": 14, "rmt_put_notices": 8, "rmt_armw_notices": 6}
+TARGET = {"arrivals": 18, "rmt_put_notices": 8, "rmt_get_notices": 4, "rmt_armw_notices": 6}
 
 
 # auto on one host is shm
@@ -83,7 +83,7 @@ def judge_known(text):
     wrong = []
     found = stats(text)
     for rank, want, more in ((0, ORIGIN, {"nops": 2, "most_in_mrq": 16, "most_under_way": 8}),
-                             (1, TARGET, {"most_in_mrq": 14})):
+                             (1, TARGET, {"most_in_mrq": 18})):
         vcqs = [v for v in found[rank, "vcq"] if v["cmp"] == "3"]
         peers = [p for p in found[rank, "peer"] if vcqs and p["of"] == vcqs[0]["id"]]
         if len(vcqs) != 1 or len(peers) != 1:
@@ -113,6 +113,12 @@ def group_counters():
             for gate, more in (("0", {"packets_out": "10", "started": "10", "finished": "10"}),
                                ("16", {"packets_in": "10"}))}
     check("stats_of_gates_are_what_they_did", gates == want, gates)
+
+    done = run(1, [REGIONS, "busy"], UTOFU_STATS="1")
+    lines = "\n".join(line for line in done.stderr.splitlines() if " region " not in line)
+    vcqs = [v for v in stats(lines)[0, "vcq"] if int(v.get("nops", 0)) >= 2048]
+    check("calls_that_find_the_toq_full_are_counted",
+          done.returncode == 0 and len(vcqs) == 1 and vcqs[0].get("busy") == "3", done.stdout + done.stderr)
 
     # a signal in the middle, and the same numbers go on
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
@@ -214,6 +220,19 @@ def group_job():
         check("least_mean_and_most_and_whose_they_are",
               job["counters"]["puts"] == {"total": 3 * 52 + 3, "least": 52, "least_rank": 0,
                                           "mean": 53.0, "most": 54, "most_rank": 2}, job)
+        done = run(2, [PERF, "-q", "-n", "10", "-w", "0", "barrier"], UTOFU_STATS="job,json,file=" + path)
+        with open(path) as f:
+            barrier = json.load(f)["counters"]
+        check("barriers_are_summed_up",
+              barrier["barriers"]["total"] == 20 and barrier["barriers_failed"]["total"] == 0 and
+              barrier["barrier_blocked_us"]["total"] > 0 and "started" not in barrier, barrier)
+        check("counters_without_a_name_in_a_summary_are_left_out",
+              not {"None", "null", "(null)", "finished", "signals_in"} & set(barrier), barrier)
+        done = run(2, [PERF, "-q", "-n", "1000", "-s", "8", "put-lat"], UTOFU_STATS="job,json,file=" + path)
+        with open(path) as f:
+            latency = json.load(f)["counters"]
+        check("peers_and_waits_are_summed_up",
+              latency["peers"]["least"] >= 1 and latency["blocked_us"]["total"] > 0, latency)
         check("a_high_water_mark_has_no_total",
               "total" not in job["counters"]["most_under_way"], job["counters"])
         got = {r["name"]: (r["ranks"], r["counters"]["calls"]["total"],
