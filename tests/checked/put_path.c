@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
     if (party.rank == 0) {
         void *warm[4];
-        backtrace(warm, 4); /* loads what it needs */
+        backtrace(warm, 4);                    /* loads what it needs */
         party_put_word(vcq, peer, rmt + 8, 1); /* until the peer has registered its memory */
         for (int i = 0; i < 3; i++)
             put(size);
