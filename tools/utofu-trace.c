@@ -250,7 +250,7 @@ static bool judge(bool check)
     if (unfinished)
         fprintf(stderr,
                 "utofu-trace: %d of %d files end early: their processes did not exit, or "
-                "reached UTOFU_TRACE_LIMIT\n",
+                "reached the limit of UTOFU_TRACE\n",
                 unfinished, num_inputs);
     if (loose)
         fprintf(stderr, "utofu-trace: %" PRIu64 " of %zu arrows have only one end%s\n", loose,

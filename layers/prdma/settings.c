@@ -57,13 +57,18 @@ static enum pr_method method_setting(void)
     return PR_AUTO;
 }
 
-/* The level is that of the library. */
+/* The level is that of the library; options may follow it. */
 static bool wants_info(void)
 {
+    static const char *const levels[] = {"info", "debug", "3", "4"};
     const char *text = getenv("UTOFU_LOG_LEVEL");
+    size_t length = text != NULL ? strcspn(text, ",") : 0;
 
-    return text != NULL && (strcmp(text, "info") == 0 || strcmp(text, "debug") == 0 ||
-                            strcmp(text, "3") == 0 || strcmp(text, "4") == 0);
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        if (strlen(levels[i]) == length && strncmp(text, levels[i], length) == 0)
+            return true;
+    }
+    return false;
 }
 
 void pr_settings_read(void)

@@ -2,8 +2,8 @@
 /*
  * The origin's side of mapped registration: a peer's remapped memory, reached through mappings of
  * its memfd. Each connection has its own mappings, so that no lock is needed; they are made when
- * they are first used, and the least recently used one is unmapped when UTOFU_SHM_MAP_LIMIT is
- * reached: that of the connection that asks for another, else of one on the same endpoint.
+ * they are first used, and the least recently used one is unmapped when the limit of UTOFU_SHM_MAP
+ * is reached: that of the connection that asks for another, else of one on the same endpoint.
  */
 #ifndef SP_MAP_H
 #define SP_MAP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which peers of an endpoint are sent so much that their connections have long send queues: all of
- * UTOFU_VERBS_SQ_DEPTH instead of half of it. Under the endpoint's lock.
+ * the sq_depth of UTOFU_VERBS_TUNE instead of half of it. Under the endpoint's lock.
  */
 #ifndef VP_BUSY_H
 #define VP_BUSY_H

@@ -19,7 +19,7 @@ struct vp_candidate {
 /* Does every entry of UTOFU_VERBS_SUBNETS name a subnet? If not, says which does not. */
 bool vp_subnets_are_sound(void);
 
-/* Does UTOFU_VERBS_GID_INDEX choose an index? */
+/* Does UTOFU_VERBS_CONNECT,gid_index choose an index? */
 bool vp_wants_gid(void);
 
 /* RoCE: the address that a GID stands for, and its rank. */

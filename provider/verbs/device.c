@@ -346,7 +346,8 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     else
         vp_network_of(&port->addr, &port->network);
     if (!roce && vp_wants_gid())
-        ut_error(VP_CAT, "%s:%u is InfiniBand: UTOFU_VERBS_GID_INDEX means nothing to it", name,
+        ut_error(VP_CAT,
+                 "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT means nothing to it", name,
                  num);
     name_port(port);
     finding->num_ports++;
@@ -555,10 +556,11 @@ static int nothing_found(struct ibv_device **list)
     }
     if (vp_wants_gid() && list && *list) {
         list_gids(list, there, sizeof(there));
-        ut_error(VP_CAT,
-                 "UTOFU_VERBS_GID_INDEX=%llu is no usable GID of an active port; there are "
-                 "(device:port, index, GID): %s",
-                 (unsigned long long)gid, there);
+        ut_error(
+            VP_CAT,
+            "gid_index=%llu of UTOFU_VERBS_CONNECT is no usable GID of an active port; there are "
+            "(device:port, index, GID): %s",
+            (unsigned long long)gid, there);
         return -EINVAL;
     }
     if (*subnets && list && *list) {

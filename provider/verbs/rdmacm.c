@@ -45,7 +45,7 @@ enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
     return VP_REFUSED_BUSY;
 }
 
-/* Gives the connection UTOFU_VERBS_TRAFFIC_CLASS: before its route is resolved. */
+/* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT: before its route is resolved. */
 static void mark(struct rdma_cm_id *id)
 {
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
@@ -55,7 +55,7 @@ static void mark(struct rdma_cm_id *id)
         return;
     if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
                         sizeof(traffic_class)))
-        ut_error(VP_CAT, "UTOFU_VERBS_TRAFFIC_CLASS=%u is not used: %s", traffic_class,
+        ut_error(VP_CAT, "traffic_class=%u of UTOFU_VERBS_CONNECT is not used: %s", traffic_class,
                  strerror(errno));
 }
 

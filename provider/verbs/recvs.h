@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Receives: an endpoint's in its shared receive queue, or where the device has none (or
- * UTOFU_VERBS_SRQ=0 says so) each connection's in a queue of its own. Peers that send faster than
+ * UTOFU_TEST=srq=0 says so) each connection's in a queue of its own. Peers that send faster than
  * receives are posted again wait: they repeat for ever (RNR).
  */
 #ifndef VP_RECVS_H

@@ -45,8 +45,8 @@ struct vp_ud {
 
 /*** paths ***/
 
-/* UTOFU_VERBS_PKEY, or the first partition that the port is a full member of: limited ones do not
- * reach each other. -1: the port is not in it. */
+/* The pkey of UTOFU_VERBS_CONNECT, or the first partition that the port is a full member of:
+ * limited ones do not reach each other. -1: the port is not in it. */
 static int pkey_index(const struct vp_port *port, unsigned int count)
 {
     uint16_t wanted = port->gid_index < 0 ? (uint16_t)ut_env_num(UT_ENV_VERBS_PKEY) : 0;
@@ -61,7 +61,7 @@ static int pkey_index(const struct vp_port *port, unsigned int count)
     }
     if (!wanted)
         return 0;
-    ut_error(VP_CAT, "UTOFU_VERBS_PKEY=%#x: %s:%u is not in this partition", wanted,
+    ut_error(VP_CAT, "pkey=%#x of UTOFU_VERBS_CONNECT: %s:%u is not in this partition", wanted,
              ibv_get_device_name(port->dev->context->device), port->num);
     return -1;
 }

@@ -215,6 +215,34 @@ static void warn_of_unknown_variables(void)
                 text);
 }
 
+/* One line, with the new spelling of each. */
+static void warn_of_old_variables(void)
+{
+    char text[1024] = "", spelling[320];
+    const struct ut_env_entry *e;
+    size_t used = 0;
+
+    for (int at = 0; (e = ut_env_next_old(&at)) && used < sizeof(text);) {
+        ut_env_spell(e, spelling, sizeof(spelling));
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (write %s)",
+                                 used ? ", " : "", e->old_name, spelling);
+    }
+    if (used > 0)
+        ut_warn("process", "old names of variables, which the next release does not know: %s",
+                text);
+}
+
+/* Whoever is asked to warn of the environment: rank 0, or a process that finds no job. */
+static void warn_of_variables(void)
+{
+    if (ut_env_is_foreign()) {
+        warn_of_foreign_environment();
+        return;
+    }
+    warn_of_unknown_variables();
+    warn_of_old_variables();
+}
+
 int ut_process_begin(struct ut_process **process)
 {
     int rc = ut_process_environment();
@@ -228,7 +256,7 @@ int ut_process_begin(struct ut_process **process)
     if (rc == -EBUSY)
         return UT_PROCESS_NOT_YET;
     if (rc != 0 || proc.job->rank == 0)
-        ut_env_is_foreign() ? warn_of_foreign_environment() : warn_of_unknown_variables();
+        warn_of_variables();
     if (rc != 0)
         return UTOFU_ERR_FATAL;
     ut_log_set_rank(proc.job->rank);

@@ -24,7 +24,7 @@ struct ut_vcq;
 /* The mode is on. Set by ut_shuffle_open(), before there is any VCQ. */
 extern bool ut_shuffle_on;
 
-/* Reads UTOFU_SHUFFLE and UTOFU_SHUFFLE_LEVEL; `warns`: a line on standard error says that the mode
+/* Reads UTOFU_SHUFFLE with its level; `warns`: a line on standard error says that the mode
  * is on. Once, by set-up. */
 void ut_shuffle_open(bool warns);
 

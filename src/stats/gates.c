@@ -3,6 +3,10 @@
 #include "stats/stats.h"
 #include "util/clock.h"
 
+_Static_assert(UT_COUNT_PACKETS_OUT == UT_COUNT_SIGNALS_OUT + UT_STATS_PACKET &&
+                   UT_COUNT_PACKETS_IN == UT_COUNT_SIGNALS_IN + UT_STATS_PACKET,
+               "signals and packets are counted side by side");
+
 static uint64_t gate_flow(const struct ut_stats_gate_message *h)
 {
     uint64_t mix = ut_stats_mix(ut_stats_mix(ut_stats_mix(2 + h->input, h->src), h->dst), h->epoch);
@@ -75,7 +79,7 @@ static void gate_flow_end(struct ut_stats *stats, unsigned int gate, enum ut_sta
 void ut_stats_gate_send(struct ut_stats *stats, unsigned int gate,
                         const struct ut_stats_gate_message *hop)
 {
-    stats->gates[gate].sent[hop->input]++;
+    stats->gates[gate].counts.n[UT_COUNT_SIGNALS_OUT + hop->input]++;
     gate_flow_end(stats, gate, UT_EVENT_FLOW_OUT, ut_clock_ns(), hop);
 }
 
@@ -85,7 +89,7 @@ void ut_stats_gate_sent(struct ut_stats *stats, unsigned int gate, uint8_t op, u
 
     stats->gates[gate].op = op;
     if (start) {
-        stats->gates[gate].started++;
+        stats->gates[gate].counts.n[UT_COUNT_BARRIERS]++;
         stats->gates[gate].begin = began;
     } else {
         gate_arrows(stats, gate, began);
@@ -96,7 +100,7 @@ void ut_stats_gate_sent(struct ut_stats *stats, unsigned int gate, uint8_t op, u
 void ut_stats_gate_arrive(struct ut_stats *stats, unsigned int gate,
                           const struct ut_stats_gate_message *hop, uint64_t at)
 {
-    stats->gates[gate].received[hop->input]++;
+    stats->gates[gate].counts.n[UT_COUNT_SIGNALS_IN + hop->input]++;
     gate_slice(stats, gate, hop->input == UT_STATS_SIGNAL ? UT_SLICE_SIGNAL : UT_SLICE_PACKET, at,
                ut_clock_ns(), 0);
     gate_flow_end(stats, gate, UT_EVENT_FLOW_IN, at, hop);
@@ -108,12 +112,9 @@ void ut_stats_gate_end(struct ut_stats *stats, unsigned int gate, uint8_t op, in
     uint64_t now = ut_clock_ns();
 
     g->op = op;
-    if (rc == UTOFU_SUCCESS)
-        g->finished++;
-    else
-        g->failed++;
+    g->counts.n[rc == UTOFU_SUCCESS ? UT_COUNT_BARRIERS_FINISHED : UT_COUNT_BARRIERS_FAILED]++;
     if (g->begin) {
-        g->blocked_ns += now - g->begin;
+        g->counts.n[UT_COUNT_BARRIER_BLOCKED] += now - g->begin;
         gate_slice(stats, gate, UT_SLICE_BARRIER, g->begin, now + 1, rc);
     }
     g->begin = 0;

@@ -16,8 +16,8 @@
 #include "stats/region.h"
 
 enum {
-    CELL_MICROSECONDS = UT_NUM_TOTALS, /* since the first call, or in the region */
-    CELL_CALLS,                        /* of a region */
+    CELL_MICROSECONDS = UT_NUM_COUNTERS, /* since the first call, or in the region */
+    CELL_CALLS,                          /* of a region */
     NUM_CELLS,
     MISSING_SHOWN = 16,
 };
@@ -169,7 +169,7 @@ struct own {
     uint32_t rank;
 };
 
-static void set_cells(struct section *s, uint32_t rank, const uint64_t totals[UT_NUM_TOTALS],
+static void set_cells(struct section *s, uint32_t rank, const uint64_t totals[UT_NUM_COUNTERS],
                       uint64_t ns, uint64_t calls)
 {
     s->ranks = 1;
@@ -192,7 +192,7 @@ void *ut_record_own(const struct ut_job_info *job, uint64_t opened_at, size_t *s
 {
     struct own own = {.record = ut_record_new(job->size), .rank = job->rank};
     struct section *s = own.record ? find_section(own.record, "") : NULL;
-    uint64_t totals[UT_NUM_TOTALS];
+    uint64_t totals[UT_NUM_COUNTERS];
     void *bytes = NULL;
 
     if (s) {
@@ -211,15 +211,16 @@ void *ut_record_own(const struct ut_job_info *job, uint64_t opened_at, size_t *s
  * The summary
  */
 
+/* NULL: a counter that the summary leaves out. */
 static const char *cell_name(int i)
 {
-    return i == CELL_MICROSECONDS ? "elapsed_us" : i == CELL_CALLS ? "calls" : ut_total_names[i];
+    return i == CELL_MICROSECONDS ? "elapsed_us" : i == CELL_CALLS ? "calls" : ut_counters[i].total;
 }
 
 /* Sums of high-water marks mean nothing. */
 static bool adds_up(int i)
 {
-    return i < UT_TOTAL_PEERS || i >= UT_NUM_TOTALS;
+    return i < UT_COUNT_PEERS || i >= UT_NUM_COUNTERS;
 }
 
 static bool is_missing(const struct ut_record *r, uint32_t rank)
@@ -247,7 +248,7 @@ static void print_cells(FILE *out, const struct section *s)
     for (int i = 0; i < NUM_CELLS; i++) {
         const struct cell *c = &s->cell[i];
         char total[24] = "-";
-        if (c->most == 0)
+        if (c->most == 0 || !cell_name(i))
             continue;
         if (adds_up(i))
             snprintf(total, sizeof(total), "%llu", (unsigned long long)c->sum);
@@ -278,7 +279,7 @@ static void print_json_cells(FILE *out, const struct section *s)
     fprintf(out, "\"ranks\":%llu,\"counters\":{", (unsigned long long)s->ranks);
     for (int i = 0, n = 0; i < NUM_CELLS; i++) {
         const struct cell *c = &s->cell[i];
-        if (i == CELL_CALLS && !s->name[0])
+        if ((i == CELL_CALLS && !s->name[0]) || !cell_name(i))
             continue;
         if (s->name[0] && !adds_up(i))
             continue;
@@ -325,7 +326,7 @@ static int open_file(uint32_t rank)
     int fd = ut_file_open_output(path, O_TRUNC | O_NONBLOCK, NULL);
     if (fd >= 0)
         return fd;
-    ut_error("stats", "UTOFU_STATS_FILE=%s: %s; the summary follows here", path,
+    ut_error("stats", "file=%s of UTOFU_STATS: %s; the summary follows here", path,
              fd == -ELOOP ? "a symbolic link of another user" : strerror(-fd));
     return STDERR_FILENO;
 }

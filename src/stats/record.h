@@ -23,7 +23,7 @@ void *ut_record_pack(const struct ut_record *record, size_t *size);
 bool ut_record_merge(struct ut_record *record, const void *bytes, size_t size);
 /* All processes have reported. */
 bool ut_record_complete(const struct ut_record *record);
-/* The summary, to standard error or UTOFU_STATS_FILE, as text or JSON. */
+/* The summary, to standard error or the file of UTOFU_STATS, as text or JSON. */
 void ut_record_print(const struct ut_record *record, uint32_t rank);
 
 #endif

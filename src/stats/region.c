@@ -110,10 +110,10 @@ static void enter(struct ut_stats_region *r, uint64_t now)
 
 static void add_since(struct ut_stats_region *r, uint64_t now)
 {
-    uint64_t totals[UT_NUM_TOTALS];
+    uint64_t totals[UT_NUM_COUNTERS];
 
     ut_stats_totals(totals);
-    for (int i = 0; i < UT_TOTAL_PEERS; i++)
+    for (int i = 0; i < UT_COUNT_PEERS; i++)
         /* totals lack a VCQ whose lock could not be taken in time, so they may have shrunk */
         r->counted[i] += totals[i] > r->begun_with[i] ? totals[i] - r->begun_with[i] : 0;
     r->ns += now - r->since;

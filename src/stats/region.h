@@ -18,10 +18,10 @@ struct ut_stats_region {
     char name[UT_REGION_NAME_MAX + 1];
     uint64_t calls;
     uint64_t ns;
-    uint64_t counted[UT_NUM_TOTALS];    /* those below UT_TOTAL_PEERS */
-    uint32_t inside;                    /* starts without a stop, of all threads */
-    uint64_t since;                     /* inside > 0: when the first of them started, */
-    uint64_t begun_with[UT_NUM_TOTALS]; /* and the totals then */
+    uint64_t counted[UT_NUM_COUNTERS];    /* those below UT_COUNT_PEERS */
+    uint32_t inside;                      /* starts without a stop, of all threads */
+    uint64_t since;                       /* inside > 0: when the first of them started, */
+    uint64_t begun_with[UT_NUM_COUNTERS]; /* and the totals then */
 };
 
 /* Behind utofu_profile_start() and _stop(), which have checked the name. */

@@ -63,13 +63,13 @@ static void add_live(struct ut_vcq *vcq, void *totals)
     ut_unlock(&vcq->lock);
 }
 
-void ut_stats_totals(uint64_t totals[UT_NUM_TOTALS])
+void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
 {
     uint32_t before, after;
 
     /* again if a VCQ was freed meanwhile: it may have been counted twice or not at all */
     do {
-        memset(totals, 0, UT_NUM_TOTALS * sizeof(*totals));
+        memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
         before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);
         ut_vcq_for_each(add_live, totals);
         pthread_mutex_lock(&freed_lock);
@@ -252,7 +252,7 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
     if (!counting && !*pattern)
         return 0;
     if (ut_env_is_set(UT_ENV_STATS_FILE) && counting && !ut_stats_is_for_job())
-        ut_warn("stats", "UTOFU_STATS_FILE has no effect: it is for UTOFU_STATS=job");
+        ut_warn("stats", "the file of UTOFU_STATS has no effect: it is for UTOFU_STATS=job");
     job = info;
     opened_at = ut_clock_ns();
     if (*pattern) {
@@ -427,6 +427,26 @@ static uint64_t message_flow(uint64_t from_session, uint64_t to_session, uint64_
  * Communications
  */
 
+static void count_op(struct ut_stats_counts *c, const struct ut_stats_op *op)
+{
+    static const uint8_t counters[UT_STATS_KINDS] = {[UT_STATS_PUT] = UT_COUNT_PUTS,
+                                                     [UT_STATS_GET] = UT_COUNT_GETS,
+                                                     [UT_STATS_ARMW] = UT_COUNT_ARMWS,
+                                                     [UT_STATS_NOP] = UT_COUNT_NOPS};
+
+    c->n[counters[op->kind]]++;
+    if (op->kind == UT_STATS_PUT)
+        c->n[UT_COUNT_PUT_BYTES] += op->bytes;
+    else if (op->kind == UT_STATS_GET)
+        c->n[UT_COUNT_GET_BYTES] += op->bytes;
+}
+
+static void raise_mark(struct ut_stats_counts *c)
+{
+    if (c->open > c->n[UT_COUNT_MOST_UNDER_WAY])
+        c->n[UT_COUNT_MOST_UNDER_WAY] = c->open;
+}
+
 void ut_stats_submit(struct ut_vcq *vcq, uint32_t n)
 {
 #define COUNTED_AS(NAME, name, FAMILY, family, traits, called) [UT_DESC_##NAME] = UT_STATS_##FAMILY,
@@ -445,8 +465,7 @@ void ut_stats_submit(struct ut_vcq *vcq, uint32_t n)
                                                            .edata = slot->desc.edata};
     }
     stats->counts.open += n;
-    if (stats->counts.open > stats->counts.most_open)
-        stats->counts.most_open = stats->counts.open;
+    raise_mark(&stats->counts);
 }
 
 /* Session mode: the arrival time of the put that let descriptor number n start. */
@@ -506,14 +525,12 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     op->returned = ut_clock_ns();
     stats->starting = UT_NO_SLOT;
-    stats->counts.ops[op->kind]++;
-    stats->counts.bytes[op->kind] += op->bytes;
+    count_op(&stats->counts, op);
     if (op->kind != UT_STATS_NOP && slot->link) {
         p = peer_of(slot->link);
-        p->counts.ops[op->kind]++;
-        p->counts.bytes[op->kind] += op->bytes;
-        if (++p->counts.open > p->counts.most_open)
-            p->counts.most_open = p->counts.open;
+        count_op(&p->counts, op);
+        p->counts.open++;
+        raise_mark(&p->counts);
         if (op->done)
             p->counts.open--;
     }
@@ -522,7 +539,7 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
     } else if (slot->state == UT_SLOT_RETIRED) { /* it never was on a link */
         UT_ASSERT(stats->counts.open > 0);
         stats->counts.open--;
-        stats->counts.failed += slot->tcq_rc != 0;
+        stats->counts.n[UT_COUNT_FAILED] += slot->tcq_rc != 0;
         op->done = op->returned;
         record_op(vcq, slot, false);
     } else if (slot->state == UT_SLOT_WAITING && p && !p->blocked_since) {
@@ -532,9 +549,9 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
 
 void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
 {
-    static const uint8_t notice[] = {[UT_STATS_PUT] = UTOFU_MRQ_TYPE_LCL_PUT,
-                                     [UT_STATS_GET] = UTOFU_MRQ_TYPE_LCL_GET,
-                                     [UT_STATS_ARMW] = UTOFU_MRQ_TYPE_LCL_ARMW};
+    static const uint8_t notice[] = {[UT_STATS_PUT] = UT_COUNT_LCL_PUT_NOTICES,
+                                     [UT_STATS_GET] = UT_COUNT_LCL_GET_NOTICES,
+                                     [UT_STATS_ARMW] = UT_COUNT_LCL_ARMW_NOTICES};
     struct ut_vcq *vcq = link->vcq;
     struct ut_stats *stats = vcq->stats;
     struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
@@ -545,12 +562,12 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
     op->done = ut_clock_ns();
     stats->counts.open--;
     if (noticed) {
-        stats->counts.notices[notice[op->kind]]++;
-        p->counts.notices[notice[op->kind]]++;
+        stats->counts.n[notice[op->kind]]++;
+        p->counts.n[notice[op->kind]]++;
     }
     if (slot->tcq_rc || slot->mrq_rc) {
-        stats->counts.failed++;
-        p->counts.failed++;
+        stats->counts.n[UT_COUNT_FAILED]++;
+        p->counts.n[UT_COUNT_FAILED]++;
     }
     if (stats->starting == (uint32_t)(slot - vcq->toq))
         return; /* ut_stats_started() does the rest */
@@ -560,17 +577,17 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
 
 void ut_stats_retry(struct ut_link *link)
 {
-    peer_of(link)->retries++;
+    peer_of(link)->counts.n[UT_COUNT_RETRIES]++;
 }
 
 void ut_stats_crowded(struct ut_vcq *vcq)
 {
-    vcq->stats->crowded++;
+    vcq->stats->counts.n[UT_COUNT_CROWDED]++;
 }
 
 void ut_stats_rest(struct ut_link *link)
 {
-    peer_of(link)->rests++;
+    peer_of(link)->counts.n[UT_COUNT_RESTS]++;
 }
 
 void ut_stats_check_blocked(struct ut_link *link)
@@ -578,14 +595,14 @@ void ut_stats_check_blocked(struct ut_link *link)
     struct ut_stats_peer *p = peer_of(link);
 
     if (p->blocked_since && link->to_post == UT_NO_SLOT) {
-        p->counts.blocked_ns += ut_clock_ns() - p->blocked_since;
+        p->counts.n[UT_COUNT_BLOCKED] += ut_clock_ns() - p->blocked_since;
         p->blocked_since = 0;
     }
 }
 
 void ut_stats_busy(struct ut_vcq *vcq)
 {
-    vcq->stats->busy++;
+    vcq->stats->counts.n[UT_COUNT_BUSY]++;
 }
 
 /*
@@ -596,11 +613,11 @@ void ut_stats_empty_poll(struct ut_vcq *vcq)
 {
     struct ut_stats *stats = vcq->stats;
 
-    if (++stats->empty_polls % CLOCK_EVERY_POLLS != 0 && stats->empty_first)
+    if (++stats->counts.n[UT_COUNT_EMPTY_POLLS] % CLOCK_EVERY_POLLS != 0 && stats->empty_first)
         return; /* reading the clock takes longer than a poll */
     uint64_t now = ut_clock_ns();
     if (stats->empty_first && now - stats->empty_last <= TOGETHER_NS)
-        stats->counts.blocked_ns += now - stats->empty_last;
+        stats->counts.n[UT_COUNT_BLOCKED] += now - stats->empty_last;
     else
         stats->empty_first = now;
     stats->empty_last = now;
@@ -612,7 +629,7 @@ static void end_wait(struct ut_stats *stats, uint64_t now)
     if (!stats->empty_first)
         return;
     if (now - stats->empty_last <= TOGETHER_NS) {
-        stats->counts.blocked_ns += now - stats->empty_last;
+        stats->counts.n[UT_COUNT_BLOCKED] += now - stats->empty_last;
         stats->empty_last = now;
     }
     struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_WAIT, stats->empty_first);
@@ -641,6 +658,14 @@ void ut_stats_arrival_begins(struct ut_stats_arrival *a)
     }
 }
 
+/* The counter of a remote notice of this type. */
+static enum ut_counter notice_counter(unsigned int type)
+{
+    return type == UTOFU_MRQ_TYPE_RMT_PUT   ? UT_COUNT_RMT_PUT_NOTICES
+           : type == UTOFU_MRQ_TYPE_RMT_GET ? UT_COUNT_RMT_GET_NOTICES
+                                            : UT_COUNT_RMT_ARMW_NOTICES;
+}
+
 /* The remote MRQ notices that it led to; ut_stats_done() counts the local ones. */
 static void count_notices(struct ut_stats *stats, struct ut_stats_peer *p,
                           const struct ut_stats_arrival *a)
@@ -652,8 +677,8 @@ static void count_notices(struct ut_stats *stats, struct ut_stats_peer *p,
         if (type != UTOFU_MRQ_TYPE_RMT_PUT && type != UTOFU_MRQ_TYPE_RMT_GET &&
             type != UTOFU_MRQ_TYPE_RMT_ARMW)
             continue;
-        stats->counts.notices[type]++;
-        p->counts.notices[type]++;
+        stats->counts.n[notice_counter(type)]++;
+        p->counts.n[notice_counter(type)]++;
     }
 }
 
@@ -664,8 +689,8 @@ void ut_stats_arrival_ends(const struct ut_stats_arrival *a)
     struct ut_stats_peer *p = peer_of(link);
 
     count_notices(stats, p, a);
-    stats->counts.arrivals += a->flow;
-    p->counts.arrivals += a->flow;
+    stats->counts.n[UT_COUNT_ARRIVALS] += a->flow;
+    p->counts.n[UT_COUNT_ARRIVALS] += a->flow;
     ut_stats_check_blocked(link);
     struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_ARRIVAL, a->at);
     if (!e)
@@ -690,7 +715,7 @@ void ut_stats_connected(struct ut_link *link)
     struct ut_stats_peer *p = peer_of(link);
 
     if (link->was_up)
-        p->reconnects++;
+        p->counts.n[UT_COUNT_RECONNECTS]++;
     p->provider = (int8_t)link->provider;
 }
 

@@ -30,28 +30,43 @@ struct ut_stats_event;
 
 /* Communications of one kind. */
 enum ut_stats_kind { UT_STATS_PUT, UT_STATS_GET, UT_STATS_ARMW, UT_STATS_NOP, UT_STATS_KINDS };
-enum { UT_STATS_NOTICES = 6 }; /* MRQ notices by enum utofu_mrq_type */
+
+/* The counters: totals.h. */
+enum ut_counter {
+#define COUNTER(id, ...) UT_COUNT_##id,
+#include "stats/totals.h"
+#undef COUNTER
+    UT_NUM_COUNTERS
+};
+
+/* Whose line has a counter. */
+enum {
+    UT_COUNTS_VCQ = 1,
+    UT_COUNTS_PEER = 2,
+    UT_COUNTS_BOTH = UT_COUNTS_VCQ | UT_COUNTS_PEER,
+    UT_COUNTS_GATE = 4,
+    UT_COUNTS_JOB = 8
+};
+enum { UT_COUNTS_SUM, UT_COUNTS_TIME, UT_COUNTS_MOST };
+
+struct ut_counter_entry {
+    const char *line, *total; /* its name in a line, and in a summary; NULL: it is not there */
+    uint8_t holders, how;
+};
+extern const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS];
 
 struct ut_stats_counts {
-    uint64_t ops[UT_STATS_KINDS];   /* started */
-    uint64_t bytes[UT_STATS_KINDS]; /* of those */
-    uint64_t failed;                /* ended with an error in TCQ or MRQ */
-    uint64_t arrivals; /* communications of peers with a notice, an SPS, or an ARMW for the CPU */
-    uint64_t notices[UT_STATS_NOTICES];
-    uint64_t open, most_open; /* submitted, not complete; and the most of them at one time */
-    uint64_t blocked_ns;
+    uint64_t n[UT_NUM_COUNTERS];
+    uint64_t open; /* communications that are submitted and not complete */
 };
 
 /* Communication of one VCQ with one remote VCQ; kept when both are freed. */
 struct ut_stats_peer {
     struct ut_stats_peer *next;
     utofu_vcq_id_t id;
-    int64_t rank;                  /* -1: not known yet */
-    int8_t provider;               /* -1: not connected so far */
-    struct ut_stats_counts counts; /* blocked: something waited to be posted */
-    uint64_t retries;              /* communications that had to be posted once more */
-    uint64_t reconnects;
-    uint64_t rests;         /* connections closed because there were too many */
+    int64_t rank;    /* -1: not known yet */
+    int8_t provider; /* -1: not connected so far */
+    struct ut_stats_counts counts;
     uint64_t blocked_since; /* 0: not blocked */
 };
 
@@ -74,12 +89,10 @@ enum { UT_STATS_CREDITS = 4096 };
 
 /* A barrier gate. */
 struct ut_stats_gate {
-    uint64_t started, finished, failed; /* a start gate */
-    uint64_t blocked_ns;
-    uint64_t begin;                /* of the communication under way */
-    uint64_t sent[2], received[2]; /* signals, packets */
-    bool named;                    /* the name of its track is written */
-    uint8_t op;                    /* of the communication under way, or the last one */
+    struct ut_stats_counts counts;
+    uint64_t begin; /* of the communication under way */
+    bool named;     /* the name of its track is written */
+    uint8_t op;     /* of the communication under way, or the last one */
 };
 
 /* Of one VCQ. When it is freed, its counters are added to those of earlier VCQs with its id. */
@@ -89,14 +102,11 @@ struct ut_stats {
     struct ut_vcq_ident ident;
     uint16_t tni;
     bool session;
-    bool closed;                   /* no more events: the process or the VCQ ends */
-    uint32_t lives;                /* VCQs that had this id */
-    uint32_t track;                /* of the timeline; each VCQ has its own */
-    struct ut_stats_counts counts; /* blocked: between empty polls */
-    uint64_t busy;                 /* UTOFU_ERR_BUSY: no room in the TOQ */
-    uint64_t empty_polls;
-    uint64_t crowded;  /* half of what can be received had arrived before it was polled */
-    uint32_t most_mrq; /* entries of the MRQ that were in use at one time */
+    bool closed;    /* no more events: the process or the VCQ ends */
+    uint32_t lives; /* VCQs that had this id */
+    uint32_t track; /* of the timeline; each VCQ has its own */
+    struct ut_stats_counts counts;
+    uint32_t most_mrq; /* MOST_IN_MRQ, which the engine raises; counts has that of earlier lives */
     uint64_t empty_first, empty_last; /* the empty polls under way; 0: none */
     struct ut_stats_peer *peers;
     struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
@@ -118,15 +128,8 @@ bool ut_stats_is_for_job(void);
 bool ut_stats_attach(struct ut_vcq *vcq);
 void ut_stats_detach(struct ut_vcq *vcq);
 
-/* The counters of the whole process, as one row of numbers. */
-enum ut_total {
-#define X(id, name) UT_TOTAL_##id,
-#include "stats/totals.h"
-#undef X
-    UT_NUM_TOTALS
-};
-void ut_stats_totals(uint64_t totals[UT_NUM_TOTALS]);
-extern const char *const ut_total_names[UT_NUM_TOTALS];
+/* The counters of the whole process, as one row of numbers; times in us. */
+void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS]);
 
 /* From here on: only for counted VCQs. */
 
@@ -206,7 +209,7 @@ void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats);
 void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank);
 void ut_stats_print_regions(FILE *out, uint32_t rank);
 /* Adds the counters of one VCQ to the row. */
-void ut_stats_add_totals(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *stats);
+void ut_stats_add_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats);
 struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id);
 
 /* trace.c */

@@ -3,38 +3,48 @@
 #include "stats/region.h"
 #include "stats/stats.h"
 
+const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS] = {
+#define COUNTER(id, of, how_, line_, total_, meaning)                                              \
+    [UT_COUNT_##id] = {                                                                            \
+        .line = line_, .total = total_, .holders = UT_COUNTS_##of, .how = UT_COUNTS_##how_},
+#include "stats/totals.h"
+#undef COUNTER
+};
+
+static void add_number(uint64_t *into, enum ut_counter i, uint64_t n)
+{
+    if (ut_counters[i].how != UT_COUNTS_MOST)
+        *into += n;
+    else if (n > *into)
+        *into = n;
+}
+
 static void add_counts(struct ut_stats_counts *into, const struct ut_stats_counts *c)
 {
-    for (int k = 0; k < UT_STATS_KINDS; k++) {
-        into->ops[k] += c->ops[k];
-        into->bytes[k] += c->bytes[k];
-    }
-    for (int n = 0; n < UT_STATS_NOTICES; n++)
-        into->notices[n] += c->notices[n];
-    into->arrivals += c->arrivals;
-    into->failed += c->failed;
-    into->blocked_ns += c->blocked_ns;
-    if (c->most_open > into->most_open)
-        into->most_open = c->most_open;
+    for (int i = 0; i < UT_NUM_COUNTERS; i++)
+        add_number(&into->n[i], i, c->n[i]);
+}
+
+/* Of a VCQ, with the mark that the engine raises. */
+static struct ut_stats_counts counts_of(const struct ut_stats *stats)
+{
+    struct ut_stats_counts c = stats->counts;
+
+    add_number(&c.n[UT_COUNT_MOST_IN_MRQ], UT_COUNT_MOST_IN_MRQ, stats->most_mrq);
+    return c;
 }
 
 void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats)
 {
+    struct ut_stats_counts c = counts_of(stats);
+
     into->lives += stats->lives;
-    add_counts(&into->counts, &stats->counts);
-    into->busy += stats->busy;
-    into->empty_polls += stats->empty_polls;
-    into->crowded += stats->crowded;
-    if (stats->most_mrq > into->most_mrq)
-        into->most_mrq = stats->most_mrq;
+    add_counts(&into->counts, &c);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
         struct ut_stats_peer *q = ut_stats_find_peer(into, p->id);
         if (!q)
             continue;
         add_counts(&q->counts, &p->counts);
-        q->retries += p->retries;
-        q->reconnects += p->reconnects;
-        q->rests += p->rests;
         q->rank = p->rank;
         q->provider = p->provider;
     }
@@ -47,30 +57,17 @@ static void print_number(FILE *out, const char *name, uint64_t n)
         fprintf(out, " %s=%llu", name, (unsigned long long)n);
 }
 
-static void print_counts(FILE *out, const struct ut_stats_counts *c)
+static void print_counts(FILE *out, const struct ut_stats_counts *c, unsigned int holder)
 {
-    static const char *const notices[] = {
-        [UTOFU_MRQ_TYPE_LCL_PUT] = "lcl_put_notices",
-        [UTOFU_MRQ_TYPE_RMT_PUT] = "rmt_put_notices",
-        [UTOFU_MRQ_TYPE_LCL_GET] = "lcl_get_notices",
-        [UTOFU_MRQ_TYPE_RMT_GET] = "rmt_get_notices",
-        [UTOFU_MRQ_TYPE_LCL_ARMW] = "lcl_armw_notices",
-        [UTOFU_MRQ_TYPE_RMT_ARMW] = "rmt_armw_notices",
-    };
-
-    print_number(out, "puts", c->ops[UT_STATS_PUT]);
-    print_number(out, "put_bytes", c->bytes[UT_STATS_PUT]);
-    print_number(out, "gets", c->ops[UT_STATS_GET]);
-    print_number(out, "get_bytes", c->bytes[UT_STATS_GET]);
-    print_number(out, "armws", c->ops[UT_STATS_ARMW]);
-    print_number(out, "nops", c->ops[UT_STATS_NOP]);
-    print_number(out, "arrivals", c->arrivals);
-    for (int n = 0; n < UT_STATS_NOTICES; n++)
-        print_number(out, notices[n], c->notices[n]);
-    print_number(out, "failed", c->failed);
-    print_number(out, "most_under_way", c->most_open);
-    if (c->blocked_ns)
-        fprintf(out, " blocked_ms=%.3f", (double)c->blocked_ns * 1e-6);
+    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
+        const struct ut_counter_entry *e = &ut_counters[i];
+        if (!(e->holders & holder))
+            continue;
+        if (e->how != UT_COUNTS_TIME)
+            print_number(out, e->line, c->n[i]);
+        else if (c->n[i])
+            fprintf(out, " %s=%.3f", e->line, (double)c->n[i] * 1e-6);
+    }
 }
 
 static void print_peer(FILE *out, const struct ut_stats *stats, const struct ut_stats_peer *p,
@@ -82,10 +79,7 @@ static void print_peer(FILE *out, const struct ut_stats *stats, const struct ut_
         fprintf(out, " rank=%lld", (long long)p->rank);
     if (p->provider >= 0)
         fprintf(out, " provider=%s", ut_process_peek()->prov[p->provider]->ops->name);
-    print_counts(out, &p->counts);
-    print_number(out, "retries", p->retries);
-    print_number(out, "reconnects", p->reconnects);
-    print_number(out, "rests", p->rests);
+    print_counts(out, &p->counts, UT_COUNTS_PEER);
     fputc('\n', out);
 }
 
@@ -93,24 +87,19 @@ static void print_gates(FILE *out, const struct ut_stats *stats, uint32_t rank)
 {
     for (unsigned int i = 0; i < UT_NUM_GATES; i++) {
         const struct ut_stats_gate *g = &stats->gates[i];
-        if (!g->started && !g->received[UT_STATS_SIGNAL] && !g->received[UT_STATS_PACKET])
+        if (!g->counts.n[UT_COUNT_BARRIERS] && !g->counts.n[UT_COUNT_SIGNALS_IN] &&
+            !g->counts.n[UT_COUNT_PACKETS_IN])
             continue;
         fprintf(out, "utofu: stats: [rank %u] gate tni=%u gate=%u", rank, stats->tni, i);
-        print_number(out, "started", g->started);
-        print_number(out, "finished", g->finished);
-        print_number(out, "failed", g->failed);
-        print_number(out, "signals_out", g->sent[UT_STATS_SIGNAL]);
-        print_number(out, "packets_out", g->sent[UT_STATS_PACKET]);
-        print_number(out, "signals_in", g->received[UT_STATS_SIGNAL]);
-        print_number(out, "packets_in", g->received[UT_STATS_PACKET]);
-        if (g->blocked_ns)
-            fprintf(out, " blocked_ms=%.3f", (double)g->blocked_ns * 1e-6);
+        print_counts(out, &g->counts, UT_COUNTS_GATE);
         fputc('\n', out);
     }
 }
 
 void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
 {
+    struct ut_stats_counts c = counts_of(stats);
+
     if (!ut_vcq_ident_public(&stats->ident)) {
         if (stats->gates)
             print_gates(out, stats, rank);
@@ -119,11 +108,7 @@ void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
     fprintf(out, "utofu: stats: [rank %u] vcq id=%016llx tni=%u cq=%u cmp=%u mode=%s lives=%u",
             rank, (unsigned long long)stats->id, stats->tni, stats->ident.cq, stats->ident.cmp,
             stats->session ? "session" : "free", stats->lives);
-    print_counts(out, &stats->counts);
-    print_number(out, "most_in_mrq", stats->most_mrq);
-    print_number(out, "busy", stats->busy);
-    print_number(out, "empty_polls", stats->empty_polls);
-    print_number(out, "crowded", stats->crowded);
+    print_counts(out, &c, UT_COUNTS_VCQ);
     fputc('\n', out);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next)
         print_peer(out, stats, p, rank);
@@ -133,66 +118,33 @@ void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
  * The whole process
  */
 
-const char *const ut_total_names[UT_NUM_TOTALS] = {
-#define X(id, name) name,
-#include "stats/totals.h"
-#undef X
-};
-
-static void raise_to(uint64_t *most, uint64_t n)
+/* Adds what these holders have to the row; a counter that both a VCQ and its peers have, of the
+ * VCQ. */
+static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats_counts *c,
+                          unsigned int holder)
 {
-    if (n > *most)
-        *most = n;
-}
-
-static void add_gates(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *stats)
-{
-    for (unsigned int i = 0; i < UT_NUM_GATES; i++) {
-        totals[UT_TOTAL_BARRIERS] += stats->gates[i].started;
-        totals[UT_TOTAL_BARRIERS_FAILED] += stats->gates[i].failed;
-        totals[UT_TOTAL_BARRIER_BLOCKED_US] += stats->gates[i].blocked_ns / 1000;
+    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
+        unsigned int holders = ut_counters[i].holders;
+        if (holders == holder || (holders == UT_COUNTS_BOTH && holder == UT_COUNTS_VCQ))
+            add_number(&totals[i], i,
+                       ut_counters[i].how == UT_COUNTS_TIME ? c->n[i] / 1000 : c->n[i]);
     }
 }
 
-void ut_stats_add_totals(uint64_t totals[UT_NUM_TOTALS], const struct ut_stats *stats)
+void ut_stats_add_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats)
 {
-    static const uint8_t notices[UT_STATS_NOTICES] = {
-        [UTOFU_MRQ_TYPE_LCL_PUT] = UT_TOTAL_LCL_PUT_NOTICES,
-        [UTOFU_MRQ_TYPE_RMT_PUT] = UT_TOTAL_RMT_PUT_NOTICES,
-        [UTOFU_MRQ_TYPE_LCL_GET] = UT_TOTAL_LCL_GET_NOTICES,
-        [UTOFU_MRQ_TYPE_RMT_GET] = UT_TOTAL_RMT_GET_NOTICES,
-        [UTOFU_MRQ_TYPE_LCL_ARMW] = UT_TOTAL_LCL_ARMW_NOTICES,
-        [UTOFU_MRQ_TYPE_RMT_ARMW] = UT_TOTAL_RMT_ARMW_NOTICES,
-    };
-    const struct ut_stats_counts *c = &stats->counts;
+    struct ut_stats_counts c = counts_of(stats);
 
     if (!ut_vcq_ident_public(&stats->ident)) {
-        if (stats->gates)
-            add_gates(totals, stats);
+        for (unsigned int i = 0; stats->gates && i < UT_NUM_GATES; i++)
+            add_to_totals(totals, &stats->gates[i].counts, UT_COUNTS_GATE);
         return;
     }
-    totals[UT_TOTAL_PUTS] += c->ops[UT_STATS_PUT];
-    totals[UT_TOTAL_PUT_BYTES] += c->bytes[UT_STATS_PUT];
-    totals[UT_TOTAL_GETS] += c->ops[UT_STATS_GET];
-    totals[UT_TOTAL_GET_BYTES] += c->bytes[UT_STATS_GET];
-    totals[UT_TOTAL_ARMWS] += c->ops[UT_STATS_ARMW];
-    totals[UT_TOTAL_NOPS] += c->ops[UT_STATS_NOP];
-    totals[UT_TOTAL_ARRIVALS] += c->arrivals;
-    for (int n = 0; n < UT_STATS_NOTICES; n++)
-        totals[notices[n]] += c->notices[n];
-    totals[UT_TOTAL_FAILED] += c->failed;
-    totals[UT_TOTAL_BUSY] += stats->busy;
-    totals[UT_TOTAL_EMPTY_POLLS] += stats->empty_polls;
-    totals[UT_TOTAL_CROWDED] += stats->crowded;
-    totals[UT_TOTAL_BLOCKED_US] += c->blocked_ns / 1000;
+    add_to_totals(totals, &c, UT_COUNTS_VCQ);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
-        totals[UT_TOTAL_RETRIES] += p->retries;
-        totals[UT_TOTAL_RECONNECTS] += p->reconnects;
-        totals[UT_TOTAL_RESTS] += p->rests;
-        totals[UT_TOTAL_PEERS]++;
+        add_to_totals(totals, &p->counts, UT_COUNTS_PEER);
+        totals[UT_COUNT_PEERS]++;
     }
-    raise_to(&totals[UT_TOTAL_MOST_UNDER_WAY], c->most_open);
-    raise_to(&totals[UT_TOTAL_MOST_IN_MRQ], stats->most_mrq);
 }
 
 struct place {
@@ -206,8 +158,10 @@ static void print_region(const struct ut_stats_region *r, void *arg)
 
     fprintf(p->out, "utofu: stats: [rank %u] region calls=%llu seconds=%.6f", p->rank,
             (unsigned long long)r->calls, (double)r->ns * 1e-9);
-    for (int i = 0; i < UT_TOTAL_PEERS; i++)
-        print_number(p->out, ut_total_names[i], r->counted[i]);
+    for (int i = 0; i < UT_COUNT_PEERS; i++) {
+        if (ut_counters[i].total)
+            print_number(p->out, ut_counters[i].total, r->counted[i]);
+    }
     fprintf(p->out, " name=\"%s\"\n", r->name);
 }
 

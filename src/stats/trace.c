@@ -271,7 +271,7 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
     for (uint32_t i = 0; i < count && file >= 0; i++) {
         if (limit && written + used >= limit && events[i].what != UT_EVENT_NAME) {
             ut_error("stats",
-                     "the timeline of UTOFU_TRACE has reached UTOFU_TRACE_LIMIT, %llu MiB, "
+                     "the timeline has reached the limit of UTOFU_TRACE, %llu MiB, "
                      "and ends here",
                      (unsigned long long)(limit >> 20));
             put("\n]\n");

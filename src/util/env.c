@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +14,29 @@
 
 #include "providers.h"
 
+#define FIELDS(type_, def_, min_, max_, choices_, help_)                                           \
+    .type = UT_ENV_TYPE_##type_, .def = def_, .min = min_, .max = max_, .choices = choices_,       \
+    .help = help_, .value = def_
 #define OTHER(names, who)
 static struct ut_env_entry table[UT_ENV_COUNT] = {
-#define X(id, name_, type_, def_, min_, max_, choices_, help_)                                     \
-    [UT_ENV_##id] = {.name = name_,                                                                \
-                     .type = UT_ENV_TYPE_##type_,                                                  \
-                     .def = def_,                                                                  \
-                     .min = min_,                                                                  \
-                     .max = max_,                                                                  \
-                     .choices = choices_,                                                          \
-                     .help = help_,                                                                \
-                     .value = def_},
+#define X(id, name_, ...) [UT_ENV_##id] = {.name = name_, FIELDS(__VA_ARGS__)},
+#define OPTION(id, of, name_, old, ...)                                                            \
+    [UT_ENV_##id] = {                                                                              \
+        .name = name_, .variable = &table[UT_ENV_##of], .old_name = old, FIELDS(__VA_ARGS__)},
 #include "util/env_table.h"
+#undef OPTION
 #undef X
 #undef OTHER
 };
+#undef FIELDS
 
 /* variables of other software: a|b|c */
 static const char *const others[] = {
 #define X(...)
+#define OPTION(...)
 #define OTHER(names, who) names,
 #include "util/env_table.h"
+#undef OPTION
 #undef X
 #undef OTHER
 };
@@ -41,9 +44,11 @@ static const char *const others[] = {
 static const char prefix[] = "UTOFU_";
 enum { PREFIX_LENGTH = sizeof(prefix) - 1, NAME_MAX_LENGTH = 48 };
 
+static void load_table(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result;
 static char load_error[512];
+static char *copies[UT_ENV_COUNT]; /* of what variables say, cut into values */
 
 /* A decimal number, optionally with the suffix Ki or Mi. */
 static int parse_number(const char *text, bool suffix, uint64_t *value)
@@ -120,6 +125,9 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
     switch (entry->type) {
     case UT_ENV_TYPE_STR:
         break;
+    case UT_ENV_TYPE_OPTIONS:
+        rc = -EINVAL;
+        break;
     case UT_ENV_TYPE_LIST:
         rc = parse_list(entry->choices, text);
         break;
@@ -156,8 +164,23 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
     return rc;
 }
 
+/* "sq_depth, srq_depth, inline" */
+static void list_options(const struct ut_env_entry *variable, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    *buf = '\0';
+    for (int i = 0; i < UT_ENV_COUNT && used < size; i++) {
+        if (table[i].variable == variable)
+            used +=
+                (size_t)snprintf(buf + used, size - used, "%s%s", used ? ", " : "", table[i].name);
+    }
+}
+
 void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
 {
+    char options[128];
+
     switch (e->type) {
     case UT_ENV_TYPE_UINT:
         snprintf(buf, size, "a number from %llu to %llu", (unsigned long long)e->min,
@@ -184,6 +207,10 @@ void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
     case UT_ENV_TYPE_KEY:
         snprintf(buf, size, "%d to %d hexadecimal digits", 2 * UT_KEY_MIN, 2 * UT_KEY_MAX);
         break;
+    case UT_ENV_TYPE_OPTIONS:
+        list_options(e, options, sizeof(options));
+        snprintf(buf, size, "name=value with commas between; the names are %s", options);
+        break;
     }
 }
 
@@ -191,10 +218,16 @@ void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
  * Unknown names
  */
 
+static bool is_name(const char *known, const char *name, size_t length)
+{
+    return known && strlen(known) == length && memcmp(known, name, length) == 0;
+}
+
 static bool is_ours(const char *name, size_t length)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
-        if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)
+        const struct ut_env_entry *e = &table[i];
+        if (is_name(e->variable ? e->old_name : e->name, name, length))
             return true;
     }
     return false;
@@ -260,6 +293,8 @@ const char *ut_env_nearest(const char *name, size_t length)
     if (length <= PREFIX_LENGTH || length > NAME_MAX_LENGTH)
         return NULL;
     for (int i = 0; i < UT_ENV_COUNT; i++) {
+        if (table[i].variable || !ut_env_is_shown(&table[i]))
+            continue;
         const char *known = table[i].name + PREFIX_LENGTH;
         size_t nk = strlen(known);
         if (nk > NAME_MAX_LENGTH)
@@ -297,55 +332,195 @@ bool ut_env_is_foreign(void)
     return getauxval(AT_SECURE) != 0;
 }
 
-/* Prints the line. The value of a key is not shown. */
-static void refuse(const struct ut_env_entry *e, const char *text)
+void ut_env_label(const struct ut_env_entry *e, char *buf, size_t size)
 {
-    char allowed[160], line[sizeof(load_error)];
-
-    ut_env_allowed(e, allowed, sizeof(allowed));
-    if (e->type == UT_ENV_TYPE_KEY)
-        snprintf(line, sizeof(line), "environment variable %s: not allowed; it takes %s", e->name,
-                 allowed);
+    if (e->variable)
+        snprintf(buf, size, "%s,%s", e->variable->name, e->name);
     else
-        snprintf(line, sizeof(line), "environment variable %s: '%s' is not allowed; it takes %s",
-                 e->name, text, allowed);
+        snprintf(buf, size, "%s", e->name);
+}
+
+const struct ut_env_entry *ut_env_next_old(int *at)
+{
+    pthread_once(&once, load_table);
+    while (*at < UT_ENV_COUNT) {
+        const struct ut_env_entry *e = &table[(*at)++];
+        if (e->is_by_old_name)
+            return e;
+    }
+    return NULL;
+}
+
+void ut_env_spell(const struct ut_env_entry *option, char *buf, size_t size)
+{
+    const struct ut_env_entry *v = option->variable;
+
+    snprintf(buf, size, "%s=%s%s%s=%s", v->name, v->text ? v->text : "", v->text ? "," : "",
+             option->name, option->text);
+}
+
+/*
+ * Reading the environment
+ */
+
+/* Prints the line, and keeps it for the entry. */
+__attribute__((format(printf, 2, 3))) static void refuse_line(struct ut_env_entry *e,
+                                                              const char *format, ...)
+{
+    static const char start[] = "environment variable ";
+    enum { START_LENGTH = sizeof(start) - 1 };
+    char line[sizeof(load_error)] = "environment variable ";
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line + START_LENGTH, sizeof(line) - START_LENGTH, format, args);
+    va_end(args);
     fprintf(stderr, "utofu: %s\n", line);
     if (load_result == 0)
         memcpy(load_error, line, sizeof(load_error));
     load_result = -EINVAL;
+    if (!e->why_bad)
+        e->why_bad = strdup(line + START_LENGTH);
 }
 
-/* Kept for the life of the process: setenv() may move the original. */
-static char *keep_text(const struct ut_env_entry *e, const char *text)
+/* The value of a key is not shown. */
+static void refuse_value(struct ut_env_entry *e, const char *name)
 {
-    if (e->is_set)
-        return strdup(text);
-    if (e->type == UT_ENV_TYPE_LIST)
-        return strndup(e->choices, strcspn(e->choices, "|"));
-    return strdup(e->choices);
+    char allowed[320], options[128] = "";
+
+    ut_env_allowed(e, allowed, sizeof(allowed));
+    if (e->type != UT_ENV_TYPE_OPTIONS && !e->variable)
+        list_options(e, options, sizeof(options));
+    if (e->type == UT_ENV_TYPE_KEY)
+        refuse_line(e, "%s: not allowed; it takes %s", name, allowed);
+    else
+        refuse_line(e, "%s: '%s' is not allowed; it takes %s%s%s", name, e->text, allowed,
+                    *options ? ", and options: " : "", options);
 }
 
-static void load(void)
+/* Takes over what stands in the environment under this name. The text is kept for the life of the
+ * process: setenv() may move the original. */
+static void set_value(struct ut_env_entry *e, const char *text, const char *name)
+{
+    if (*text == '\0')
+        return;
+    e->is_set = true;
+    e->text = text;
+    if (ut_env_parse(e, text, &e->value) == 0)
+        return;
+    refuse_value(e, name);
+}
+
+/* The length of an option's name that the text begins with, before its '='; 0: there is none. */
+static size_t option_length(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+    return text[n] == '=' ? n : 0;
+}
+
+/* Where the next option begins; cuts off what is before it. NULL: there is none. */
+static char *cut_before_option(char *text)
+{
+    for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
+        if (option_length(comma + 1) > 0) {
+            *comma = '\0';
+            return comma + 1;
+        }
+    }
+    return NULL;
+}
+
+/* The option of this name; NULL where the variable has none, or any with name NULL. */
+static struct ut_env_entry *find_option(const struct ut_env_entry *variable, const char *name)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
-        struct ut_env_entry *e = &table[i];
-        const char *text = ut_env_text(e->name);
+        if (table[i].variable == variable && (!name || strcmp(table[i].name, name) == 0))
+            return &table[i];
+    }
+    return NULL;
+}
 
-        e->is_set = text != NULL && *text != '\0';
-        if (e->type == UT_ENV_TYPE_LIST || e->type == UT_ENV_TYPE_STR ||
-            e->type == UT_ENV_TYPE_KEY) {
-            e->str = keep_text(e, text);
-            if (!e->str)
-                e->str = "";
+static void load_options(struct ut_env_entry *variable, char *text)
+{
+    while (text) {
+        char label[UT_ENV_LABEL_SIZE], names[128], *next = cut_before_option(text);
+        char *value = text + option_length(text);
+        *value++ = '\0';
+        struct ut_env_entry *e = find_option(variable, text);
+        if (!e) {
+            list_options(variable, names, sizeof(names));
+            refuse_line(variable, "%s: option '%s' is not allowed; it takes %s", variable->name,
+                        text, names);
+        } else if (e->is_set) {
+            refuse_line(e, "%s: option '%s' is not allowed twice; it takes one", variable->name,
+                        text);
+        } else {
+            ut_env_label(e, label, sizeof(label));
+            set_value(e, value, label);
         }
-        if (e->is_set && ut_env_parse(e, text, &e->value) != 0)
-            refuse(e, text);
+        text = next;
+    }
+}
+
+static void load_variable(struct ut_env_entry *e)
+{
+    const char *text = ut_env_text(e->name);
+    char *copy = text && *text ? strdup(text) : NULL;
+
+    if (!copy)
+        return;
+    copies[e - table] = copy;
+    if (!find_option(e, NULL)) {
+        set_value(e, copy, e->name);
+        return;
+    }
+    char *options = option_length(copy) > 0 ? copy : cut_before_option(copy);
+    if (options != copy)
+        set_value(e, copy, e->name);
+    load_options(e, options);
+}
+
+/* The variable of this release decides where both are set. */
+static void load_old_name(struct ut_env_entry *e)
+{
+    const char *text = e->old_name ? ut_env_text(e->old_name) : NULL;
+    char *copy = text && *text ? strdup(text) : NULL;
+
+    if (!copy)
+        return;
+    e->is_by_old_name = true;
+    if (e->is_set)
+        free(copy);
+    else
+        set_value(e, copy, e->old_name);
+}
+
+static const char *default_text(const struct ut_env_entry *e)
+{
+    char *first =
+        e->type == UT_ENV_TYPE_LIST ? strndup(e->choices, strcspn(e->choices, "|")) : NULL;
+
+    return first ? first : e->choices ? e->choices : "";
+}
+
+static void load_table(void)
+{
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        if (!table[i].variable)
+            load_variable(&table[i]);
+    }
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        struct ut_env_entry *e = &table[i];
+        load_old_name(e);
+        if (e->type == UT_ENV_TYPE_LIST || e->type == UT_ENV_TYPE_STR || e->type == UT_ENV_TYPE_KEY)
+            e->str = e->text ? e->text : default_text(e);
     }
 }
 
 int ut_env_load(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, load_table);
     return load_result;
 }
 
@@ -356,6 +531,6 @@ const char *ut_env_error(void)
 
 const struct ut_env_entry *ut_env_get(enum ut_env_id id)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, load_table);
     return &table[id];
 }

@@ -3,6 +3,12 @@
  * The environment, read once into one typed table. A value that is not allowed is one line on
  * standard error and makes ut_env_load() fail. Nothing else reads UTOFU_*, and nothing in the
  * library calls getenv(): whoever starts a set-uid program must not control it.
+ *
+ * Some variables have options: UTOFU_STATS=job,file=/tmp/s. A comma that is followed by a name of
+ * small letters, digits and underscores and by '=' begins an option; any other comma belongs to the
+ * value before it, as in UTOFU_LOG_LEVEL=debug,category=verbs,link. Where the text itself begins
+ * with a name and '=', the value is left out, and stays the default. An empty value is as good as
+ * none. Variables and options are entries of one table.
  */
 #ifndef UT_UTIL_ENV_H
 #define UT_UTIL_ENV_H
@@ -21,14 +27,17 @@ enum ut_env_type {
     UT_ENV_TYPE_LIST, /* some of the choices, with commas or spaces between; the first is the
                          default */
     UT_ENV_TYPE_STR,
-    UT_ENV_TYPE_KEY, /* as STR, but hexadecimal digits, and never shown */
+    UT_ENV_TYPE_KEY,     /* as STR, but hexadecimal digits, and never shown */
+    UT_ENV_TYPE_OPTIONS, /* no value of its own, only options */
 };
 
 #define OTHER(names, who)
 
 enum ut_env_id {
-#define X(id, name, type, def, min, max, choices, help) UT_ENV_##id,
+#define X(id, ...)      UT_ENV_##id,
+#define OPTION(id, ...) UT_ENV_##id,
 #include "util/env_table.h"
+#undef OPTION
 #undef X
     UT_ENV_COUNT
 };
@@ -44,14 +53,19 @@ enum { UT_VERBS_CONNECT_AUTO, UT_VERBS_CONNECT_RDMACM, UT_VERBS_CONNECT_UD };
 enum { UT_VERBS_ORDER_AUTO, UT_VERBS_ORDER_TRUST, UT_VERBS_ORDER_SAFE, UT_VERBS_ORDER_RELAXED };
 
 struct ut_env_entry {
-    const char *name;
+    const char *name;                    /* of a variable, or of an option */
+    const struct ut_env_entry *variable; /* of an option; of a variable NULL */
+    const char *old_name;                /* of an option: a variable that means the same; or NULL */
     enum ut_env_type type;
     uint64_t def, min, max;
     const char *choices; /* ENUM, LIST, MRQ: a|b|c; STR: the default */
-    const char *help;
-    bool is_set;     /* in the environment */
-    uint64_t value;  /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
-    const char *str; /* LIST, STR, KEY: the value */
+    const char *help;    /* NULL: for tests, not shown to users */
+    const char *text;    /* as it is in the environment; NULL: it is not set, or empty */
+    bool is_set;         /* in the environment */
+    const char *why_bad; /* "NAME: 'x' is not allowed; it takes ..."; NULL: nothing is wrong */
+    bool is_by_old_name; /* it is there under the old name */
+    uint64_t value;      /* UINT, BOOL, FLAG, MRQ: the number; ENUM: index of the choice */
+    const char *str;     /* LIST, STR, KEY: the value */
 };
 
 /* Reads the whole environment once, whichever thread comes first; 0, or -EINVAL with a line on
@@ -96,6 +110,23 @@ bool ut_env_is_foreign(void);
 /* Iterates over the variables of the environment that begin with UTOFU_ and are not known; *at is
  * environ at first. Returns the name, with its length, or NULL at the end. */
 const char *ut_env_next_unknown(char ***at, size_t *length);
+
+/* The next entry from *at on, 0 at first, whose old name is set in the environment; NULL at the
+ * end. */
+const struct ut_env_entry *ut_env_next_old(int *at);
+
+/* How an option whose old name is set is written now: "UTOFU_STATS=job,file=/tmp/s". */
+void ut_env_spell(const struct ut_env_entry *option, char *buf, size_t size);
+
+/* What messages call an entry: "UTOFU_STATS", or "UTOFU_STATS,file" for an option. */
+enum { UT_ENV_LABEL_SIZE = 64 };
+void ut_env_label(const struct ut_env_entry *entry, char *buf, size_t size);
+
+/* The entry is for users, not for tests only. */
+static inline bool ut_env_is_shown(const struct ut_env_entry *entry)
+{
+    return (entry->variable ? entry->variable : entry)->help != NULL;
+}
 
 /* The variable that is most likely meant by an unknown name; NULL where none is similar. */
 const char *ut_env_nearest(const char *name, size_t length);

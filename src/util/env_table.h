@@ -5,6 +5,13 @@
  * choices ("a|b|c"), PROV_CHOICES those of provider/providers.h. LIST and STR ignore the numbers:
  * the default of a LIST is the first of its choices, that of a STR stands in their place.
  *
+ * Below a variable, its options: OPTION(ID, ID of the variable, name, old name of the option or
+ * NULL, and from the type on as in X). They are written behind the variable's value:
+ * VARIABLE=value,option=value,option=value. A variable of type OPTIONS has no value of its own. The
+ * old name is a variable that means the same; a process that finds it set warns. A variable without
+ * a meaning (NULL) is for tests: docs/tests.md lists its options, utofu-info and utofu-verbs(7) do
+ * not show them.
+ *
  * At the end, OTHER(names, who): names that begin with UTOFU_ and belong to other software. Any
  * other one that is set is taken for misspelt, and there is a warning.
  */
@@ -13,9 +20,9 @@ X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
   "else ofi, in builds with libfabric (auto); or one of them for everything")
 X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
-X(LOG_CATEGORY, "UTOFU_LOG_CATEGORY", LIST, 0, 0, 0,
-  "all|api|barrier|bootstrap|engine|link|ofi|process|runtime|shm|stag|stats|vcq|verbs",
-  "categories whose info and debug messages are written")
+OPTION(LOG_CATEGORY, LOG_LEVEL, "category", "UTOFU_LOG_CATEGORY", LIST, 0, 0, 0,
+       "all|api|barrier|bootstrap|engine|link|ofi|process|runtime|shm|stag|stats|vcq|verbs",
+       "categories whose info and debug messages are written")
 X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
 X(ROOT, "UTOFU_ROOT", STR, 0, 0, 0, "",
@@ -75,17 +82,13 @@ X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
 X(SHM_MAP, "UTOFU_SHM_MAP", BOOL, 1, 0, 1, NULL,
   "0 keeps the shm provider from turning registered memory into memory that peers map; copies are "
   "then made by the kernel")
-X(SHM_MAP_LIMIT, "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
-  "MiB of addresses that a process uses at most for mapped memory of its peers, in windows of 256 "
-  "MiB; each VCQ may have one window, also where that is more")
-X(SHM_MAP_REFUSE, "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
-  "for tests: every n-th region is not mapped; 0 refuses none")
+OPTION(SHM_MAP_LIMIT, SHM_MAP, "limit", "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
+       "MiB of addresses that a process uses at most for mapped memory of its peers, in windows of "
+       "256 "
+       "MiB; each VCQ may have one window, also where that is more")
 X(VERBS_DEVICES, "UTOFU_VERBS_DEVICES", STR, 0, 0, 0, "",
   "comma-separated RDMA devices to use, each name or name:port; empty: the active ports of one "
   "network, without those that have less than half the speed of the fastest")
-X(VERBS_GID_INDEX, "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535, NULL,
-  "RoCE: index into the GID table of every port, whose address is used (the connection manager "
-  "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
 X(VERBS_SUBNETS, "UTOFU_VERBS_SUBNETS", STR, 0, 0, 0, "",
   "comma-separated networks (10.1.0.0/16, fd00:1::/64) that a port's address must be in, the "
   "preferred one first; empty: any")
@@ -94,32 +97,24 @@ X(VERBS_CONNECT, "UTOFU_VERBS_CONNECT", ENUM, 0, 0, 2, "auto|rdmacm|ud",
   "an IP address on each port; ud by datagrams, which do not; auto: rdmacm, or ud where a port "
   "that "
   "is used has no address")
-X(VERBS_SL, "UTOFU_VERBS_SL", UINT, 0, 0, 15, NULL,
-  "InfiniBand: service level of connections that are made by datagrams (rdma_cm asks the subnet "
-  "manager)")
-X(VERBS_PKEY, "UTOFU_VERBS_PKEY", UINT, 0, 0, 65535, NULL,
-  "InfiniBand: partition (P_Key, as a decimal number) of connections that are made by datagrams; "
-  "0: the first one that the port is a full member of")
-X(VERBS_TRAFFIC_CLASS, "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0, 256, NULL,
-  "traffic class of connections, in both directions (RoCE v2: the IP header's, four times the "
-  "DSCP; the adapter derives the priority from it); 256: the one the administrator gave rdma_cm")
-X(VERBS_SQ_DEPTH, "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
-  "send queue entries of a connection that was full again and again; others have half of it where "
-  "it "
-  "is 64 or more; devices round up, best is one less than a power of two")
-X(VERBS_SRQ_DEPTH, "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
-  "receive buffers that are kept posted for a VCQ at most; it begins with a quarter of them (128 "
-  "at "
-  "least), and has twice as many each time that half of them were used up at once")
-X(VERBS_RQ_DEPTH, "UTOFU_VERBS_RQ_DEPTH", UINT, 80, 80, 16384, NULL,
-  "receive buffers that are kept posted for a connection, on devices that have no shared receive "
-  "queues")
-X(VERBS_INLINE, "UTOFU_VERBS_INLINE", UINT, 128, 0, 1024, NULL,
-  "largest payload in bytes that is sent inline, as far as the device allows")
-X(VERBS_RD_ATOMIC, "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
-  "reads and atomics in flight on a connection, as far as the device allows")
-X(VERBS_MAX_CONNECTING, "UTOFU_VERBS_MAX_CONNECTING", UINT, 32, 1, 4096, NULL,
-  "connection handshakes in flight at once")
+OPTION(
+    VERBS_GID_INDEX, VERBS_CONNECT, "gid_index", "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535,
+    NULL,
+    "RoCE: index into the GID table of every port, whose address is used (the connection manager "
+    "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
+OPTION(
+    VERBS_SL, VERBS_CONNECT, "sl", "UTOFU_VERBS_SL", UINT, 0, 0, 15, NULL,
+    "InfiniBand: service level of connections that are made by datagrams (rdma_cm asks the subnet "
+    "manager)")
+OPTION(
+    VERBS_PKEY, VERBS_CONNECT, "pkey", "UTOFU_VERBS_PKEY", UINT, 0, 0, 65535, NULL,
+    "InfiniBand: partition (P_Key, as a decimal number) of connections that are made by datagrams; "
+    "0: the first one that the port is a full member of")
+OPTION(
+    VERBS_TRAFFIC_CLASS, VERBS_CONNECT, "traffic_class", "UTOFU_VERBS_TRAFFIC_CLASS", UINT, 256, 0,
+    256, NULL,
+    "traffic class of connections, in both directions (RoCE v2: the IP header's, four times the "
+    "DSCP; the adapter derives the priority from it); 256: the one the administrator gave rdma_cm")
 X(VERBS_MAX_QPS, "UTOFU_VERBS_MAX_QPS", UINT, 0, 0, 16777215, NULL,
   "connections (queue pairs) that a process keeps on an adapter, at least 2, as far as the device "
   "has so many: for a new one the least recently used is closed, and opened again when it is used; "
@@ -130,34 +125,54 @@ X(VERBS_ORDER, "UTOFU_VERBS_ORDER", ENUM, 0, 0, 3, "auto|trust|safe|relaxed",
   "for a round trip; relaxed: no, and memory is registered with relaxed ordering of PCIe, which "
   "auto does only where the adapter has no other keys, or promises no order and the CPU is an AMD "
   "Zen. With all but trust local notices wait, too, where a host uses several ports")
-X(VERBS_NOTICE_APART, "UTOFU_VERBS_NOTICE_APART", UINT, 65536, 0, 16777215, NULL,
-  "where data may be placed in any order: a put of at least so many bytes, more than a packet "
-  "carries, has its remote notice in a request of its own, as adaptive routing does not serve "
-  "data with a notice (WRITE WITH IMMEDIATE); puts with STRONG_ORDER excepted; 0: none")
-X(VERBS_WR_API, "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
-  "for tests: 0 posts lists of requests, as with devices that have no ibv_wr_start()")
-X(VERBS_SRQ, "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,
-  "for tests: 0 gives each connection a receive queue of its own, as with devices that have no "
-  "shared ones")
+X(VERBS_TUNE, "UTOFU_VERBS_TUNE", OPTIONS, 0, 0, 0, NULL,
+  "sizes of the verbs provider, which adapts most of them to devices and traffic by itself")
+OPTION(VERBS_SQ_DEPTH, VERBS_TUNE, "sq_depth", "UTOFU_VERBS_SQ_DEPTH", UINT, 127, 16, 16384, NULL,
+       "send queue entries of a connection that was full again and again; others have half of it "
+       "where "
+       "it "
+       "is 64 or more; devices round up, best is one less than a power of two")
+OPTION(
+    VERBS_SRQ_DEPTH, VERBS_TUNE, "srq_depth", "UTOFU_VERBS_SRQ_DEPTH", UINT, 1024, 64, 32768, NULL,
+    "receive buffers that are kept posted for a VCQ at most; it begins with a quarter of them (128 "
+    "at "
+    "least), and has twice as many each time that half of them were used up at once")
+OPTION(
+    VERBS_RQ_DEPTH, VERBS_TUNE, "rq_depth", "UTOFU_VERBS_RQ_DEPTH", UINT, 80, 80, 16384, NULL,
+    "receive buffers that are kept posted for a connection, on devices that have no shared receive "
+    "queues")
+OPTION(VERBS_INLINE, VERBS_TUNE, "inline", "UTOFU_VERBS_INLINE", UINT, 128, 0, 1024, NULL,
+       "largest payload in bytes that is sent inline, as far as the device allows")
+OPTION(VERBS_RD_ATOMIC, VERBS_TUNE, "rd_atomic", "UTOFU_VERBS_RD_ATOMIC", UINT, 16, 1, 128, NULL,
+       "reads and atomics in flight on a connection, as far as the device allows")
+OPTION(VERBS_MAX_CONNECTING, VERBS_TUNE, "max_connecting", "UTOFU_VERBS_MAX_CONNECTING", UINT, 32,
+       1, 4096, NULL, "connection handshakes in flight at once")
+OPTION(VERBS_NOTICE_APART, VERBS_TUNE, "notice_apart", "UTOFU_VERBS_NOTICE_APART", UINT, 65536, 0,
+       16777215, NULL,
+       "where data may be placed in any order: a put of at least so many bytes, more than a packet "
+       "carries, has its remote notice in a request of its own, as adaptive routing does not serve "
+       "data with a notice (WRITE WITH IMMEDIATE); puts with STRONG_ORDER excepted; 0: none")
 X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
   "provider of libfabric to use, as in FI_PROVIDER (tcp, verbs, efa...); empty: the first that "
   "will "
   "do")
+OPTION(OFI_RMA, OFI_PROVIDER, "rma", "UTOFU_OFI_RMA", UINT, 16384, 0, UINT32_MAX, NULL,
+       "puts of at least so many bytes, and of more than a message carries, are placed by the RMA "
+       "writes "
+       "of libfabric's fabric, where it has them; gets, and puts with STRONG_ORDER, are fetched by "
+       "its "
+       "RMA reads; 0: none are")
 X(OFI_DOMAIN, "UTOFU_OFI_DOMAIN", STR, 0, 0, 0, "",
   "domain of libfabric to use, as fi_info lists them (eth0, mlx5_0...); empty: the first one")
-X(OFI_RMA, "UTOFU_OFI_RMA", UINT, 16384, 0, UINT32_MAX, NULL,
-  "puts of at least so many bytes, and of more than a message carries, are placed by the RMA "
-  "writes "
-  "of libfabric's fabric, where it has them; gets, and puts with STRONG_ORDER, are fetched by its "
-  "RMA reads; 0: none are")
 X(SHUFFLE, "UTOFU_SHUFFLE", UINT, 0, 0, UINT32_MAX, NULL,
   "finds errors of a program: uses, in an order that this number decides, what the uTofu manual "
   "leaves open: puts and gets overtake each other and land in pieces, completions and notices come "
   "late, the TOQ is small; much slower; 0: off")
-X(SHUFFLE_LEVEL, "UTOFU_SHUFFLE_LEVEL", UINT, 3, 1, 4, NULL,
-  "how far UTOFU_SHUFFLE goes: 1: only the order in memory, with delays of up to 20 us each; 2: "
-  "also late completions, notices and messages, with up to 200 us; 3: also a TOQ of 8 to 64 "
-  "entries, and DELAY_START without effect now and then; 4: as 3, with up to 2 ms")
+OPTION(
+    SHUFFLE_LEVEL, SHUFFLE, "level", "UTOFU_SHUFFLE_LEVEL", UINT, 3, 1, 4, NULL,
+    "how far the shuffling goes: 1: only the order in memory, with delays of up to 20 us each; 2: "
+    "also late completions, notices and messages, with up to 200 us; 3: also a TOQ of 8 to 64 "
+    "entries, and DELAY_START without effect now and then; 4: as 3, with up to 2 ms")
 X(CHECK, "UTOFU_CHECK", ENUM, 0, 0, 2, "0|1|abort",
   "reports, on standard error and once for each place, what a program does that the uTofu manual "
   "forbids or leaves undefined, as a source that is written while a put is under way; abort: ends "
@@ -166,16 +181,24 @@ X(CHECK, "UTOFU_CHECK", ENUM, 0, 0, 2, "0|1|abort",
 X(STATS, "UTOFU_STATS", ENUM, 0, 0, 3, "0|1|job|job,json",
   "1 prints at exit, and on SIGUSR1, what each VCQ did with each of its peers; job sums up all "
   "processes at the end, as text or JSON: least, mean and most of each counter, and whose they are")
-X(STATS_FILE, "UTOFU_STATS_FILE", STR, 0, 0, 0, "",
-  "file that rank 0 writes the summary of UTOFU_STATS=job to, instead of standard error")
+OPTION(STATS_FILE, STATS, "file", "UTOFU_STATS_FILE", STR, 0, 0, 0, "",
+       "file that rank 0 writes the summary of job to, instead of standard error")
 X(TRACE, "UTOFU_TRACE", STR, 0, 0, 0, "",
   "file for a timeline of this process; the rank is put before its extension (trace.json becomes "
   "trace.0.json); utofu-trace merges those of a job")
-X(TRACE_LIMIT, "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
-  "MiB that the timeline of a process may take; 0: as much as there is")
+OPTION(TRACE_LIMIT, TRACE, "limit", "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
+       "MiB that the timeline of a process may take; 0: as much as there is")
 X(DUMP_SIGNAL, "UTOFU_DUMP_SIGNAL", ENUM, 0, 0, 4, "none|HUP|QUIT|USR1|USR2",
   "signal on which a process writes what every VCQ, link and barrier gate waits for, for programs "
   "that hang; none: no signal handler is installed; on USR1 UTOFU_STATS=1 prints its counters, too")
+X(TEST, "UTOFU_TEST", OPTIONS, 0, 0, 0, NULL, NULL)
+OPTION(SHM_MAP_REFUSE, TEST, "map_refuse", "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
+       "every n-th region is not mapped; 0 refuses none")
+OPTION(VERBS_WR_API, TEST, "wr_api", "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
+       "0 posts lists of requests, as with devices that have no ibv_wr_start()")
+OPTION(VERBS_SRQ, TEST, "srq", "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,
+       "0 gives each connection a receive queue of its own, as with devices that have no "
+       "shared ones")
 OTHER("UTOFU_DIR|UTOFU_HOME|UTOFU_PREFIX|UTOFU_PATH|UTOFU_INC|UTOFU_INCLUDE|UTOFU_INCLUDE_DIR|"
       "UTOFU_LIB|UTOFU_LIBDIR|UTOFU_LIBRARY|UTOFU_VERSION|UTOFU_VERBS_DIR|UTOFU_VERBS_HOME|"
       "UTOFU_VERBS_PREFIX|UTOFU_VERBS_PATH|UTOFU_VERBS_ROOT|UTOFU_VERBS_INC|UTOFU_VERBS_INCLUDE|"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text".
- * UTOFU_LOG_CATEGORY in env_table.h lists the categories. Errors and warnings are also kept for
+ * LOG_CATEGORY in env_table.h lists the categories. Errors and warnings are also kept for
  * utofu_get_last_error(). A message below the level costs one load and one branch. Errors and
  * warnings that repeat are written once and then counted: see flood.h.
  */

@@ -42,9 +42,9 @@ done
 run 40
 check 'crowds of 40' 0 '\[rank 0\] vcq' crowded
 check 'no longer send queue' 0 '\[rank 1\] peer' reconnects
-run 400 UTOFU_VERBS_SRQ_DEPTH=8192 UTOFU_VERBS_SQ_DEPTH=63
+run 400 UTOFU_VERBS_TUNE=srq_depth=8192,sq_depth=63
 check 'crowds of 400 where there are 2,048 receives' 0 '\[rank 0\] vcq' crowded
 check 'no longer send queue is wanted' 0 '\[rank 1\] peer' reconnects
-run 100 UTOFU_VERBS_SRQ_DEPTH=64
+run 100 UTOFU_VERBS_TUNE=srq_depth=64
 check 'crowds of 100 where 64 stay 64' '[2-9]|[1-9][0-9]+' '\[rank 0\] vcq' crowded
 exit $failed

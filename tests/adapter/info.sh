@@ -23,14 +23,14 @@ export UTOFU_PROVIDER=verbs
 profile=mlx5
 says '1024 receives, shared by the connections of a VCQ' env
 says 'data in order: the adapter promises it' env
-says '300 receives, shared by the connections of a VCQ' env UTOFU_VERBS_SRQ_DEPTH=300
-says '80 receives for each connection: no shared receive queue' env UTOFU_VERBS_SRQ=0
+says '300 receives, shared by the connections of a VCQ' env UTOFU_VERBS_TUNE=srq_depth=300
+says '80 receives for each connection: no shared receive queue' env UTOFU_TEST=srq=0
 says 'offers enhancements (ECE) of vendor 0x15b3: 0x70000012' env
 "$with_adapter" --profile mlx5 -- "$info" --json >"$out"
 grep -q '"ece_vendor": *5555' "$out"
 profile=irdma
 says '80 receives for each connection: no shared receive queue' env
-says '100 receives for each connection' env UTOFU_VERBS_RQ_DEPTH=100
+says '100 receives for each connection' env UTOFU_VERBS_TUNE=rq_depth=100
 "$with_adapter" --profile irdma -- "$info" --json >"$out"
 grep -q '"receives_per_connection": *80' "$out"
 grep -q '"shared_receives": *0' "$out"
@@ -88,7 +88,7 @@ profile=rails
 fault=
 complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0" env UTOFU_VERBS_DEVICES=mlx5_7
 complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is none of the devices here (rxe0)" env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:9
-complains "UTOFU_VERBS_GID_INDEX=7 is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_GID_INDEX=7
+complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_CONNECT=gid_index=7
 complains "UTOFU_VERBS_SUBNETS=10.1.0.0/16: no active port has an address there; .*rxe0:1 1 10.77.0.1" env UTOFU_VERBS_SUBNETS=10.1.0.0/16
 complains "UTOFU_VERBS_SUBNETS: '10.1' is no subnet" env UTOFU_VERBS_SUBNETS=10.1
 fault='--fault port=3600000'
@@ -110,10 +110,10 @@ grep -q '"connects_by": *"ud"' "$out"
 "$with_adapter" --profile ib -- "$info" --check >"$out" || true
 grep -q '^ok *RDMA port: mlx5_0:1 is active' "$out"
 for pkey in 1 32769 5; do
-    said=$(UTOFU_PROVIDER=auto UTOFU_VERBS_PKEY=$pkey "$with_adapter" --profile ib -- "$info" 2>&1)
-    wrong=$(echo "$said" | grep -c "UTOFU_VERBS_PKEY=0x5: mlx5_0:1 is not in this partition" || true)
+    said=$(UTOFU_PROVIDER=auto UTOFU_VERBS_CONNECT=pkey=$pkey "$with_adapter" --profile ib -- "$info" 2>&1)
+    wrong=$(echo "$said" | grep -c "pkey=0x5 of UTOFU_VERBS_CONNECT: mlx5_0:1 is not in this partition" || true)
     [ "$((wrong > 0))" = "$((pkey == 5))" ] || {
-        echo "UTOFU_VERBS_PKEY=$pkey: $said"
+        echo "pkey=$pkey: $said"
         exit 1
     }
 done

@@ -5,7 +5,7 @@
 # so many, nobody's address is looked up but that of a process that is put to.
 set -u
 scale=$1 processes=$2 neighbours=$3
-unset UTOFU_STATS_FILE UTOFU_SHOW
+unset UTOFU_SHOW
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 UTOFU_STATS=1 UTOFU_PROVIDER=shm "$scale" "$processes" "$neighbours" >"$said" 2>&1 || {

@@ -770,7 +770,6 @@ group_questions() {
     local run=$here/../harness/openmpi
     [ -n "$MEET" ] || skip 'no program'
     export UTOFU_PROVIDER=shm UTOFU_STATS=1
-    unset UTOFU_STATS_FILE
     asked utofurun 0 "$UTOFURUN" -n 16
     mkdir "$folder/root"
     export -f all_by_hand

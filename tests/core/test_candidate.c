@@ -166,7 +166,7 @@ Test(candidate, subnet_next_to_an_address_does_not_choose_it)
 Test(candidate, gid_index_chooses_within_the_subnets)
 {
     many_gids();
-    setenv("UTOFU_VERBS_GID_INDEX", "104", 1);
+    setenv("UTOFU_VERBS_CONNECT", "gid_index=104", 1);
     set("UTOFU_VERBS_SUBNETS", "10.0.0.0/8");
     cr_assert_eq(expect(true, (const char *[]){"10.1.1.1", NULL}), 1);
 }

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "providers.h"
 #include "util/env.h"
@@ -90,8 +92,11 @@ Test(env, every_entry_says_what_it_is)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
-        cr_assert(strncmp(e->name, "UTOFU_", 6) == 0);
-        cr_assert_gt(strlen(e->help), 10, "%s", e->name);
+        const char *variable = e->variable ? e->old_name : e->name;
+        cr_assert(!variable || strncmp(variable, "UTOFU_", 6) == 0);
+        cr_assert(!e->variable || !e->variable->variable, "%s", e->name);
+        if (i != UT_ENV_TEST)
+            cr_assert_gt(strlen(e->help), 10, "%s", e->name);
         if (e->type == UT_ENV_TYPE_UINT)
             cr_assert(e->min <= e->def && e->def <= e->max, "%s", e->name);
     }
@@ -124,7 +129,8 @@ Test(env, names_that_are_nobodys_are_found)
     unknown(good, text, sizeof(text));
     cr_assert_str_eq(text, "");
     for (int i = 0; i < UT_ENV_COUNT; i++) {
-        const char *own[] = {ut_env_get((enum ut_env_id)i)->name, NULL};
+        const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
+        const char *own[] = {e->variable ? e->old_name : e->name, NULL};
         unknown(own, text, sizeof(text));
         cr_assert_str_eq(text, "");
     }
@@ -152,4 +158,161 @@ Test(env, the_name_that_was_meant_is_told)
     }
     for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++)
         cr_assert_null(ut_env_nearest(far[i], strlen(far[i])), "%s", far[i]);
+}
+
+/*
+ * Options
+ */
+
+Test(env, options_follow_the_value)
+{
+    setenv("UTOFU_STATS", "job,json,file=/tmp/a,b", 1);
+    setenv("UTOFU_SHUFFLE", "7,level=2", 1);
+    setenv("UTOFU_TRACE", "a,b.json,limit=9", 1);
+    setenv("UTOFU_LOG_LEVEL", "debug,category=verbs,link", 1);
+    setenv("UTOFU_VERBS_CONNECT", "ud,sl=3,pkey=32769", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert_eq(ut_env_num(UT_ENV_STATS), UT_STATS_JOB_JSON);
+    cr_assert_str_eq(ut_env_str(UT_ENV_STATS_FILE), "/tmp/a,b");
+    cr_assert(ut_env_num(UT_ENV_SHUFFLE) == 7 && ut_env_num(UT_ENV_SHUFFLE_LEVEL) == 2);
+    cr_assert_str_eq(ut_env_str(UT_ENV_TRACE), "a,b.json");
+    cr_assert_eq(ut_env_num(UT_ENV_TRACE_LIMIT), 9);
+    cr_assert_eq(ut_env_num(UT_ENV_LOG_LEVEL), 4);
+    cr_assert_str_eq(ut_env_str(UT_ENV_LOG_CATEGORY), "verbs,link");
+    cr_assert_eq(ut_env_num(UT_ENV_VERBS_CONNECT), UT_VERBS_CONNECT_UD);
+    cr_assert(ut_env_num(UT_ENV_VERBS_SL) == 3 && ut_env_num(UT_ENV_VERBS_PKEY) == 32769);
+    cr_assert(!ut_env_is_set(UT_ENV_VERBS_TRAFFIC_CLASS));
+}
+
+Test(env, value_before_options_may_be_left_out)
+{
+    setenv("UTOFU_LOG_LEVEL", "category=shm", 1);
+    setenv("UTOFU_VERBS_TUNE", "sq_depth=63,inline=0,rq_depth=", 1);
+    setenv("UTOFU_SHM_MAP", ",limit=512", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert(ut_env_num(UT_ENV_LOG_LEVEL) == 2 && !ut_env_is_set(UT_ENV_LOG_LEVEL));
+    cr_assert_str_eq(ut_env_str(UT_ENV_LOG_CATEGORY), "shm");
+    cr_assert(ut_env_num(UT_ENV_VERBS_SQ_DEPTH) == 63 && ut_env_num(UT_ENV_VERBS_INLINE) == 0);
+    cr_assert(ut_env_num(UT_ENV_VERBS_RQ_DEPTH) == 80 && !ut_env_is_set(UT_ENV_VERBS_RQ_DEPTH));
+    cr_assert(ut_env_num(UT_ENV_SHM_MAP) == 1 && ut_env_num(UT_ENV_SHM_MAP_LIMIT) == 512);
+}
+
+Test(env, variables_without_options_keep_commas_and_equals_signs)
+{
+    setenv("UTOFU_ROOT", "unix:@x,nodes=2", 1);
+    setenv("UTOFU_VERBS_DEVICES", "a,b=c", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert_str_eq(ut_env_str(UT_ENV_ROOT), "unix:@x,nodes=2");
+    cr_assert_str_eq(ut_env_str(UT_ENV_VERBS_DEVICES), "a,b=c");
+}
+
+Test(env, bad_options_are_refused_with_what_is_allowed)
+{
+    static const char *const bad[][3] = {
+        {"UTOFU_STATS", "1,sheet=x",
+         "environment variable UTOFU_STATS: option 'sheet' is not allowed; it takes file"},
+        {"UTOFU_SHUFFLE", "7,level=5",
+         "environment variable UTOFU_SHUFFLE,level: '5' is not allowed; it takes a number from 1 "
+         "to 4"},
+        {"UTOFU_SHUFFLE", "7,level=1,level=2",
+         "environment variable UTOFU_SHUFFLE: option 'level' is not allowed twice; it takes one"},
+        {"UTOFU_SHUFFLE", "7,level",
+         "environment variable UTOFU_SHUFFLE: '7,level' is not allowed; it takes a number from 0 "
+         "to 4294967295, and options: level"},
+        {"UTOFU_VERBS_TUNE", "63",
+         "environment variable UTOFU_VERBS_TUNE: '63' is not allowed; it takes name=value with "
+         "commas between; the names are sq_depth, srq_depth, rq_depth, inline, rd_atomic, "
+         "max_connecting, notice_apart"},
+        {"UTOFU_STATS_FILE", "", ""}, /* as if it were not set */
+        {"UTOFU_SHUFFLE_LEVEL", "0",
+         "environment variable UTOFU_SHUFFLE_LEVEL: '0' is not allowed; it takes a number from 1 "
+         "to 4"},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        pid_t child = fork();
+        if (child == 0) { /* the environment is read once */
+            setenv(bad[i][0], bad[i][1], 1);
+            int rc = ut_env_load();
+            _exit((rc != 0) == (*bad[i][2] != '\0') && strcmp(ut_env_error(), bad[i][2]) == 0 ? 0
+                                                                                              : 1);
+        }
+        int status;
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert_eq(status, 0, "%s=%s", bad[i][0], bad[i][1]);
+    }
+}
+
+/* Goes with the old names, which the next release does not know. */
+Test(env, old_names_of_options_mean_the_same)
+{
+    static const struct {
+        const char *old_name, *value;
+        enum ut_env_id id;
+    } numbers[] = {
+        {"UTOFU_SHM_MAP_LIMIT", "512", UT_ENV_SHM_MAP_LIMIT},
+        {"UTOFU_VERBS_GID_INDEX", "3", UT_ENV_VERBS_GID_INDEX},
+        {"UTOFU_VERBS_SL", "4", UT_ENV_VERBS_SL},
+        {"UTOFU_VERBS_PKEY", "5", UT_ENV_VERBS_PKEY},
+        {"UTOFU_VERBS_TRAFFIC_CLASS", "104", UT_ENV_VERBS_TRAFFIC_CLASS},
+        {"UTOFU_VERBS_SQ_DEPTH", "63", UT_ENV_VERBS_SQ_DEPTH},
+        {"UTOFU_VERBS_SRQ_DEPTH", "65", UT_ENV_VERBS_SRQ_DEPTH},
+        {"UTOFU_VERBS_RQ_DEPTH", "81", UT_ENV_VERBS_RQ_DEPTH},
+        {"UTOFU_VERBS_INLINE", "32", UT_ENV_VERBS_INLINE},
+        {"UTOFU_VERBS_RD_ATOMIC", "2", UT_ENV_VERBS_RD_ATOMIC},
+        {"UTOFU_VERBS_MAX_CONNECTING", "6", UT_ENV_VERBS_MAX_CONNECTING},
+        {"UTOFU_VERBS_NOTICE_APART", "7", UT_ENV_VERBS_NOTICE_APART},
+        {"UTOFU_OFI_RMA", "8", UT_ENV_OFI_RMA},
+        {"UTOFU_SHUFFLE_LEVEL", "2", UT_ENV_SHUFFLE_LEVEL},
+        {"UTOFU_TRACE_LIMIT", "9", UT_ENV_TRACE_LIMIT},
+        {"UTOFU_SHM_MAP_REFUSE", "10", UT_ENV_SHM_MAP_REFUSE},
+        {"UTOFU_VERBS_WR_API", "0", UT_ENV_VERBS_WR_API},
+        {"UTOFU_VERBS_SRQ", "0", UT_ENV_VERBS_SRQ},
+    };
+    enum { NUM = sizeof(numbers) / sizeof(numbers[0]), TEXTS = 2 };
+    int old = 0, options = 0;
+
+    for (size_t i = 0; i < NUM; i++)
+        setenv(numbers[i].old_name, numbers[i].value, 1);
+    setenv("UTOFU_STATS_FILE", "/tmp/s", 1);
+    setenv("UTOFU_LOG_CATEGORY", "verbs,link", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    for (size_t i = 0; i < NUM; i++)
+        cr_assert_eq(ut_env_num(numbers[i].id), strtoull(numbers[i].value, NULL, 10), "%s",
+                     numbers[i].old_name);
+    cr_assert_str_eq(ut_env_str(UT_ENV_STATS_FILE), "/tmp/s");
+    cr_assert_str_eq(ut_env_str(UT_ENV_LOG_CATEGORY), "verbs,link");
+    for (int at = 0; ut_env_next_old(&at);)
+        old++;
+    for (int i = 0; i < UT_ENV_COUNT; i++)
+        options += ut_env_get((enum ut_env_id)i)->old_name != NULL;
+    cr_assert(old == NUM + TEXTS && options == old, "%d of %d are tested", old, options);
+}
+
+Test(env, new_spelling_of_an_old_name_is_told)
+{
+    char text[128];
+    int at = 0;
+
+    setenv("UTOFU_STATS", "job", 1);
+    setenv("UTOFU_STATS_FILE", "/tmp/s", 1);
+    setenv("UTOFU_SHUFFLE", "7,level=1", 1); /* decides */
+    setenv("UTOFU_SHUFFLE_LEVEL", "4", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert_eq(ut_env_num(UT_ENV_SHUFFLE_LEVEL), 1);
+    const struct ut_env_entry *e = ut_env_next_old(&at);
+    cr_assert_eq(e, ut_env_get(UT_ENV_SHUFFLE_LEVEL));
+    e = ut_env_next_old(&at);
+    cr_assert_eq(e, ut_env_get(UT_ENV_STATS_FILE));
+    ut_env_spell(e, text, sizeof(text));
+    cr_assert_str_eq(text, "UTOFU_STATS=job,file=/tmp/s");
+    cr_assert_null(ut_env_next_old(&at));
+}
+
+Test(env, variable_of_the_tests_is_not_shown)
+{
+    cr_assert(!ut_env_is_shown(ut_env_get(UT_ENV_TEST)));
+    cr_assert(!ut_env_is_shown(ut_env_get(UT_ENV_VERBS_SRQ)));
+    cr_assert(ut_env_is_shown(ut_env_get(UT_ENV_STATS_FILE)));
+    cr_assert_null(ut_env_nearest("UTOFU_TESTS", strlen("UTOFU_TESTS")));
 }

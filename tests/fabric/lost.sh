@@ -7,7 +7,7 @@ set -u
 with=$1 run=$2 build=$3
 fail() { echo "lost: $*"; exit 1; }
 
-export UTOFU_PROVIDER=ofi UTOFU_OFI_DOMAIN=lo UTOFU_LOG_LEVEL=info UTOFU_LOG_CATEGORY=ofi
+export UTOFU_PROVIDER=ofi UTOFU_OFI_DOMAIN=lo UTOFU_LOG_LEVEL=info,category=ofi
 for profile in plain unordered all; do
     out=$("$with" --profile $profile --fault lose=500 -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) ||
         fail "lose, $profile: $out"

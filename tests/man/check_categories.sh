@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# UTOFU_LOG_CATEGORY lists the categories that log lines of the sources have, all of them and no others;
+# The option category of UTOFU_LOG_LEVEL lists the categories that log lines of the sources have, all of them and no others;
 # and a table that lacks one, or has one too many, is noticed.
 #
 # usage: check_categories.sh ENV-TABLE FOLDER...
@@ -18,7 +18,7 @@ used() {
 
 # listed TABLE
 listed() {
-    sed -n '/^X(LOG_CATEGORY/,/)$/s/^  "all|\(.*\)",$/\1/p' "$1" | grep -o '[a-z]*' | sort -u
+    sed -n '/^OPTION(LOG_CATEGORY/,/)$/s/^ *"all|\(.*\)",$/\1/p' "$1" | grep -o '[a-z]*' | sort -u
 }
 
 same() {
@@ -28,9 +28,9 @@ same() {
 failed=0
 used "$@" >"$tmp/used"
 same "$table" || { echo "FAIL: $table (<) and the sources (>) name different categories"; failed=1; }
-sed '/^X(LOG_CATEGORY/,/)$/s/bootstrap|//' "$table" >"$tmp/lacks_one"
+sed '/^OPTION(LOG_CATEGORY/,/)$/s/bootstrap|//' "$table" >"$tmp/lacks_one"
 same "$tmp/lacks_one" >/dev/null && { echo "FAIL: a category that is not listed passes"; failed=1; }
-sed '/^X(LOG_CATEGORY/,/)$/s/bootstrap|/&gate|/' "$table" >"$tmp/has_one_more"
+sed '/^OPTION(LOG_CATEGORY/,/)$/s/bootstrap|/&gate|/' "$table" >"$tmp/has_one_more"
 same "$tmp/has_one_more" >/dev/null && { echo "FAIL: a category that nothing has passes"; failed=1; }
 [ $failed -eq 0 ] && echo ok
 exit $failed

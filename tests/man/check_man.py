@@ -259,9 +259,16 @@ def main():
     if os.path.exists(overview):
         text = formatted(overview)
         with open(table, encoding="utf-8") as f:
-            for variable in re.findall(r'^X\(\w+, "(\w+)"', f.read(), re.M):
-                if not re.search(r"^ +%s \(" % variable, text, re.M):
-                    bad("utofu-verbs.7", "lacks %s" % variable)
+            entries = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+        for variable in re.findall(r'^X\(\w+, "(\w+)"', entries, re.M):
+            is_shown = variable != "UTOFU_TEST"  # which is for tests
+            if bool(re.search(r"^ +%s \(" % variable, text, re.M)) != is_shown:
+                bad("utofu-verbs.7", "%s %s" % ("lacks" if is_shown else "shows", variable))
+        for of, option, old in re.findall(r'^OPTION\(\s*\w+,\s*(\w+),\s*"(\w+)",\s*"(\w+)"', entries, re.M):
+            for line in (r" +,%s= \(" % option, r" +%s$" % old):
+                if bool(re.search("^" + line, text, re.M)) != (of != "TEST"):
+                    bad("utofu-verbs.7", "%s the option %s, or its old name %s" %
+                        ("shows" if of == "TEST" else "lacks", option, old))
     pages = sorted(p for p in os.listdir(folder) if re.fullmatch(r"utofu[\w-]*\.[137]", p))
     for page in pages:
         check_source(os.path.join(folder, page))

@@ -58,6 +58,9 @@ gap "other declaration" "SYNOPSIS is not the declaration" sed -i 's/size_t..leng
 gap "no title" "does not name it: uTofu User" sed -i "s/uTofu User.(aqs Guide//" utofu_put.3
 gap "no number" "does not name it: J2UL" sed -i 's/J2UL//' utofu-verbs.7
 gap "no variable" "lacks UTOFU_ARMW" sed -i '/UTOFU_ARMW.*default/d' utofu-verbs.7
+gap "no option" "lacks the option pkey" sed -i '/,pkey=.*default/d' utofu-verbs.7
+gap "no old name" "its old name UTOFU_VERBS_PKEY" sed -i '/^.*UTOFU_VERBS_PKEY/d' utofu-verbs.7
+gap "a variable of the tests" "shows UTOFU_TEST" sed -i 's/^.*UTOFU_ARMW.*default.*/&\n.TP\nUTOFU_TEST (options only)/' utofu-verbs.7
 gap "cut enumeration" "TYPES AND CONSTANTS lacks: UTOFU_ERR_FATAL = .768" \
     sed -i '/^ *UTOFU_ERR_NOT_SUPPORTED = /,/^\.EE/{/NOT_SUPPORTED/!{/^\.EE/!d}}' utofu.3
 gap "no code" "RETURN CODES lacks: UTOFU_ERR_MRQ_PEER (-193)" \

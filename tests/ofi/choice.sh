@@ -10,7 +10,7 @@ fail() { echo "choice: $*"; exit 1; }
 example=$build/examples/pingpong_notice
 
 unset UTOFU_PROVIDER UTOFU_OFI_PROVIDER UTOFU_OFI_DOMAIN
-export UTOFU_LOG_LEVEL=info UTOFU_LOG_CATEGORY=ofi,process
+export UTOFU_LOG_LEVEL=info,category=ofi,process
 out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) || fail "tcp: $out"
 echo "$out" | grep -q "tcp.* on lo" || fail "tcp is not used: $out"
 echo "$out" | grep -q "rank 1: 1000 rounds" || fail "tcp: $out"
@@ -35,7 +35,7 @@ echo "$out" | grep -q 'messages to 1792 bytes' || fail "2048, other pieces: $out
 
 # RMA is used where the fabric has it, and is not where the user does not want it
 for least in 16384 0; do
-    out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo UTOFU_OFI_RMA=$least "$run" -n 2 \
+    out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp,rma=$least UTOFU_OFI_DOMAIN=lo "$run" -n 2 \
         "$build/tools/utofu-perf" --verify -s 20000,1M -n 20 put-lat get-lat 2>&1) || fail "RMA $least: $out"
     [ $least = 0 ] && wanted='from 0 bytes on: never' || wanted="from $least bytes on$"
     echo "$out" | grep -q "RMA $wanted" || fail "RMA $least: $out"

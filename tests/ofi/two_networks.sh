@@ -20,7 +20,7 @@ fi
 [ $rc = 0 ] || fail "$hosts -- true: $rc"
 
 unset UTOFU_PROVIDER UTOFU_OFI_PROVIDER UTOFU_OFI_DOMAIN
-export UTOFU_LOG_LEVEL=info UTOFU_LOG_CATEGORY=process,ofi
+export UTOFU_LOG_LEVEL=info,category=process,ofi
 for example in pingpong_notice pingpong_memory; do
     out=$("$hosts" -- "$build/examples/$example" 2>&1) || fail "$example: $out"
     for host in 0 1; do

@@ -56,7 +56,7 @@ PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast
 [ "$(how_many 'method fast' some)" = 3 ] || fail 'the first request is fast' some
 [ "$(how_many 'method mrc.*fell back 1 time (session-mode VCQs ran out)' some)" = 3 ] ||
     fail 'the second one falls back to mrc, and says why' some
-UTOFU_LOG_LEVEL=info start none -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast \
+UTOFU_LOG_LEVEL=info,category=api start none -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast \
     PRDMA_SESSION_VCQS=0 "$rounds" 10 || fail 'no VCQs' none
 [ "$(how_many "MPI's own is used: no session-mode VCQ is left" none)" = 6 ] ||
     fail 'a line of level info says why' none

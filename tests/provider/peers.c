@@ -17,6 +17,8 @@
 #include "util/env.h"
 #include "util/log.h"
 
+#include "tune.h"
+
 struct world *world;
 int rank, size;
 uint64_t seed;
@@ -669,7 +671,7 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
     }
     ops = find_provider(provider);
     /* nobody connects again here: queues that are short for good, see docs/architecture.md */
-    setenv("UTOFU_VERBS_SQ_DEPTH", "63", 0);
+    vt_tune("sq_depth=63");
     if (!ops || ut_env_load() != 0) {
         fprintf(stderr, "usage: %s [-p provider] [-s seed] [-d] [test...]\n", argv[0]);
         return 2;

@@ -348,8 +348,10 @@ enum { EARLY = 300 };
 
 static void what_arrived_before_a_break_is_handed_over(void)
 {
-    setenv("UTOFU_VERBS_RQ_DEPTH", "512", 1);
-    setenv("UTOFU_VERBS_SRQ_DEPTH", "2048", 1); /* a quarter of them at first */
+    const char *set = getenv("UTOFU_VERBS_TUNE");
+    char *before = set ? strdup(set) : NULL;
+    vt_tune("rq_depth=512");
+    vt_tune("srq_depth=2048"); /* a quarter of them at first */
     struct vt_shared *s = vt_share();
     pid_t child = fork();
 
@@ -394,8 +396,11 @@ static void what_arrived_before_a_break_is_handed_over(void)
     CHECK(vt_reap(child) == 0);
     tear_down();
     free(c);
-    unsetenv("UTOFU_VERBS_RQ_DEPTH");
-    unsetenv("UTOFU_VERBS_SRQ_DEPTH");
+    if (before)
+        setenv("UTOFU_VERBS_TUNE", before, 1);
+    else
+        unsetenv("UTOFU_VERBS_TUNE");
+    free(before);
 }
 
 /* Killed: with nothing outstanding, and with a request on the way. */

@@ -12,6 +12,8 @@
 #include "util/env.h"
 #include "util/log.h"
 
+#include "tune.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -254,7 +256,7 @@ static inline void vt_open(struct vt_node *node, unsigned int peer_timeout_ms)
 
     memset(node, 0, sizeof(*node));
     pthread_mutex_init(&node->lock, NULL);
-    setenv("UTOFU_VERBS_SQ_DEPTH", "63", 0); /* no connection is made anew for a longer queue */
+    vt_tune("sq_depth=63"); /* no connection is made anew for a longer queue */
     CHECK(ut_env_load() == 0);
     ut_log_init();
     int rc = verbs_provider.open(&config, &node->prov);

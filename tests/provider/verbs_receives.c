@@ -182,7 +182,7 @@ static void that_break(void)
 
 int main(void)
 {
-    setenv("UTOFU_VERBS_SRQ_DEPTH", "64", 1);
+    vt_tune("srq_depth=64");
     vt_run("no receive goes with connections that are closed", that_are_closed, 120);
     vt_run("no receive goes with connections that are closed unread", that_are_closed_unread, 120);
     vt_run("no receive goes with connections that break", that_break, 120);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # On each of two linked guests, whose port has a hundred more addresses: UTOFU_VERBS_SUBNETS chooses the last of them,
-# and UTOFU_VERBS_TRAFFIC_CLASS marks the packets of both directions; without them, the first address and no mark.
+# and the traffic_class of UTOFU_VERBS_CONNECT marks the packets of both directions; without them, the first address and no mark.
 # Usage: addresses.sh BUILD
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) program=$1/tests/rxe/silence
@@ -27,5 +27,5 @@ exchange() { # PORT NETWORK CLASS
     wait $sniffer
 }
 exchange 7400 10.77.0. 0
-export UTOFU_VERBS_SUBNETS="192.168.0.0/16, 10.99.0.0/16" UTOFU_VERBS_TRAFFIC_CLASS=104
+export UTOFU_VERBS_SUBNETS="192.168.0.0/16, 10.99.0.0/16" UTOFU_VERBS_CONNECT=traffic_class=104
 exchange 7401 10.99.0. 104

@@ -19,7 +19,7 @@
 /* Tests that want regions refused say so themselves. */
 __attribute__((constructor)) static void refuse_nothing(void)
 {
-    unsetenv("UTOFU_SHM_MAP_REFUSE");
+    unsetenv("UTOFU_TEST");
 }
 
 size_t pages_mapped(const void *at, size_t size)

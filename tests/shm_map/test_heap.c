@@ -228,7 +228,7 @@ static void be_owner(struct ut_end *end)
     CHECK_EQ(hash, get(PUT_HASH));
     CHECK_EQ(sum, own + get(ADDS));
     CHECK_EQ(pages_mapped(heap, HEAP), 0);
-    if (pages_can_be_mapped() && !getenv("UTOFU_SHM_MAP_REFUSE"))
+    if (pages_can_be_mapped() && !getenv("UTOFU_TEST"))
         CHECK(most >= HEAP / 8, "at most %zu bytes were mapped", most);
     if (!pages_can_be_mapped())
         CHECK_EQ(most, 0);
@@ -276,7 +276,7 @@ Test(heap, the_same_where_the_kernel_finds_no_mapping_by_its_address)
 
 Test(heap, the_same_with_every_second_region_refused)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360, .env = {"UTOFU_SHM_MAP_REFUSE=2"}},
+    ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 360, .env = {"UTOFU_TEST=map_refuse=2"}},
            random_pieces, NULL);
 }
 

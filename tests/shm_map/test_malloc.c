@@ -112,7 +112,7 @@ Test(storm, calloc_is_zero_and_realloc_keeps_its_bytes)
 
 Test(storm, the_same_with_every_second_region_refused)
 {
-    ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 200, .env = {"UTOFU_SHM_MAP_REFUSE=2"}},
+    ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 200, .env = {"UTOFU_TEST=map_refuse=2"}},
            storms, NULL);
 }
 

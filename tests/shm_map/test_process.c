@@ -388,7 +388,7 @@ static void limit_of_many(void *arg)
 
 Test(map_process, connections_share_the_limit)
 {
-    const struct ut_run_opts opts = {.n = 3, .env = {"UTOFU_SHM_MAP_LIMIT=256"}};
+    const struct ut_run_opts opts = {.n = 3, .env = {"UTOFU_SHM_MAP=limit=256"}};
     int vcqs[] = {1, 3};
 
     ut_run(&opts, limit_of_many, &vcqs[0]);
@@ -399,10 +399,10 @@ Test(map_process, connections_share_the_limit)
  * what is registered, it is all there, so it is less. */
 static void windows(void *arg)
 {
+    const uint64_t *limit = arg; /* MiB */
     struct ut_end end;
     struct ut_peer peers[2], theirs[2], mine = {0};
 
-    (void)arg;
     ut_open_all(&end, SIZE, peers);
     bool pinned = pages_status_kib("VmPin:") > 0;
     size_t num_windows = pinned ? 4 : 12, size = num_windows << 28;
@@ -429,7 +429,7 @@ static void windows(void *arg)
         CHECK_OK(ut_await_mrq(end.vcq, &notice));
         for (size_t k = 0; k < length; k++)
             CHECK_EQ(end.mem[k], (uint8_t)i);
-        CHECK(pages_of_peers() <= ut_env_number("UTOFU_SHM_MAP_LIMIT", 1 << 20) << 20);
+        CHECK(pages_of_peers() <= *limit << 20);
     }
     CHECK(pinned || pages_status_kib("VmRSS:") < 200 << 10);
     ut_barrier();
@@ -439,8 +439,10 @@ static void windows(void *arg)
 
 Test(map_process, windows_come_and_go_within_their_limit)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP_LIMIT=512"}}, windows, NULL);
-    ut_run(&(struct ut_run_opts){.n = 2}, windows, NULL);
+    uint64_t least = 512, most = 1 << 20;
+
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=limit=512"}}, windows, &least);
+    ut_run(&(struct ut_run_opts){.n = 2}, windows, &most);
 }
 
 /*

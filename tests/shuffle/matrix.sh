@@ -15,12 +15,12 @@ fail() {
 mkdir -p "$there"/{tools,examples,tests/api,tests/session}
 cat >"$there/tools/utofurun" <<'END'
 #!/bin/sh
-echo "seed $UTOFU_SHUFFLE level $UTOFU_SHUFFLE_LEVEL check ${UTOFU_CHECK:-} processes $2 ${3##*/}" >>"$SAID"
-[ "$UTOFU_SHUFFLE" != 4 ]
+echo "seed $UTOFU_SHUFFLE check ${UTOFU_CHECK:-} processes $2 ${3##*/}" >>"$SAID"
+[ "$UTOFU_SHUFFLE" != 4,level=3 ]
 END
 cat >"$there/tests/api/test_put_get" <<'END'
 #!/bin/sh
-echo "seed $UTOFU_SHUFFLE level $UTOFU_SHUFFLE_LEVEL check ${UTOFU_CHECK:-} arguments $*" >>"$SAID"
+echo "seed $UTOFU_SHUFFLE check ${UTOFU_CHECK:-} arguments $*" >>"$SAID"
 END
 cp "$there/tools/utofurun" "$there/examples/halo_exchange"
 chmod +x "$there"/*/* "$there"/tests/api/test_put_get
@@ -29,9 +29,9 @@ export SAID=$there/said TMPDIR=$there
 rc=0
 "$script" --build "$there" --seeds 3-5 halo_exchange >"$there/lines" || rc=$?
 [ $rc = 1 ] || fail "a failure gives $rc"
-[ "$(cat "$SAID")" = "seed 3 level 3 check  processes 4 halo_exchange
-seed 4 level 3 check  processes 4 halo_exchange
-seed 5 level 3 check  processes 4 halo_exchange" ] || fail "$(cat "$SAID")"
+[ "$(cat "$SAID")" = "seed 3,level=3 check  processes 4 halo_exchange
+seed 4,level=3 check  processes 4 halo_exchange
+seed 5,level=3 check  processes 4 halo_exchange" ] || fail "$(cat "$SAID")"
 grep -q '^4 .*halo_exchange .*FAIL (' "$there/lines" || fail "no line for the failure: $(cat "$there/lines")"
 [ "$(grep -c OK "$there/lines")" = 2 ] || fail "$(cat "$there/lines")"
 
@@ -39,9 +39,9 @@ rm "$SAID"
 "$script" --build "$there" --seeds 7 --check api/test_put_get >"$there/lines"
 "$script" --build "$there" --seeds 7 api/test_put_get >"$there/lines"
 "$script" --build "$there" --seeds 7 --level 4 api/test_put_get >"$there/lines"
-[ "$(cat "$SAID")" = "seed 7 level 3 check abort arguments -j1 --filter put_get/random*
-seed 7 level 2 check  arguments -j1 --filter put_get/!(put_to_a_vcq_that_is_gone*)
-seed 7 level 4 check  arguments -j1 --filter put_get/!(put_to_a_vcq_that_is_gone*)" ] || fail "$(cat "$SAID")"
+[ "$(cat "$SAID")" = "seed 7,level=3 check abort arguments -j1 --filter put_get/random*
+seed 7,level=2 check  arguments -j1 --filter put_get/!(put_to_a_vcq_that_is_gone*)
+seed 7,level=4 check  arguments -j1 --filter put_get/!(put_to_a_vcq_that_is_gone*)" ] || fail "$(cat "$SAID")"
 
 for wrong in '--seeds 5-3' '--seeds x' '--level 9' '--unknown' 'no_such_program' '--build /nowhere'; do
     rc=0

@@ -5,6 +5,7 @@
  * read once.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,8 +28,10 @@ static struct sh_conn conn = {.ep = &ep, .peer_id = 23};
 
 static void load(const char *seed, const char *level)
 {
-    setenv("UTOFU_SHUFFLE", seed, 1);
-    setenv("UTOFU_SHUFFLE_LEVEL", level, 1);
+    char text[64];
+
+    snprintf(text, sizeof(text), "%s,level=%s", seed, level);
+    setenv("UTOFU_SHUFFLE", text, 1);
     cr_assert_eq(ut_env_load(), 0);
     ut_shuffle_open(false);
     vcq.toq = calloc(16, sizeof(*vcq.toq));

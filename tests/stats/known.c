@@ -15,7 +15,7 @@
 #define RMT   UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE
 #define DELAY UTOFU_ONESIDED_FLAG_DELAY_START
 
-enum { SIZE = 4096, LOCAL = 5 + 4 + 6 + 1, REMOTE = 5 + 3 + 6 };
+enum { SIZE = 4096, LOCAL = 5 + 4 + 6 + 1, REMOTE = 5 + 3 + 4 + 6 };
 
 struct end {
     utofu_vcq_id_t id;
@@ -86,7 +86,7 @@ static void origin(utofu_stadd_t lcl, const struct end *to, bool less)
     for (int i = 0; i < 3; i++)
         DO(utofu_put_piggyback, to->id, data, to->stadd, sizeof(data), 2, RMT, NULL);
     for (int i = 0; i < 4; i++)
-        DO(utofu_get, to->id, lcl, to->stadd, 200, 3, LCL, NULL);
+        DO(utofu_get, to->id, lcl, to->stadd, 200, 3, LCL | RMT, NULL);
     await_notices(notices += 4);
     for (int i = 0; i < 6; i++) {
         DO(utofu_armw8, to->id, UTOFU_ARMW_OP_ADD, 1, to->stadd, 4, LCL | RMT, NULL);

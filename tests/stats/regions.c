@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regions [bad|open|codes|uneven|leaves N|absent N|late N [SECONDS]]
+ * regions [bad|open|codes|busy|uneven|leaves N|absent N|late N [SECONDS]]
  *
  * A process that puts to itself within regions that test_stats.py knows of. `bad`: calls that are
  * refused, checked here; `open`: ends inside a region; `codes`: only what is checked when nothing
- * is counted; `uneven`: rank r makes r puts more; `leaves`: rank N ends by _exit(), 2 s before the
- * others; `absent`: rank N never calls the library; `late`: rank N goes on for SECONDS (4)
- * when the others have ended.
+ * is counted; `busy`: fills the TOQ, and is refused three times; `uneven`: rank r makes r puts
+ * more; `leaves`: rank N ends by _exit(), 2 s before the others; `absent`: rank N never calls the
+ * library; `late`: rank N goes on for SECONDS (4) when the others have ended.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -101,6 +101,20 @@ static void arguments(void)
     OK(utofu_profile_stop(longest));
 }
 
+static void fill_toq(void)
+{
+    void *cbdata;
+    int n = 0, rc;
+
+    while ((rc = utofu_nop(vcq, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL)) == UTOFU_SUCCESS)
+        n++;
+    expect(rc, UTOFU_ERR_BUSY, "utofu_nop");
+    REFUSED(BUSY, utofu_nop(vcq, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL));
+    REFUSED(BUSY, utofu_nop(vcq, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL));
+    while (n > 0)
+        n -= utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
+}
+
 static void *stops_here(void *unused)
 {
     (void)unused;
@@ -152,6 +166,8 @@ int main(int argc, char **argv)
     if (strcmp(what, "bad") == 0) {
         arguments();
         balance();
+    } else if (strcmp(what, "busy") == 0) {
+        fill_toq();
     } else if (strcmp(what, "open") == 0) {
         OK(utofu_profile_start("left open"));
         put(2);

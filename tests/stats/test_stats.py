@@ -63,7 +63,7 @@ def stats(text):
 ORIGIN = {"puts": 19, "put_bytes": 10 * 100 + 5 * 1000 + 3 * 16 + 16, "gets": 4, "get_bytes": 800,
           "armws": 6, "lcl_put_notices": 6, "lcl_get_notices": 4, "lcl_armw_notices": 6,
           "failed": 1}
-TARGET = {"arrivals": 14, "rmt_put_notices": 8, "rmt_armw_notices": 6}
+TARGET = {"arrivals": 18, "rmt_put_notices": 8, "rmt_get_notices": 4, "rmt_armw_notices": 6}
 
 
 # auto on one host is shm
@@ -83,7 +83,7 @@ def judge_known(text):
     wrong = []
     found = stats(text)
     for rank, want, more in ((0, ORIGIN, {"nops": 2, "most_in_mrq": 16, "most_under_way": 8}),
-                             (1, TARGET, {"most_in_mrq": 14})):
+                             (1, TARGET, {"most_in_mrq": 18})):
         vcqs = [v for v in found[rank, "vcq"] if v["cmp"] == "3"]
         peers = [p for p in found[rank, "peer"] if vcqs and p["of"] == vcqs[0]["id"]]
         if len(vcqs) != 1 or len(peers) != 1:
@@ -114,11 +114,17 @@ def group_counters():
                                ("16", {"packets_in": "10"}))}
     check("stats_of_gates_are_what_they_did", gates == want, gates)
 
+    done = run(1, [REGIONS, "busy"], UTOFU_STATS="1")
+    lines = "\n".join(line for line in done.stderr.splitlines() if " region " not in line)
+    vcqs = [v for v in stats(lines)[0, "vcq"] if int(v.get("nops", 0)) >= 2048]
+    check("calls_that_find_the_toq_full_are_counted",
+          done.returncode == 0 and len(vcqs) == 1 and vcqs[0].get("busy") == "3", done.stdout + done.stderr)
+
     # a signal in the middle, and the same numbers go on
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
-            env={**os.environ, "UTOFU_STATS": "1", "UTOFU_TRACE": os.path.join(folder, "t.json"),
-                 "UTOFU_TRACE_LIMIT": "1"},
+            env={**os.environ, "UTOFU_STATS": "1",
+                 "UTOFU_TRACE": os.path.join(folder, "t.json") + ",limit=1"},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
         await_timelines(folder)
         for pid in children(job.pid):
@@ -204,7 +210,7 @@ def group_regions():
 def group_job():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.json")
-        done = run(3, [REGIONS, "uneven"], UTOFU_STATS="job,json", UTOFU_STATS_FILE=path)
+        done = run(3, [REGIONS, "uneven"], UTOFU_STATS="job,json,file=" + path)
         with open(path) as f:
             job = json.load(f)
         check("the_summary_is_in_the_file_and_nowhere_else",
@@ -214,6 +220,19 @@ def group_job():
         check("least_mean_and_most_and_whose_they_are",
               job["counters"]["puts"] == {"total": 3 * 52 + 3, "least": 52, "least_rank": 0,
                                           "mean": 53.0, "most": 54, "most_rank": 2}, job)
+        done = run(2, [PERF, "-q", "-n", "10", "-w", "0", "barrier"], UTOFU_STATS="job,json,file=" + path)
+        with open(path) as f:
+            barrier = json.load(f)["counters"]
+        check("barriers_are_summed_up",
+              barrier["barriers"]["total"] == 20 and barrier["barriers_failed"]["total"] == 0 and
+              barrier["barrier_blocked_us"]["total"] > 0 and "started" not in barrier, barrier)
+        check("counters_without_a_name_in_a_summary_are_left_out",
+              not {"None", "null", "(null)", "finished", "signals_in"} & set(barrier), barrier)
+        done = run(2, [PERF, "-q", "-n", "1000", "-s", "8", "put-lat"], UTOFU_STATS="job,json,file=" + path)
+        with open(path) as f:
+            latency = json.load(f)["counters"]
+        check("peers_and_waits_are_summed_up",
+              latency["peers"]["least"] >= 1 and latency["blocked_us"]["total"] > 0, latency)
         check("a_high_water_mark_has_no_total",
               "total" not in job["counters"]["most_under_way"], job["counters"])
         got = {r["name"]: (r["ranks"], r["counters"]["calls"]["total"],
@@ -222,9 +241,9 @@ def group_job():
               got == {name: (3, 3 * calls, 3 * puts)
                       for name, (calls, puts) in IN_REGIONS.items()}, got)
 
-        done = run(1, [REGIONS], UTOFU_STATS="job", UTOFU_STATS_FILE=folder)
+        done = run(1, [REGIONS], UTOFU_STATS="job,file=" + folder)
         check("a_file_that_cannot_be_written_is_an_error_line_and_the_summary_not_lost",
-              f"UTOFU_STATS_FILE={folder}" in done.stderr and
+              f"file={folder} of UTOFU_STATS" in done.stderr and
               "summary of 1 of 1 ranks" in done.stderr, done.stderr)
     done = run(20, [REGIONS], UTOFU_STATS="job")
     check("one_text_for_a_tree_of_two_levels",
@@ -254,9 +273,9 @@ def group_job():
           done.stderr.count("summary of 1 of 3 ranks") == 2, done.stderr)
     done = run(1, [REGIONS], UTOFU_STATS="jobs")
     check("another_value_is_refused", "'jobs' is not allowed" in done.stderr, done.stderr)
-    done = run(1, [REGIONS], UTOFU_STATS="1", UTOFU_STATS_FILE="x", UTOFU_LOG_LEVEL="warning")
+    done = run(1, [REGIONS], UTOFU_STATS="1,file=x", UTOFU_LOG_LEVEL="warning")
     check("a_file_without_a_summary_is_a_warning",
-          "UTOFU_STATS_FILE has no effect" in done.stderr and not os.path.exists("x"), done.stderr)
+          "the file of UTOFU_STATS has no effect" in done.stderr and not os.path.exists("x"), done.stderr)
     done = run(1, [REGIONS], UTOFU_STATS="yes")
     check("yes_is_1", "stats: [rank 0] vcq" in done.stderr, done.stderr)
 
@@ -329,9 +348,9 @@ class Timeline:
         return seen.values()
 
 
-def trace(folder, n, command, **env):
+def trace(folder, n, command, options="", **env):
     path = os.path.join(folder, "t.json")
-    done = run(n, command, UTOFU_TRACE=path, **env)
+    done = run(n, command, UTOFU_TRACE=path + options, **env)
     files = [os.path.join(folder, f"t.{r}.json") for r in range(n)]
     return done, files
 
@@ -477,17 +496,17 @@ def group_more():
         well_formed("threads", files, 2)
     with tempfile.TemporaryDirectory() as folder:
         done, files = trace(folder, 2, [PERF, "-q", "-n", "20000", "-s", "8", "put-lat"],
-                            UTOFU_TRACE_LIMIT="1")
+                            options=",limit=1")
         for path in files:
             with open(path) as f:
                 json.load(f)
         check("limit_is_kept", all(os.path.getsize(f) < (1 << 20) + 4096 for f in files) and
-              "UTOFU_TRACE_LIMIT" in done.stderr and done.returncode == 0, done.stderr)
+              "the limit of UTOFU_TRACE" in done.stderr and done.returncode == 0, done.stderr)
     with tempfile.TemporaryDirectory() as folder:
         # killed in the middle: what was written so far can be read
         path = os.path.join(folder, "t.json")
         with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
-                              env={**os.environ, "UTOFU_TRACE": path, "UTOFU_TRACE_LIMIT": "0"},
+                              env={**os.environ, "UTOFU_TRACE": path + ",limit=0"},
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             await_timelines(folder)
             for pid in children(job.pid):
@@ -622,7 +641,7 @@ def group_bad():
                                                              "No such file")),
                        ({"UTOFU_TRACE": "/tmp/"}, ("UTOFU_TRACE", "Is a directory")),
                        ({"UTOFU_STATS": "2"}, ("UTOFU_STATS", "'2' is not allowed")),
-                       ({"UTOFU_TRACE_LIMIT": "-1"}, ("UTOFU_TRACE_LIMIT", "is not allowed"))):
+                       ({"UTOFU_TRACE": "limit=-1"}, ("UTOFU_TRACE,limit", "is not allowed"))):
         done = run(2, [KNOWN], **env)
         lines = [line for line in done.stderr.splitlines() if all(w in line for w in words)]
         check(f"bad_{env}_is_told", done.returncode != 0 and lines, done.stderr)

@@ -45,8 +45,8 @@ lay_link r.txt
 check report 0 '^utofu-info: wrote r.txt' 1 "$INFO" --report=r.txt
 untouched report
 lay_link stats
-check stats 0 'UTOFU_STATS_FILE=.*: a symbolic link of another user; the summary follows here' 1 \
-    "$UTOFURUN" -n 1 env UTOFU_STATS=job UTOFU_STATS_FILE="$folder/stats" "$INFO"
+check stats 0 'file=.* of UTOFU_STATS: a symbolic link of another user; the summary follows here' 1 \
+    "$UTOFURUN" -n 1 env UTOFU_STATS=job,file="$folder/stats" "$INFO"
 untouched stats
 lay_link trace.json
 check trace 1 'cannot write trace.json: a symbolic link of another user' 1 \
@@ -54,7 +54,7 @@ check trace 1 'cannot write trace.json: a symbolic link of another user' 1 \
 untouched trace
 rm -f stats
 ln -s own stats
-check own_link 0 'a symbolic link' 0 "$UTOFURUN" -n 1 env UTOFU_STATS=job UTOFU_STATS_FILE="$folder/stats" "$INFO" --check
+check own_link 0 'a symbolic link' 0 "$UTOFURUN" -n 1 env UTOFU_STATS=job,file="$folder/stats" "$INFO" --check
 [ -s own ] || fail "own_link: is not followed"
 echo "links: $checks checks, $failures failures"
 exit $((failures > 0))

@@ -10,8 +10,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tree=$folder/tree
 mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
-cp "$source/scripts/lint" "$source/scripts/function-length" "$tree/scripts/"
+cp "$source/scripts/lint" "$source/scripts/c-functions" "$tree/scripts/"
 echo '# none' >"$tree/.long-functions"
+echo '# none' >"$tree/.one-word-names"
 cp "$source"/.{clang-format,codespellrc,cppcheck-suppressions,flake8} "$tree/"
 checks=0 failures=0
 # shellcheck source=tests/harness/checks.sh
@@ -67,6 +68,28 @@ if command -v python3 >/dev/null; then
     echo '70 src/b.c main' >"$tree/.long-functions"
     check a_file_that_is_gone 1 'there is no src/b.c' 1 "$lint" length
     echo '# none' >"$tree/.long-functions"
+fi
+# in src: two static functions with names of one word, and one function without a prefix
+write_c() { printf '/* %s */\n\nstatic int read_it(void)\n{\n}\n\nstatic int\n%s(void)\n{\n}\n\nvoid %s_do(void)\n{\n}\n' "$spdx" "$1" "$2" >"$tree/src/a.c"; }
+finds names python3 'write_c ask ut'
+finds prefixes python3 'write_c ask_it vp'
+if command -v python3 >/dev/null; then
+    write_c ask ut
+    check where_it_is 1 'ask: a static function is named verb and object; 0 of this name are allowed in src: src/a.c:9' 1 "$lint" names
+    echo '1 src ask' >"$tree/.one-word-names"
+    check a_listed_name_passes 0 '^lint: names: ok' 1 "$lint" names
+    cp "$tree/src/a.c" "$tree/src/b.c"
+    check no_more_of_them 1 'src/a.c:9, src/b.c:9' 1 "$lint" names
+    rm "$tree/src/b.c"
+    write_c ask_it ut
+    check the_list_shrinks 1 '0 functions of src are named ask, not 1' 1 "$lint" names
+    "$lint" --fix names >/dev/null
+    check and_has_shrunk 0 '^lint: names: ok' 1 "$lint" names
+    check right_prefix 0 '^lint: prefixes: ok' 1 "$lint" prefixes
+    mkdir "$tree/provider/new"
+    mv "$tree/src/a.c" "$tree/provider/new/"
+    check a_folder_without_prefix 1 'has none for this folder' 1 "$lint" prefixes
+    rm -r "$tree/provider/new"
 fi
 finds licence - 'sed -i 1d "$tree/src/a.c"'
 

@@ -142,7 +142,14 @@ group_environment() {
     local header=${0%/*}/../../src/util/env_table.h
     local names
     names=$(grep -c '^X(' "$header")
-    check every_variable 0 '^UTOFU_[A-Z_]+=' "$names" "$INFO" -e
+    check every_variable 0 '^UTOFU_[A-Z_]+=([^.]|\.[^.]|$)' $((names - 1)) "$INFO" -e
+    names=$(($(grep -c '^OPTION(' "$header") - $(sed -n '/^X(TEST,/,$p' "$header" | grep -c '^OPTION(')))
+    check every_option 0 '^UTOFU_[A-Z_]+=\.\.\.,[a-z_]+=' "$names" "$INFO" -e
+    check none_for_tests 0 'UTOFU_TEST|map_refuse' 0 env UTOFU_TEST=map_refuse=2 "$INFO" -e
+    check set_option 0 '^UTOFU_SHUFFLE=\.\.\.,level=2   \(set\)$' 1 env UTOFU_SHUFFLE=0,level=2 "$INFO" -e
+    check bad_option 1 '^UTOFU_SHUFFLE=\.\.\.,level=9   \(not allowed\)$' 1 env UTOFU_SHUFFLE=level=9 "$INFO" -e
+    check no_such_option 1 "^FAIL +environment: UTOFU_SHUFFLE: option 'depth' is not allowed|-> it takes level" 2 \
+        env UTOFU_PROVIDER=shm UTOFU_SHUFFLE=0,depth=9 "$INFO" --check
     check default_value 0 '^UTOFU_PEER_TIMEOUT=30$' 1 "$INFO" -e
     check set_value 0 '^UTOFU_PEER_TIMEOUT=7   \(set\)$' 1 env UTOFU_PEER_TIMEOUT=7 "$INFO" -e
     check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
@@ -170,8 +177,8 @@ group_warnings() {
         env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$INFO" --check
     check srun_with_a_root 0 '^ok +job: rank 0 of 1' 1 "$UTOFURUN" -n 1 \
         env UTOFU_PROVIDER=shm SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$INFO" --check
-    check statistics_file 0 '^note +warning: UTOFU_STATS_FILE has no effect' 1 \
-        env UTOFU_PROVIDER=shm UTOFU_STATS=1 UTOFU_STATS_FILE="$folder/s" "$INFO" --check
+    check statistics_file 0 '^note +warning: the file of UTOFU_STATS has no effect' 1 \
+        env UTOFU_PROVIDER=shm UTOFU_STATS=1,file="$folder/s" "$INFO" --check
     mkdir -m 0777 "$folder/open"
     chmod 0777 "$folder/open"
     check open_folder 0 'note +warning: UTOFU_ROOT=' 1 bash -c "export UTOFU_PROVIDER=shm UTOFU_SIZE=2 \\
@@ -249,7 +256,7 @@ group_json() {
     json environment 0 'len(d["environment"]) > 20 and all(x["valid"] for x in d["environment"])' \
         "$INFO" -e --json
     json odd_bytes 0 'any(x["value"].startswith("\"?") for x in d["environment"])' \
-        env UTOFU_STATS_FILE=$'"\xff\n\t' "$INFO" -e --json
+        env UTOFU_STATS=file=$'"\xff\n\t' "$INFO" -e --json
     json bad_value 1 'd["error"] and "job" not in d' env UTOFU_ARMW=x "$INFO" --json
     json checks 0 'd["num_failed"] == 0 and '"$(verdict communication 'c["verdict"] == "ok"')" \
         env UTOFU_PROVIDER=shm "$INFO" --check --json
@@ -291,9 +298,9 @@ group_guest() {
         d["ports"][0]["data_in_order_why"] == "UTOFU_VERBS_ORDER=safe"' env UTOFU_VERBS_ORDER=safe "$INFO" --json
     json places_shared 0 'd["ports"][0]["max_connections"] > 8' "$INFO" --json
     json gid_index 0 'd["ports"][0]["gid"].startswith("fe80")' \
-        env UTOFU_VERBS_GID_INDEX=0 "$INFO" --json
-    check wrong_gid_index 1 'does not start: UTOFU_VERBS_GID_INDEX=9 is no usable GID' 1 \
-        env UTOFU_VERBS_GID_INDEX=9 "$INFO" --check
+        env UTOFU_VERBS_CONNECT=gid_index=0 "$INFO" --json
+    check wrong_gid_index 1 'does not start: gid_index=9 of UTOFU_VERBS_CONNECT is no usable GID' 1 \
+        env UTOFU_VERBS_CONNECT=gid_index=9 "$INFO" --check
     check report 0 '^rxe0/ports/1/(state:4: ACTIVE|link_layer:Ethernet)$|^ *hca_id:.*rxe0' 3 "$INFO" -r-
     sysctl -qw net.ipv4.neigh.default.gc_thresh3=2
     check few_neighbours 0 '^\[0 .* note +neighbours: the kernel keeps the addresses of 2 hosts' 1 \

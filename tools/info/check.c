@@ -88,14 +88,12 @@ static void check_environment(struct info_checks *checks)
 
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get(i);
-        char allowed[128], value[1024];
         num_set += e->is_set;
-        if (!info_env_is_bad(e))
-            continue;
-        ut_env_allowed(e, allowed, sizeof(allowed));
-        info_env_value(e, value, sizeof(value));
-        remedy(add(checks, "environment", INFO_FAIL, "%s: '%s' is not allowed", e->name, value),
-               "it takes %s", allowed);
+        const char *allowed = e->why_bad ? strstr(e->why_bad, "; it takes ") : NULL;
+        if (allowed)
+            remedy(add(checks, "environment", INFO_FAIL, "%.*s", (int)(allowed - e->why_bad),
+                       e->why_bad),
+                   "%s", allowed + 2);
     }
     const char *name;
     size_t length;
@@ -320,7 +318,7 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
              strcmp(port->link, "InfiniBand") == 0)
         remedy(c, "unset UTOFU_VERBS_CONNECT, or give the port an address (IPoIB)");
     else if (strstr(port->why_not, "no address") && ut_env_is_set(UT_ENV_VERBS_GID_INDEX))
-        remedy(c, "choose another UTOFU_VERBS_GID_INDEX, or unset it");
+        remedy(c, "choose another gid_index in UTOFU_VERBS_CONNECT, or none");
     else if (strstr(port->why_not, "no address"))
         remedy(c, "ip addr add ADDRESS/PREFIX dev %s; the port's GIDs come from its addresses",
                port->netdev[0] ? port->netdev : "DEVICE");

@@ -71,24 +71,18 @@ void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size)
         snprintf(buf, size, "%s", entry->choices ? entry->choices : "");
     else if (entry->type == UT_ENV_TYPE_LIST)
         choice(entry->choices, 0, buf, size);
+    else if (entry->type == UT_ENV_TYPE_OPTIONS)
+        snprintf(buf, size, "none");
     else
         number_or_choice(entry, entry->def, buf, size);
-}
-
-bool info_env_is_bad(const struct ut_env_entry *entry)
-{
-    const char *text = getenv(entry->name);
-    uint64_t value;
-
-    return text && *text && ut_env_parse(entry, text, &value) != 0;
 }
 
 void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
 {
     if (entry->type == UT_ENV_TYPE_KEY) /* a secret */
-        snprintf(buf, size, "%s", getenv(entry->name) ? "(not shown)" : "");
-    else if (info_env_is_bad(entry))
-        snprintf(buf, size, "%s", getenv(entry->name));
+        snprintf(buf, size, "%s", entry->is_set ? "(not shown)" : "");
+    else if (entry->why_bad || entry->type == UT_ENV_TYPE_OPTIONS)
+        snprintf(buf, size, "%s", entry->text ? entry->text : "");
     else if (entry->type == UT_ENV_TYPE_STR || entry->type == UT_ENV_TYPE_LIST)
         snprintf(buf, size, "%s", entry->str);
     else
@@ -98,10 +92,11 @@ void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
 const char *info_env_type(const struct ut_env_entry *entry)
 {
     static const char *const names[] = {
-        [UT_ENV_TYPE_UINT] = "number",  [UT_ENV_TYPE_BOOL] = "boolean",
-        [UT_ENV_TYPE_FLAG] = "integer", [UT_ENV_TYPE_ENUM] = "choice",
-        [UT_ENV_TYPE_MRQ] = "number",   [UT_ENV_TYPE_STR] = "text",
-        [UT_ENV_TYPE_KEY] = "key",      [UT_ENV_TYPE_LIST] = "list",
+        [UT_ENV_TYPE_UINT] = "number",     [UT_ENV_TYPE_BOOL] = "boolean",
+        [UT_ENV_TYPE_FLAG] = "integer",    [UT_ENV_TYPE_ENUM] = "choice",
+        [UT_ENV_TYPE_MRQ] = "number",      [UT_ENV_TYPE_STR] = "text",
+        [UT_ENV_TYPE_KEY] = "key",         [UT_ENV_TYPE_LIST] = "list",
+        [UT_ENV_TYPE_OPTIONS] = "options",
     };
 
     return names[entry->type];

@@ -61,8 +61,6 @@ extern const char info_onesided_flags[], info_armw_ops[], info_reduce_ops[];
 /* The default and the current value of a variable, as one would write them. */
 void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size);
 void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size);
-/* The environment has a value for it that is not allowed. */
-bool info_env_is_bad(const struct ut_env_entry *entry);
 const char *info_env_type(const struct ut_env_entry *entry);
 
 enum info_verdict { INFO_OK, INFO_NOTE, INFO_FAIL };

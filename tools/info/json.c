@@ -190,19 +190,29 @@ void info_json(const struct info *info)
 
 void info_json_environment(void)
 {
-    json_t *list = json_array(), *unknown = json_array();
+    json_t *list = json_array(), *unknown = json_array(), *old = json_array();
 
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get(i);
-        char value[1024], def[128], allowed[160];
+        char value[1024], def[128], allowed[320], label[UT_ENV_LABEL_SIZE];
+        if (!ut_env_is_shown(e))
+            continue;
+        ut_env_label(e, label, sizeof(label));
         info_env_value(e, value, sizeof(value));
         info_env_default(e, def, sizeof(def));
         ut_env_allowed(e, allowed, sizeof(allowed));
         json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s}", "name", e->name,
+                              json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b, s:s}", "name", label,
                                         "type", info_env_type(e), "allowed", allowed, "default",
                                         def, "value", text_value(value), "set", (int)e->is_set,
-                                        "valid", !info_env_is_bad(e), "meaning", e->help));
+                                        "valid", e->why_bad == NULL, "meaning", e->help));
+    }
+    const struct ut_env_entry *e;
+    for (int at = 0; (e = ut_env_next_old(&at));) {
+        char spelling[1024];
+        ut_env_spell(e, spelling, sizeof(spelling));
+        json_array_append_new(
+            old, json_pack("{s:s, s:o}", "name", e->old_name, "write", text_value(spelling)));
     }
     const char *name;
     size_t length;
@@ -212,8 +222,8 @@ void info_json_environment(void)
         json_array_append_new(unknown, json_pack("{s:o, s:s?}", "name", text_value(text), "nearest",
                                                  ut_env_nearest(name, length)));
     }
-    print(json_pack("{s:s, s:s, s:o, s:o}", "tool", INFO_NAME, "version", UT_VERSION, "environment",
-                    list, "unknown", unknown));
+    print(json_pack("{s:s, s:s, s:o, s:o, s:o}", "tool", INFO_NAME, "version", UT_VERSION,
+                    "environment", list, "old", old, "unknown", unknown));
 }
 
 void info_json_codes(const struct ut_code *const *codes, size_t num)

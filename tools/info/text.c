@@ -258,17 +258,27 @@ void info_print_environment(void)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get(i);
-        char value[1024], def[128], allowed[160];
+        char value[1024], def[128], allowed[320];
+        if (!ut_env_is_shown(e))
+            continue;
         info_env_value(e, value, sizeof(value));
         info_env_default(e, def, sizeof(def));
         ut_env_allowed(e, allowed, sizeof(allowed));
-        printf("%s=%s%s\n", e->name, value,
-               info_env_is_bad(e) ? "   (not allowed)"
-               : e->is_set        ? "   (set)"
-                                  : "");
+        printf("%s%s%s=%s%s\n", e->variable ? e->variable->name : "", e->variable ? "=...," : "",
+               e->name, value,
+               e->why_bad  ? "   (not allowed)"
+               : e->is_set ? "   (set)"
+                           : "");
         printf("%*s%s; default %s\n", INDENT, "", allowed, *def ? def : "empty");
         printf("%*s", INDENT, "");
         wrap(e->help, INDENT, "");
+    }
+    const struct ut_env_entry *old;
+    for (int at = 0; (old = ut_env_next_old(&at));) {
+        char spelling[1024];
+        ut_env_spell(old, spelling, sizeof(spelling));
+        printf("%s   (an old name, which the next release does not know; write %s)\n",
+               old->old_name, spelling);
     }
     const char *name;
     size_t length;
