@@ -973,7 +973,7 @@ static bool target_of_refused(struct end *end, struct memory *good, struct memor
     if (r->dying == BEFORE)
         ops->dereg(prov, bad->mr);
     const struct link *link;
-    pump_until((link = link_find(end, id_of(0, 0))) != NULL && link->up);
+    pump_until((link = link_find(end, id_of(0, 0))) != NULL);
     bool in_any_order = ops->any_order && ops->any_order(link->conn);
     barrier();
     while (target_waits(r) && cell(POSTED) != r->number)
