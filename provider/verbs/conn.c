@@ -671,9 +671,14 @@ void vp_conn_close(struct prov_conn *base)
         vp_conn_tend(conn);
 }
 
-bool vp_any_order(struct prov_conn *conn)
+bool vp_any_order(struct prov_conn *base)
 {
-    return vp_conn(conn)->unit != VP_UNIT_WHOLE;
+    const struct vp_conn *conn = vp_conn(base);
+
+    if (conn->life == VP_YOUNG) /* not up yet: what its device and the peer say */
+        return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE ||
+               conn->there_unit != VP_UNIT_WHOLE;
+    return conn->unit != VP_UNIT_WHOLE;
 }
 
 int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
