@@ -10,7 +10,7 @@ static int refuse_vbg(utofu_vbg_id_t vbg_id)
                      (unsigned long long)vbg_id);
 }
 
-static int start(utofu_vbg_id_t vbg_id, const struct ut_value *value)
+static int start_gate(utofu_vbg_id_t vbg_id, const struct ut_value *value)
 {
     int rc = ut_gate_start(vbg_id, value);
 
@@ -28,7 +28,7 @@ int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
     if (flags != 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "barrier flags %#lx are not defined", flags);
     ut_value_barrier(&value);
-    return start(vbg_id, &value);
+    return start_gate(vbg_id, &value);
 }
 
 UT_PUBLIC(utofu_reduce_uint64);
@@ -48,7 +48,7 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d, and pairs for MAXLOC",
                          num_data, UT_MAX_UINT64_REDUCTION);
     ut_value_uint64(&value, op, data, num_data);
-    return start(vbg_id, &value);
+    return start_gate(vbg_id, &value);
 }
 
 UT_PUBLIC(utofu_reduce_double);
@@ -67,7 +67,7 @@ int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double d
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d", num_data,
                          UT_MAX_DOUBLE_REDUCTION);
     ut_value_double(&value, op, data, num_data);
-    return start(vbg_id, &value);
+    return start_gate(vbg_id, &value);
 }
 
 /* The result of a poll that failed. What broke the circuit is logged already. */

@@ -5,8 +5,8 @@
  *
  *   direct   start_direct(), for puts and gets without anything rare in their arguments: the data
  *            leave at once, if nothing waits before them (engine/direct.c)
- *   queued   start(), for everything, and for what the direct way refuses: the arguments are
- *            checked one by one, and the engine starts the communication when its turn comes
+ *   queued   start_request(), for everything, and for what the direct way refuses: the arguments
+ * are checked one by one, and the engine starts the communication when its turn comes
  */
 #include "api/request.h"
 #include "check/check.h"
@@ -30,7 +30,7 @@ submitted_slowly(struct ut_vcq *vcq, uint32_t n, const void *caller)
         ut_thread_posted(vcq);
 }
 
-ALWAYS_INLINE int start(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
+ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
 {
     bool delay = r->flags & UTOFU_ONESIDED_FLAG_DELAY_START;
     int rc = request_check(r);
@@ -76,7 +76,7 @@ ALWAYS_INLINE bool is_plain(const struct ut_request *r)
 }
 
 /* The slot behind the tail is encoded, and goes to another peer than the last one, or waits. */
-static int __attribute__((noinline)) start_slot(struct ut_vcq *vcq)
+static int __attribute__((noinline)) start_encoded(struct ut_vcq *vcq)
 {
     utofu_vcq_id_t rmt_vcq_id = ut_engine_slot(vcq, 0)->desc.rmt_vcq_id;
 
@@ -114,7 +114,7 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
         ut_vcq_leave(vcq);
         *rc = UTOFU_SUCCESS;
     } else {
-        *rc = start_slot(vcq);
+        *rc = start_encoded(vcq);
     }
     return true;
 }
@@ -127,7 +127,7 @@ put_queued(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl
     const struct ut_request r =
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 static int __attribute__((noinline))
@@ -138,7 +138,7 @@ get_queued(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl
     const struct ut_request r =
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 /*
@@ -182,7 +182,7 @@ int utofu_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_pace(r, mtu, gap);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_stride);
@@ -194,7 +194,7 @@ int utofu_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_blocks(r, stride, num_blocks);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_stride_gap);
@@ -208,7 +208,7 @@ int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 
     r = with_blocks(r, stride, num_blocks);
     r = with_pace(r, mtu, gap);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_piggyback);
@@ -221,7 +221,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void
 
     int rc;
 
-    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start(vcq_hdl, &r, cbdata);
+    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_piggyback8);
@@ -234,7 +234,7 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
 
     int rc;
 
-    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start(vcq_hdl, &r, cbdata);
+    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_get_gap);
@@ -246,7 +246,7 @@ int utofu_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_pace(r, mtu, gap);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_get_stride);
@@ -258,7 +258,7 @@ int utofu_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_blocks(r, stride, num_blocks);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_get_stride_gap);
@@ -272,7 +272,7 @@ int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 
     r = with_blocks(r, stride, num_blocks);
     r = with_pace(r, mtu, gap);
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_armw4);
@@ -283,7 +283,7 @@ int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
     const struct ut_request r =
         request_armw(armw_op, 4, rmt_vcq_id, op_value, rmt_stadd, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_armw8);
@@ -294,7 +294,7 @@ int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
     const struct ut_request r =
         request_armw(armw_op, 8, rmt_vcq_id, op_value, rmt_stadd, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_cswap4);
@@ -305,7 +305,7 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t ol
     const struct ut_request r =
         request_cswap(4, rmt_vcq_id, old_value, new_value, rmt_stadd, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_cswap8);
@@ -316,7 +316,7 @@ int utofu_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t ol
     const struct ut_request r =
         request_cswap(8, rmt_vcq_id, old_value, new_value, rmt_stadd, edata, flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_nop);
@@ -324,5 +324,5 @@ int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata)
 {
     const struct ut_request r = request_nop(flags);
 
-    return start(vcq_hdl, &r, cbdata);
+    return start_request(vcq_hdl, &r, cbdata);
 }

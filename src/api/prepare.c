@@ -8,8 +8,8 @@
 #include "engine/engine.h"
 #include "runtime/thread.h"
 
-static int prepare(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *desc,
-                   size_t *desc_size)
+static int prepare_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *desc,
+                           size_t *desc_size)
 {
     int rc = request_check(r);
 
@@ -44,7 +44,7 @@ int utofu_prepare_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
     const struct ut_request r =
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_put_gap);
@@ -57,7 +57,7 @@ int utofu_prepare_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_pace(r, mtu, gap);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_put_stride);
@@ -70,7 +70,7 @@ int utofu_prepare_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_blocks(r, stride, num_blocks);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_put_stride_gap);
@@ -85,7 +85,7 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
 
     r = with_blocks(r, stride, num_blocks);
     r = with_pace(r, mtu, gap);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_put_piggyback);
@@ -96,7 +96,7 @@ int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_
     const struct ut_request r =
         request_piggyback(rmt_vcq_id, lcl_data, rmt_stadd, length, UT_MAX_PIGGYBACK, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_put_piggyback8);
@@ -108,7 +108,7 @@ int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
     const struct ut_request r =
         request_piggyback(rmt_vcq_id, &lcl_data, rmt_stadd, length, sizeof(lcl_data), edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_get);
@@ -119,7 +119,7 @@ int utofu_prepare_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
     const struct ut_request r =
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_get_gap);
@@ -132,7 +132,7 @@ int utofu_prepare_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_pace(r, mtu, gap);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_get_stride);
@@ -145,7 +145,7 @@ int utofu_prepare_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
 
     r = with_blocks(r, stride, num_blocks);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_get_stride_gap);
@@ -160,7 +160,7 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
 
     r = with_blocks(r, stride, num_blocks);
     r = with_pace(r, mtu, gap);
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_armw4);
@@ -171,7 +171,7 @@ int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
     const struct ut_request r =
         request_armw(armw_op, 4, rmt_vcq_id, op_value, rmt_stadd, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_armw8);
@@ -182,7 +182,7 @@ int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
     const struct ut_request r =
         request_armw(armw_op, 8, rmt_vcq_id, op_value, rmt_stadd, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_cswap4);
@@ -193,7 +193,7 @@ int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
     const struct ut_request r =
         request_cswap(4, rmt_vcq_id, old_value, new_value, rmt_stadd, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_cswap8);
@@ -204,7 +204,7 @@ int utofu_prepare_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
     const struct ut_request r =
         request_cswap(8, rmt_vcq_id, old_value, new_value, rmt_stadd, edata, flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_prepare_nop);
@@ -213,7 +213,7 @@ int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *de
 {
     const struct ut_request r = request_nop(flags);
 
-    return prepare(vcq_hdl, &r, desc, desc_size);
+    return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
 UT_PUBLIC(utofu_post_toq);

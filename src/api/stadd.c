@@ -32,8 +32,8 @@ static int reg_new(utofu_vcq_hdl_t vcq_hdl, unsigned int tni, void *addr, size_t
     return rc;
 }
 
-static int reg(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag, unsigned long flags,
-               utofu_stadd_t *stadd)
+static int register_memory(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uint32_t stag,
+                           unsigned long flags, utofu_stadd_t *stadd)
 {
     if (!stadd)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "stadd is NULL");
@@ -64,7 +64,7 @@ UT_PUBLIC(utofu_reg_mem);
 int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned long int flags,
                   utofu_stadd_t *stadd)
 {
-    return reg(vcq_hdl, addr, size, UT_STAG_NONE, flags, stadd);
+    return register_memory(vcq_hdl, addr, size, UT_STAG_NONE, flags, stadd);
 }
 
 UT_PUBLIC(utofu_reg_mem_with_stag);
@@ -79,7 +79,7 @@ int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, un
     if (size % UT_STAG_ALIGNMENT)
         return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "size %zu is not a multiple of %d", size,
                          UT_STAG_ALIGNMENT);
-    return reg(vcq_hdl, addr, size, stag, flags, stadd);
+    return register_memory(vcq_hdl, addr, size, stag, flags, stadd);
 }
 
 UT_PUBLIC(utofu_query_stadd);

@@ -21,7 +21,8 @@ int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
                       ut_vcq_was_handle(vcq_hdl) ? ": the VCQ was freed" : "");
 }
 
-static int create(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *vcq_hdl)
+static int create_vcq(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags,
+                      utofu_vcq_hdl_t *vcq_hdl)
 {
     const unsigned long known =
         UTOFU_VCQ_FLAG_THREAD_SAFE | UTOFU_VCQ_FLAG_EXCLUSIVE | UTOFU_VCQ_FLAG_SESSION_MODE;
@@ -47,7 +48,7 @@ static int create(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags, utofu_
 UT_PUBLIC(utofu_create_vcq);
 int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl)
 {
-    return create(tni_id, -1, flags, vcq_hdl);
+    return create_vcq(tni_id, -1, flags, vcq_hdl);
 }
 
 UT_PUBLIC(utofu_create_vcq_with_cmp_id);
@@ -56,7 +57,7 @@ int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
 {
     if (cmp_id >= UT_NUM_CMP_IDS)
         return UT_REFUSE(UTOFU_ERR_INVALID_CMP_ID, "component id %u: they are 0 to 7", cmp_id);
-    return create(tni_id, cmp_id, flags, vcq_hdl);
+    return create_vcq(tni_id, cmp_id, flags, vcq_hdl);
 }
 
 UT_PUBLIC(utofu_free_vcq);

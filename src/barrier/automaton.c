@@ -30,7 +30,7 @@ static void copy_item(struct ut_gate_item *to, const struct ut_gate_item *from)
     ut_value_copy(&to->value, &from->value);
 }
 
-static bool grow(struct ut_gate_input *in)
+static bool grow_queue(struct ut_gate_input *in)
 {
     uint32_t capacity = in->capacity ? in->capacity * 2 : 2;
 
@@ -96,8 +96,8 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
 }
 
 /* Is it the next one of its source, and can it be queued? */
-static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int input,
-                                              const struct ut_gate_tag *tag)
+static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned int input,
+                                                  const struct ut_gate_tag *tag)
 {
     struct ut_gate_input *in = &g->in[input];
 
@@ -115,7 +115,7 @@ static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int in
         return false;
     }
     in->last_epoch = tag->epoch;
-    if (in->count == in->capacity && !grow(in)) {
+    if (in->count == in->capacity && !grow_queue(in)) {
         ut_error("barrier", "%s cannot hold more than the %u packets or signals that %s is ahead",
                  ut_gate_name(g->id), in->count, ut_gate_name(tag->src));
         ut_gate_fail_input(g, input, tag->src);
@@ -124,13 +124,13 @@ static __attribute__((noinline)) bool accepts(struct ut_gate *g, unsigned int in
     return true;
 }
 
-static inline void push(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
-                        uint64_t at, const struct ut_value *value)
+static inline void push_item(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
+                             uint64_t at, const struct ut_value *value)
 {
     struct ut_gate_input *in = &g->in[input];
 
     if (__builtin_expect(!ut_gate_is_next(in, tag->epoch, tag->number), 0) &&
-        !accepts(g, input, tag))
+        !accepts_tag(g, input, tag))
         return;
     struct ut_gate_item *item = ut_gate_next_item(in);
     ut_value_copy(&item->value, value);
@@ -196,7 +196,7 @@ void ut_gate_take_unexpected(struct ut_gate *g)
         }
         *at = s->next;
         g->num_unexpected--;
-        push(g, s->input, &s->item.tag, s->item.at, &s->item.value);
+        push_item(g, s->input, &s->item.tag, s->item.at, &s->item.value);
         free(s);
     }
 }
@@ -210,18 +210,18 @@ static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned in
     uint64_t at = stats ? ut_clock_ns() : 0;
 
     if (g->set && g->in[input].src == tag->src)
-        push(g, input, tag, at, value);
+        push_item(g, input, tag, at, value);
     else
         keep_unexpected(g, input, tag, at, value);
     if (stats && !tag->last)
         ut_gate_report_arrive(stats, g, input, tag, at);
 }
 
-static inline void deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
-                           const struct ut_value *value)
+static inline void deliver_value(struct ut_gate *g, unsigned int input,
+                                 const struct ut_gate_tag *tag, const struct ut_value *value)
 {
     if (__builtin_expect(g->set && g->in[input].src == tag->src && !ut_gate_stats(g), 1))
-        push(g, input, tag, 0, value);
+        push_item(g, input, tag, 0, value);
     else
         deliver_any(g, input, tag, value);
 }
@@ -229,7 +229,7 @@ static inline void deliver(struct ut_gate *g, unsigned int input, const struct u
 void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                      const struct ut_value *value)
 {
-    deliver(g, input, tag, value);
+    deliver_value(g, input, tag, value);
 }
 
 static bool is_wired(const struct ut_gate_input *in)
@@ -251,7 +251,7 @@ bool ut_gate_lacks(const struct ut_gate *g, unsigned int input)
     return is_wired(in) && !in->failed && (in->count == 0 || !in->confirmed);
 }
 
-static void take(struct ut_gate_input *in, struct ut_value *value)
+static void take_value(struct ut_gate_input *in, struct ut_value *value)
 {
     if (in->count == 0) {
         ut_value_broken(value, in->culprit);
@@ -280,7 +280,7 @@ bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value)
         struct ut_value more;
         if (!is_wired(&g->in[i]))
             continue;
-        take(&g->in[i], any ? &more : value);
+        take_value(&g->in[i], any ? &more : value);
         if (any)
             ut_value_combine(value, &more);
         any = true;
@@ -302,7 +302,7 @@ static inline void send_signal(struct ut_gate *g, const struct ut_value *value, 
         return;
     if (__builtin_expect(stats && !last, 0))
         ut_gate_report_send(stats, g, UT_INPUT_SIGNAL, g->setting.dst_lcl_vbg_id, tag.number);
-    deliver(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
+    deliver_value(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
 }
 
 /* The packet first, as it takes longer. */

@@ -31,7 +31,7 @@ static uint64_t sign_extension(uint64_t limb)
     return limb >> 63 ? ~0ull : 0;
 }
 
-static uint64_t extension(const struct ut_bfp *b)
+static uint64_t sign_limb(const struct ut_bfp *b)
 {
     return b->count ? sign_extension(b->limb[b->first + b->count - 1]) : 0;
 }
@@ -40,11 +40,11 @@ static uint64_t limb_at(const struct ut_bfp *b, unsigned int i)
 {
     if (i < b->first)
         return 0;
-    return i < (unsigned int)b->first + b->count ? b->limb[i] : extension(b);
+    return i < (unsigned int)b->first + b->count ? b->limb[i] : sign_limb(b);
 }
 
 /* Drops redundant limbs: sign extension at the top, zeros at the bottom. */
-static void trim(struct ut_bfp *b)
+static void trim_limbs(struct ut_bfp *b)
 {
     while (b->count > 1) {
         uint64_t top = b->limb[b->first + b->count - 1];
@@ -84,7 +84,7 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     b->count = 2;
     b->limb[b->first] = low;
     b->limb[b->first + 1] = high;
-    trim(b);
+    trim_limbs(b);
 }
 
 /* Most numbers have one or two. */
@@ -112,7 +112,7 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     unsigned int first = a->first < b->first ? a->first : b->first;
     unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* room for the carry */
     unsigned int last = end > UT_BFP_LIMBS ? UT_BFP_LIMBS : end;
-    const uint64_t a_above = extension(a), b_above = extension(b);
+    const uint64_t a_above = sign_limb(a), b_above = sign_limb(b);
     uint64_t carry = 0;
 
     a->flags |= b->flags;
@@ -141,7 +141,7 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     }
     a->first = (uint8_t)first;
     a->count = (uint8_t)(last - first);
-    trim(a);
+    trim_limbs(a);
 }
 
 /* A magnitude: limbs [first, end), and a zero below them; the others are not set. */
@@ -151,9 +151,9 @@ struct magnitude {
 };
 
 /* Returns the sign. */
-static bool magnitude(const struct ut_bfp *b, struct magnitude *m)
+static bool get_magnitude(const struct ut_bfp *b, struct magnitude *m)
 {
-    bool negative = extension(b) != 0;
+    bool negative = sign_limb(b) != 0;
     unsigned int carry = negative;
 
     m->first = b->first;
@@ -221,7 +221,7 @@ double ut_bfp_round(const struct ut_bfp *b)
         return double_of(b->flags & UT_BFP_MINUS_INF ? INF_BITS | sign : INF_BITS);
     if (b->count == 0)
         return double_of(b->flags & UT_BFP_NOT_MINUS_ZERO ? 0 : sign);
-    bool negative = magnitude(b, &m);
+    bool negative = get_magnitude(b, &m);
     return double_of(round_magnitude(&m) | (negative ? sign : 0));
 }
 

@@ -89,8 +89,8 @@ static int check_result(struct ut_gate *g, const struct ut_value *result)
 }
 
 /* The first value of the input, if it is of the operation that was started; else NULL. */
-static inline const struct ut_value *matching(const struct ut_gate *g,
-                                              const struct ut_gate_input *in)
+static inline const struct ut_value *find_matching(const struct ut_gate *g,
+                                                   const struct ut_gate_input *in)
 {
     if (in->count == 0 || !in->confirmed)
         return NULL;
@@ -104,7 +104,8 @@ static inline bool take_usual(struct ut_gate *g, struct ut_value *result)
     struct ut_gate_input *in = g->wired, *too = g->wired_second;
     const struct ut_value *came, *came_too = NULL;
 
-    if (!(came = matching(g, in)) || (too && !(came_too = matching(g, too))) || ut_gate_stats(g))
+    if (!(came = find_matching(g, in)) || (too && !(came_too = find_matching(g, too))) ||
+        ut_gate_stats(g))
         return false;
     ut_value_copy(result, came);
     ut_gate_remove_first(in);

@@ -102,7 +102,7 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids)
     return rc;
 }
 
-static void release(struct ut_gates *t, struct ut_gate *g)
+static void release_gate(struct ut_gates *t, struct ut_gate *g)
 {
     ut_gate_free_inputs(g);
     set_allocated(g, false);
@@ -163,7 +163,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
             ut_gate_end_outputs(g, g->id);
     }
     for (size_t i = count; i-- > 0;)
-        release(t, &t->gate[ut_vbg_id_gate(ids[i])]);
+        release_gate(t, &t->gate[ut_vbg_id_gate(ids[i])]);
     ut_gate_count_allocated(t, -(int)count);
     ut_gate_run(t);
 out:

@@ -259,7 +259,7 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind,
     }
 }
 
-static void resume(struct ut_link *link, struct ut_slot *slot, bool behind)
+static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool behind)
 {
     bool messaged = slot->msg_number != 0 || slot->owed;
 
@@ -323,7 +323,7 @@ static void end_owed_by_a_freed_one(struct ut_link *link)
     link->armw_out = 0;
 }
 
-static void delivered(struct ut_link *link, uint64_t count, bool anew)
+static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t last_delivered = UT_NO_SLOT;
@@ -337,7 +337,7 @@ static void delivered(struct ut_link *link, uint64_t count, bool anew)
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
         if (slot->state == UT_SLOT_WAITING)
-            resume(link, slot, behind || slot->owed);
+            resume_slot(link, slot, behind || slot->owed);
         slot->msg_number = 0;
         if (n == last_delivered)
             behind = false;
@@ -379,13 +379,13 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
  * struct ut_link_ops
  */
 
-static void connected(struct ut_link *link)
+static void enter_connection(struct ut_link *link)
 {
     if (link->vcq->stats)
         ut_stats_connected(link);
 }
 
-static void pump(struct ut_link *link)
+static void pump_link(struct ut_link *link)
 {
     ut_engine_pump(link);
     if (link->vcq->stats)
@@ -402,9 +402,9 @@ static void give_up(struct ut_link *link, int rc)
 }
 
 const struct ut_link_ops ut_engine_link_ops = {
-    .connected = connected,
-    .pump = pump,
+    .connected = enter_connection,
+    .pump = pump_link,
     .give_up = give_up,
     .rewind = rewind_link,
-    .delivered = delivered,
+    .delivered = end_delivered,
 };

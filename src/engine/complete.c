@@ -68,7 +68,7 @@ static inline void count_local_notice(struct ut_link *link)
         push_early(link);
 }
 
-static inline __attribute__((always_inline)) void retire(struct ut_link *link)
+static inline __attribute__((always_inline)) void retire_done(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
 
@@ -102,7 +102,7 @@ void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot)
 
 void ut_engine_retire(struct ut_link *link)
 {
-    retire(link);
+    retire_done(link);
 }
 
 void ut_engine_want_completions(struct ut_vcq *vcq)
@@ -121,13 +121,14 @@ static void __attribute__((noinline, cold)) want_completions_before(struct ut_li
         ut_engine_want_completions(link->vcq);
 }
 
-static inline __attribute__((always_inline)) void finish(struct ut_link *link, struct ut_slot *slot)
+static inline __attribute__((always_inline)) void finish_slot(struct ut_link *link,
+                                                              struct ut_slot *slot)
 {
     UT_ASSERT(ut_is_locked(&link->vcq->lock));
     UT_ASSERT(slot->link == link);
     UT_ASSERT(slot->state == UT_SLOT_WAITING || slot->state == UT_SLOT_POSTED);
     slot->state = UT_SLOT_DONE;
-    retire(link);
+    retire_done(link);
     if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
         want_completions_before(link);
 }
@@ -138,7 +139,7 @@ void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
         UT_ASSERT(link->armw_out > 0);
         link->armw_out--;
     }
-    finish(link, slot);
+    finish_slot(link, slot);
 }
 
 /*
@@ -204,7 +205,7 @@ static inline bool is_read_put(const struct ut_link *link, const struct ut_slot 
 static inline void reported_put(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
-        finish(link, slot);
+        finish_slot(link, slot);
 }
 
 /* A read completes before the message that is posted behind it. */
@@ -258,7 +259,7 @@ static inline bool is_read(const struct ut_link *link, const struct ut_slot *slo
     }
 }
 
-static inline void reported(struct ut_link *link, struct ut_slot *slot)
+static inline void end_reported(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
 #define REPORTED(NAME, name, FAMILY, family, traits, called)                                       \
@@ -287,7 +288,7 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
             slot_failed(link, slot, status);
         return;
     }
-    reported(link, slot);
+    end_reported(link, slot);
     /* others may wait for it: see ut_post_must_wait() */
     if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_pump(link);
@@ -380,12 +381,12 @@ static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)
         push_early(link);
-    retire(link);
+    retire_done(link);
     if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
         ut_engine_pump(link);
 }
 
-/* The same as slot_done(), finish() and retire(). */
+/* The same as slot_done(), finish_slot() and retire_done(). */
 static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;

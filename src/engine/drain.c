@@ -64,7 +64,7 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
 }
 
 /* "3 communications to VCQ 00000000009c22ff (rank 1), whose connection waits for completions" */
-static void describe(const struct under_way *all, char *buf, size_t size)
+static void describe_rest(const struct under_way *all, char *buf, size_t size)
 {
     char rank[48], others[64] = "";
 
@@ -86,7 +86,7 @@ static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long
 
     if (!all.most)
         return;
-    describe(&all, what, sizeof(what));
+    describe_rest(&all, what, sizeof(what));
     ut_warn("engine",
             "%s has waited %llu s for VCQ %016llx: %s; %llu s are left (UTOFU_PEER_TIMEOUT). A "
             "program that polls until its communications are complete waits for none of them here",
@@ -100,7 +100,7 @@ static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned lon
 
     if (!all.most)
         return;
-    describe(&all, what, sizeof(what));
+    describe_rest(&all, what, sizeof(what));
     ut_warn("engine",
             "%s has given up what was under way on VCQ %016llx after %llu s (UTOFU_PEER_TIMEOUT): "
             "%s; they may or may not have been executed",

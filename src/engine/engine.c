@@ -27,7 +27,7 @@ static void __attribute__((noinline)) start_connecting(struct ut_link *link)
         ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
 }
 
-static void start(struct ut_vcq *vcq, struct ut_slot *slot)
+static void start_slot(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     UT_ASSERT(slot->state == UT_SLOT_SUBMITTED);
     if (ut_kind_traits(slot->desc.kind) & UT_KIND_NO_PEER) {
@@ -59,7 +59,7 @@ static void start(struct ut_vcq *vcq, struct ut_slot *slot)
         start_connecting(link);
 }
 
-static void flush(struct ut_vcq *vcq)
+static void flush_endpoints(struct ut_vcq *vcq)
 {
     vcq->unflushed = false;
     for (unsigned int i = 0; i < vcq->num_eps; i++)
@@ -69,7 +69,7 @@ static void flush(struct ut_vcq *vcq)
 static void start_counted(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     ut_stats_start(vcq, slot);
-    start(vcq, slot);
+    start_slot(vcq, slot);
     ut_stats_started(vcq, slot);
 }
 
@@ -80,7 +80,7 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
     if (vcq->stats)
         start_counted(vcq, slot);
     else
-        start(vcq, slot);
+        start_slot(vcq, slot);
 }
 
 /* May the next descriptor start? In session mode up to the schedule pointer, in free mode up to the
@@ -109,11 +109,11 @@ static void start_due(struct ut_vcq *vcq)
         if (__builtin_expect(vcq->watched, 0))
             start_watched(vcq, slot);
         else
-            start(vcq, slot);
+            start_slot(vcq, slot);
     }
     ut_toq_limit_direct(vcq);
     if (batch)
-        flush(vcq);
+        flush_endpoints(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
         ut_vcq_end_waits(vcq);
 }
@@ -145,7 +145,7 @@ static void start_tail(struct ut_vcq *vcq)
 
     enter_toq(slot);
     vcq->toq_exec = ++vcq->toq_tail;
-    start(vcq, slot);
+    start_slot(vcq, slot);
 }
 
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
@@ -265,7 +265,7 @@ void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps)
  * Room in the TOQ, and the TCQ
  */
 
-static void reclaim(struct ut_vcq *vcq)
+static void reclaim_slots(struct ut_vcq *vcq)
 {
     UT_ASSERT(ut_toq_is_sound(vcq));
     while (vcq->tcq_head != vcq->toq_exec) {
@@ -325,12 +325,12 @@ void ut_engine_request_completions(struct ut_vcq *vcq)
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
 {
-    reclaim(vcq);
+    reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
     start_due(vcq); /* what DELAY_START or the check mode has delayed */
     ut_engine_progress(vcq);
-    reclaim(vcq);
+    reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
     if (vcq->shuffled && ut_shuffle_toq_room(vcq, n))
@@ -348,7 +348,7 @@ size_t ut_engine_unread_tcq(struct ut_vcq *vcq)
     if (vcq->check)
         start_due(vcq);
     ut_engine_progress(vcq);
-    reclaim(vcq);
+    reclaim_slots(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_tail; i++) {
         struct ut_slot *slot = ut_vcq_slot(vcq, i);
         n += !(ut_slot_is_silent(slot) && slot->state >= UT_SLOT_POSTED);

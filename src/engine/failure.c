@@ -45,7 +45,7 @@ static bool is_remote_memory(int rc)
  * When it fails
  */
 
-static struct ut_why explain(struct ut_link *link, const struct ut_slot *slot, int rc)
+static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *slot, int rc)
 {
     const struct ut_desc *d = &slot->desc;
     uint32_t length = ut_desc_length(d);
@@ -66,7 +66,7 @@ static struct ut_why explain(struct ut_link *link, const struct ut_slot *slot, i
 
 void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    struct ut_why why = explain(link, slot, rc);
+    struct ut_why why = explain_code(link, slot, rc);
 
     slot->cause = why.cause;
     slot->detail = why.detail;
@@ -81,7 +81,7 @@ void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
  * that a notice of its type does not tell.
  */
 
-static uint64_t pack(const struct ut_slot *slot)
+static uint64_t pack_failure(const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 
@@ -97,7 +97,7 @@ void ut_mrq_push_failed(struct ut_link *link, struct ut_slot *slot)
         n.lcl_stadd = slot->desc.lcl_stadd;
     else if (slot->desc.kind == UT_DESC_GET)
         n.rmt_stadd = slot->desc.rmt_stadd;
-    ut_mrq_push(link->vcq, pack(slot), n)->reserved[1] = slot->detail;
+    ut_mrq_push(link->vcq, pack_failure(slot), n)->reserved[1] = slot->detail;
 }
 
 int ut_mrq_code(const struct utofu_mrq_notice *entry)
@@ -109,7 +109,7 @@ int ut_mrq_code(const struct utofu_mrq_notice *entry)
  * When it is taken
  */
 
-static void describe(const void *data, char *buf, size_t size);
+static void describe_failure(const void *data, char *buf, size_t size);
 
 int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
                   struct utofu_mrq_notice *notice)
@@ -135,7 +135,7 @@ int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry
         notice->lcl_stadd = 0;
     }
     notice->reserved[0] = notice->reserved[1] = 0;
-    ut_last_error_data(f.rc, describe, &f, sizeof(f));
+    ut_last_error_data(f.rc, describe_failure, &f, sizeof(f));
     return f.rc;
 }
 
@@ -154,7 +154,7 @@ int ut_tcq_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
         .edata = d->edata,
     };
 
-    ut_last_error_data(f.rc, describe, &f, sizeof(f));
+    ut_last_error_data(f.rc, describe_failure, &f, sizeof(f));
     return f.rc;
 }
 
@@ -166,7 +166,7 @@ struct text {
     char *at, *end;
 };
 
-static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) add_text(struct text *t, const char *fmt, ...)
 {
     va_list ap;
 
@@ -183,8 +183,8 @@ static void add_communication(struct text *t, const struct failure *f)
 #undef CALLED
     const char *name = f->kind < sizeof(names) / sizeof(names[0]) ? names[f->kind] : NULL;
 
-    add(t, "%s of %u bytes with EDATA %u from VCQ %016llx", name ? name : "communication",
-        f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
+    add_text(t, "%s of %u bytes with EDATA %u from VCQ %016llx", name ? name : "communication",
+             f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
 }
 
 /* What can be said without asking anybody. */
@@ -193,16 +193,16 @@ static void add_peer(struct text *t, utofu_vcq_id_t id)
     struct ut_vcq_ident ident;
     bool certain;
 
-    add(t, " to VCQ %016llx", (unsigned long long)id);
+    add_text(t, " to VCQ %016llx", (unsigned long long)id);
     if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
         return;
     const uint8_t *at = ident.coords.at;
     int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
-    add(t, " (");
+    add_text(t, " (");
     if (rank >= 0)
-        add(t, "%srank %lld, ", certain ? "" : "probably ", (long long)rank);
-    add(t, "node %u,%u,%u,%u,%u,%u, TNI %u, CQ %u, component %u)", at[0], at[1], at[2], at[3],
-        at[4], at[5], ident.tni, ident.cq, ident.cmp);
+        add_text(t, "%srank %lld, ", certain ? "" : "probably ", (long long)rank);
+    add_text(t, "node %u,%u,%u,%u,%u,%u, TNI %u, CQ %u, component %u)", at[0], at[1], at[2], at[3],
+             at[4], at[5], ident.tni, ident.cq, ident.cmp);
 }
 
 static void add_stag(struct text *t, utofu_stadd_t stadd)
@@ -211,11 +211,11 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
     uint32_t reserved = stag - UT_STAG_RESERVED_BASE;
 
     if (reserved < 0x100u * UT_NUM_CMP_IDS)
-        add(t, "no memory is registered with its STag, %u of component %u", reserved % 0x100,
-            reserved / 0x100);
+        add_text(t, "no memory is registered with its STag, %u of component %u", reserved % 0x100,
+                 reserved / 0x100);
     else
-        add(t, "no memory is registered with its STag, %#x", stag);
-    add(t, ": it was deregistered, or never was on this VCQ");
+        add_text(t, "no memory is registered with its STag, %#x", stag);
+    add_text(t, ": it was deregistered, or never was on this VCQ");
 }
 
 /* Where the target's CPU said no, it gave a code and no cause. */
@@ -244,28 +244,28 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
         add_stag(t, stadd);
         break;
     case UT_CAUSE_BEFORE:
-        add(t, "it lies %llu bytes before its region", n);
+        add_text(t, "it lies %llu bytes before its region", n);
         break;
     case UT_CAUSE_BEHIND:
         if (n > FAR_BEHIND) {
             /* rather a subtraction from an STADD of the next STag than such a large addition */
-            add(t, "it lies %llu bytes before the next STag begins, far behind its own region",
-                (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
+            add_text(t, "it lies %llu bytes before the next STag begins, far behind its own region",
+                     (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
             break;
         }
-        add(t, "it lies %llu bytes behind the last byte of its region", n);
+        add_text(t, "it lies %llu bytes behind the last byte of its region", n);
         break;
     case UT_CAUSE_SHORT:
-        add(t, "%llu bytes are left from there to the end of its region", n);
+        add_text(t, "%llu bytes are left from there to the end of its region", n);
         break;
     case UT_CAUSE_READ_ONLY:
-        add(t, "its region is registered read-only");
+        add_text(t, "its region is registered read-only");
         break;
     case UT_CAUSE_ACCESS:
-        add(t, "its memory could not be accessed: it was unmapped or deregistered meanwhile");
+        add_text(t, "its memory could not be accessed: it was unmapped or deregistered meanwhile");
         break;
     default:
-        add(t, "%s", of_code(f->rc));
+        add_text(t, "%s", of_code(f->rc));
     }
 }
 
@@ -275,51 +275,56 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
 
     switch ((enum ut_cause)why->cause) {
     case UT_CAUSE_DEAD:
-        add(t, "its process has ended");
+        add_text(t, "its process has ended");
         break;
     case UT_CAUSE_SILENT:
-        add(t, "its process or host has been silent for longer than %llu s; it is tried again", s);
+        add_text(t, "its process or host has been silent for longer than %llu s; it is tried again",
+                 s);
         break;
     case UT_CAUSE_LOST:
-        add(t, "the connection is lost and could not be made again within %llu s", s);
+        add_text(t, "the connection is lost and could not be made again within %llu s", s);
         break;
     case UT_CAUSE_FREED:
-        add(t, "its process has freed the VCQ");
+        add_text(t, "its process has freed the VCQ");
         break;
     case UT_CAUSE_NO_VCQ:
-        add(t, "its process has no such VCQ, which was freed, or not created within %llu s", s);
+        add_text(t, "its process has no such VCQ, which was freed, or not created within %llu s",
+                 s);
         break;
     case UT_CAUSE_NOT_STARTED:
-        add(t, "its process has not called the library within %llu s", s);
+        add_text(t, "its process has not called the library within %llu s", s);
         break;
     case UT_CAUSE_NOBODY:
-        add(t, "no process of the job has this CQ");
+        add_text(t, "no process of the job has this CQ");
         break;
     case UT_CAUSE_UNREACHABLE:
-        add(t, "no provider reaches its process");
+        add_text(t, "no provider reaches its process");
         break;
     case UT_CAUSE_ADDRESS:
-        add(t, "what its process says of itself cannot be had or used; see the log");
+        add_text(t, "what its process says of itself cannot be had or used; see the log");
         break;
     case UT_CAUSE_DEVICE:
-        add(t, "this side's device, port or connection failed; see the log and utofu-info --check");
+        add_text(
+            t, "this side's device, port or connection failed; see the log and utofu-info --check");
         break;
     case UT_CAUSE_SHORTAGE:
-        add(t, "this process lacked memory or descriptors to connect for too long; see the log");
+        add_text(t,
+                 "this process lacked memory or descriptors to connect for too long; see the log");
         break;
     case UT_CAUSE_NO_MEMORY:
-        add(t, "this process has no memory left for its connection");
+        add_text(t, "this process has no memory left for its connection");
         break;
     case UT_CAUSE_FATE:
-        add(t, "its connection broke before the peer's adapter had acknowledged it: it may have "
-               "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");
+        add_text(t,
+                 "its connection broke before the peer's adapter had acknowledged it: it may have "
+                 "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");
         break;
     default:
-        add(t, "the cause is not known");
+        add_text(t, "the cause is not known");
     }
 }
 
-static void describe(const void *data, char *buf, size_t size)
+static void describe_failure(const void *data, char *buf, size_t size)
 {
     const struct failure *f = data;
     struct text t = {.at = buf, .end = buf + size};
@@ -329,10 +334,10 @@ static void describe(const void *data, char *buf, size_t size)
     add_peer(&t, f->rmt_vcq_id);
     if (local || is_remote_memory(f->rc)) {
         utofu_stadd_t stadd = local ? f->lcl_stadd : f->rmt_stadd;
-        add(&t, ": %s STADD %#llx: ", local ? "local" : "remote", (unsigned long long)stadd);
+        add_text(&t, ": %s STADD %#llx: ", local ? "local" : "remote", (unsigned long long)stadd);
         add_memory_cause(&t, f, stadd);
     } else {
-        add(&t, ", remote STADD %#llx: ", (unsigned long long)f->rmt_stadd);
+        add_text(&t, ", remote STADD %#llx: ", (unsigned long long)f->rmt_stadd);
         add_other_cause(&t, &f->why);
     }
 }

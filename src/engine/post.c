@@ -127,8 +127,8 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
 }
 
 /* The provider has taken the last request of a descriptor. */
-static enum ut_outcome accepted(struct ut_link *link, struct ut_slot *slot,
-                                enum ut_slot_stage stage, int rc)
+static enum ut_outcome mark_accepted(struct ut_link *link, struct ut_slot *slot,
+                                     enum ut_slot_stage stage, int rc)
 {
     UT_ASSERT(slot->state == UT_SLOT_WAITING && stage > slot->stage);
     slot->stage = stage & 0x3f;
@@ -149,7 +149,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
     slot->pending++;
-    return accepted(link, slot, UT_STAGE_NOTICE, rc);
+    return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
 /* The provider has taken the data of a put or a get; notice_follows: a message is posted next. */
@@ -157,7 +157,7 @@ static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot
                                             bool notice_follows)
 {
     if (!notice_follows)
-        return accepted(link, slot, UT_STAGE_DATA, rc);
+        return mark_accepted(link, slot, UT_STAGE_DATA, rc);
     UT_ASSERT(slot->stage == UT_STAGE_NONE);
     if (rc & PROV_COMPLETE)
         slot->pending--;
@@ -265,7 +265,7 @@ static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slo
     return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
 }
 
-static inline enum ut_outcome post(struct ut_link *link, struct ut_slot *slot)
+static inline enum ut_outcome post_slot(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
 #define POST(NAME, name, FAMILY, family, traits, called)                                           \
@@ -292,7 +292,7 @@ void ut_engine_pump(struct ut_link *link)
         struct ut_slot *slot = &vcq->toq[link->to_post];
         UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
-            if (link->reading != UT_STAG_NONE || post(link, slot) == UT_NOT_NOW) {
+            if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
                 /* the background thread goes on with it, if the program does not call again */
                 ut_link_wait(link);
                 return;

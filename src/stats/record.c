@@ -179,7 +179,7 @@ static void set_cells(struct section *s, uint32_t rank, const uint64_t totals[UT
     }
 }
 
-static void add_region(const struct ut_region *region, void *arg)
+static void add_region(const struct ut_stats_region *region, void *arg)
 {
     const struct own *own = arg;
     struct section *s = find_section(own->record, region->name);
@@ -198,7 +198,7 @@ void *ut_record_own(const struct ut_job_info *job, uint64_t opened_at, size_t *s
     if (s) {
         ut_stats_totals(totals);
         set_cells(s, job->rank, totals, ut_clock_ns() - opened_at, 0);
-        ut_region_for_each(add_region, &own);
+        ut_stats_region_for_each(add_region, &own);
         own.record->present[job->rank / 8] = (uint8_t)(1u << job->rank % 8);
         bytes = ut_record_pack(own.record, size);
     }

@@ -16,7 +16,7 @@
 _Static_assert(UT_REGION_DEPTH == 64, "named has one bit for each level");
 
 struct open_region {
-    struct ut_region *region; /* NULL: this level is free */
+    struct ut_stats_region *region; /* NULL: this level is free */
     uint64_t since;
 };
 
@@ -29,7 +29,7 @@ struct region_thread {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything in this file */
-static struct ut_region *regions, **last_region = &regions;
+static struct ut_stats_region *regions, **last_region = &regions;
 static uint32_t num_regions;
 static struct region_thread *threads;
 static uint32_t num_threads;
@@ -77,18 +77,18 @@ static struct region_thread *this_thread(void)
     return t;
 }
 
-static struct ut_region *find_region(const char *name)
+static struct ut_stats_region *find_region(const char *name)
 {
-    struct ut_region *r = regions;
+    struct ut_stats_region *r = regions;
 
     while (r && strcmp(r->name, name) != 0)
         r = r->next;
     return r;
 }
 
-static struct ut_region *make_region(const char *name)
+static struct ut_stats_region *make_region(const char *name)
 {
-    struct ut_region *r = calloc(1, sizeof(*r));
+    struct ut_stats_region *r = calloc(1, sizeof(*r));
 
     if (!r)
         return NULL;
@@ -99,7 +99,7 @@ static struct ut_region *make_region(const char *name)
     return r;
 }
 
-static void enter(struct ut_region *r, uint64_t now)
+static void enter(struct ut_stats_region *r, uint64_t now)
 {
     r->calls++;
     if (r->inside++ > 0)
@@ -108,7 +108,7 @@ static void enter(struct ut_region *r, uint64_t now)
     ut_stats_totals(r->begun_with);
 }
 
-static void add_since(struct ut_region *r, uint64_t now)
+static void add_since(struct ut_stats_region *r, uint64_t now)
 {
     uint64_t totals[UT_NUM_TOTALS];
 
@@ -171,7 +171,7 @@ int ut_region_start(const char *name)
 
     pthread_mutex_lock(&lock);
     struct region_thread *t = this_thread();
-    struct ut_region *r = find_region(name);
+    struct ut_stats_region *r = find_region(name);
     while (t && level < UT_REGION_DEPTH && t->level[level].region)
         level++;
     if (!t) {
@@ -209,7 +209,7 @@ int ut_region_stop(const char *name)
             found = i;
     }
     if (found >= 0) {
-        struct ut_region *r = t->level[found].region;
+        struct ut_stats_region *r = t->level[found].region;
         uint64_t now = ut_clock_ns();
         if (--r->inside == 0)
             add_since(r, now);
@@ -236,7 +236,7 @@ void ut_region_end_all(void)
             t->level[i].region = NULL;
         }
     }
-    for (struct ut_region *r = regions; r; r = r->next) {
+    for (struct ut_stats_region *r = regions; r; r = r->next) {
         if (r->inside == 0)
             continue;
         ut_warn("stats", "region '%s' is open at the end of the process: %u starts without a stop",
@@ -247,13 +247,14 @@ void ut_region_end_all(void)
     pthread_mutex_unlock(&lock);
 }
 
-void ut_region_for_each(void (*visit)(const struct ut_region *region, void *arg), void *arg)
+void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
+                              void *arg)
 {
     uint64_t now = ut_clock_ns();
 
     pthread_mutex_lock(&lock);
-    for (struct ut_region *r = regions; r; r = r->next) {
-        struct ut_region copy = *r;
+    for (struct ut_stats_region *r = regions; r; r = r->next) {
+        struct ut_stats_region copy = *r;
         if (r->inside > 0)
             add_since(&copy, now);
         visit(&copy, arg);

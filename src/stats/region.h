@@ -13,8 +13,8 @@
 
 enum { UT_REGION_NAME_MAX = 63, UT_REGIONS_MAX = 1000, UT_REGION_DEPTH = 64 };
 
-struct ut_region {
-    struct ut_region *next;
+struct ut_stats_region {
+    struct ut_stats_region *next;
     char name[UT_REGION_NAME_MAX + 1];
     uint64_t calls;
     uint64_t ns;
@@ -33,6 +33,7 @@ void ut_region_end_all(void);
 /* Writes the recorded slices of regions to the file of the timeline. */
 void ut_region_flush(void);
 /* Visits a copy of each region, in the order of their first starts, with what runs included. */
-void ut_region_for_each(void (*visit)(const struct ut_region *region, void *arg), void *arg);
+void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
+                              void *arg);
 
 #endif

@@ -200,7 +200,7 @@ struct place {
     uint32_t rank;
 };
 
-static void print_region(const struct ut_region *r, void *arg)
+static void print_region(const struct ut_stats_region *r, void *arg)
 {
     const struct place *p = arg;
 
@@ -215,5 +215,5 @@ void ut_stats_print_regions(FILE *out, uint32_t rank)
 {
     struct place p = {.out = out, .rank = rank};
 
-    ut_region_for_each(print_region, &p);
+    ut_stats_region_for_each(print_region, &p);
 }

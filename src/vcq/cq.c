@@ -54,7 +54,7 @@ static bool take_exclusive(unsigned int tni, unsigned int shared, unsigned int e
     return false;
 }
 
-static int full(unsigned int tni, const char *kind, unsigned int num_cqs)
+static int refuse_full(unsigned int tni, const char *kind, unsigned int num_cqs)
 {
     return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_DEBUG, "vcq",
                          "TNI %u has no room for another %s VCQ: %u on each of %u CQs are in use",
@@ -95,9 +95,9 @@ int ut_cq_take(const struct ut_process *process, unsigned int tni, int cmp_id, u
                                  tni, process->num_cqs, exclusive);
         return take_shared(tni, CQ_SESSION, process->num_cqs - session, process->num_cqs, place)
                    ? 0
-                   : full(tni, "session-mode", session);
+                   : refuse_full(tni, "session-mode", session);
     }
-    return take_shared(tni, CQ_SHARED, 0, shared, place) ? 0 : full(tni, "ordinary", shared);
+    return take_shared(tni, CQ_SHARED, 0, shared, place) ? 0 : refuse_full(tni, "ordinary", shared);
 }
 
 void ut_cq_give(unsigned int tni, const struct ut_cq_place *place)

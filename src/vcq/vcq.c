@@ -113,7 +113,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
  * MRQ
  */
 
-static void overflow(const struct ut_vcq *vcq)
+static void report_overflow(const struct ut_vcq *vcq)
 {
     /* the exact message of the manual (chapter 7) */
     fprintf(stderr, "utofu: asynchronous error: MRQ Overflow on TNI %u CQ %u\n",
@@ -126,6 +126,6 @@ void ut_mrq_alarm(struct ut_vcq *vcq)
     uint32_t used = vcq->mrq_tail - vcq->mrq_head;
 
     if (used > vcq->mrq_mask)
-        overflow(vcq);
+        report_overflow(vcq);
     *vcq->mrq_most = vcq->mrq_alarm = used + 1;
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* The waiter does not return, and its memory stays, until it has had the VCQ's lock. */
-static void end(struct ut_waiter *waiter)
+static void end_waiter(struct ut_waiter *waiter)
 {
     uint64_t one = 1;
 
@@ -56,7 +56,7 @@ void ut_vcq_end_waits(struct ut_vcq *vcq)
     for (struct ut_wait *wait = vcq->waits; wait; wait = next) {
         next = wait->next;
         wait->listed = false;
-        end(wait->waiter);
+        end_waiter(wait->waiter);
     }
     vcq->waits = NULL;
     choose_path(vcq);
