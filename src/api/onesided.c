@@ -75,18 +75,16 @@ ALWAYS_INLINE bool is_plain(const struct ut_request *r)
            likely(r->edata <= UT_MAX_EDATA) && (r->kind != UT_DESC_PIGGYBACK || r->data);
 }
 
-/* The slot behind the tail is encoded, and goes to another peer than the last one, or waits. */
-static int __attribute__((noinline)) start_encoded(struct ut_vcq *vcq)
+/* The slot behind the tail is encoded, and cannot be posted now. */
+static int __attribute__((noinline)) queue_encoded(struct ut_vcq *vcq)
 {
     utofu_vcq_id_t rmt_vcq_id = ut_engine_slot(vcq, 0)->desc.rmt_vcq_id;
 
-    if (!ut_engine_submit_direct(vcq)) {
-        if (unlikely(!ut_vcq_id_check(rmt_vcq_id))) {
-            ut_vcq_leave(vcq);
-            return ut_refuse_vcq_id(rmt_vcq_id);
-        }
-        ut_engine_submit(vcq, 1, false);
+    if (unlikely(!ut_vcq_id_check(rmt_vcq_id))) {
+        ut_vcq_leave(vcq);
+        return ut_refuse_vcq_id(rmt_vcq_id);
     }
+    ut_engine_submit(vcq, 1, false);
     ut_vcq_leave(vcq);
     return UTOFU_SUCCESS;
 }
@@ -110,11 +108,11 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
     r.flags = ut_desc_flags(r.flags); /* the compiler sees that there is no path and no SPS */
     ut_request_encode(&slot->desc, &r, 0);
     slot->cbdata = cbdata;
-    if (likely(r.rmt_vcq_id == vcq->last_id && ut_submit_direct(vcq, slot, vcq->last_link, &r))) {
+    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r))) {
         ut_vcq_leave(vcq);
         *rc = UTOFU_SUCCESS;
     } else {
-        *rc = start_encoded(vcq);
+        *rc = queue_encoded(vcq);
     }
     return true;
 }
