@@ -108,7 +108,7 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
     r.flags = ut_desc_flags(r.flags); /* the compiler sees that there is no path and no SPS */
     ut_request_encode(&slot->desc, &r, 0);
     slot->cbdata = cbdata;
-    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r))) {
+    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true))) {
         ut_vcq_leave(vcq);
         *rc = UTOFU_SUCCESS;
     } else {

@@ -58,7 +58,8 @@ UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request 
 
 /* The slot behind the tail enters the TOQ, and is complete. The provider is not called, which would
  * find that the peer is dead: but at least once in as many puts as the TOQ has entries the TOQ is
- * full, and the put takes the other way. The program polls the MRQ for most gets, and for few puts.
+ * full, and the put comes by ut_engine_submit_direct(). The program polls the MRQ for most gets,
+ * and for few puts.
  */
 UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
                               const struct ut_request *r)
@@ -102,10 +103,11 @@ UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
 }
 
 /* Submits and posts the request, which the slot behind the tail of the TOQ has as a descriptor: a
- * put, with or without piggyback, or a get. Call it only where ut_toq_is_direct(). False: nothing
- * was done, and ut_engine_submit() is next. */
+ * put, with or without piggyback, or a get. Call it only where ut_toq_is_direct(). `as_word`: this
+ * CPU may move it; else the provider is called. False: nothing was done, and ut_engine_submit() is
+ * next. */
 UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                                const struct ut_request *r)
+                                const struct ut_request *r, bool as_word)
 {
     struct ut_ends ends;
     void *word;
@@ -115,7 +117,7 @@ UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct
     UT_ASSERT(link == vcq->last_link || link == &ut_link_none);
     if (!ut_link_is_clear(link) || !ut_find_ends(vcq->stags, link, slot, r, &ends))
         return false;
-    if (ut_find_word(link, r, &ends, &word)) {
+    if (as_word && ut_find_word(link, r, &ends, &word)) {
         if (r->kind == UT_DESC_GET)
             prov_move_word(ends.local, word);
         else
