@@ -94,7 +94,7 @@ static void part_from_stranger(struct ut_link *link)
     ut_link_end(link, UT_LIFE_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
 }
 
-static void greet(struct ut_link *link, const struct offer *offer)
+static void greet_peer(struct ut_link *link, const struct offer *offer)
 {
     UT_ASSERT(link->reading == UT_STAG_NONE);
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
@@ -111,14 +111,14 @@ static void greet(struct ut_link *link, const struct offer *offer)
         part_from_stranger(link);
 }
 
-static void happen(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
+static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
 
 static enum ut_life_event rested_or_ended(const struct ut_link *link)
 {
     return has_work(link) && !link->passive ? UT_LIFE_RESTED : UT_LIFE_ENDED;
 }
 
-static void answer(struct ut_link *link, const struct offer *offer)
+static void answer_request(struct ut_link *link, const struct offer *offer)
 {
     struct ut_hello mine;
     bool able = ut_link_can_receive(link);
@@ -130,14 +130,14 @@ static void answer(struct ut_link *link, const struct offer *offer)
         link->ops->reject(offer->conn);
     if (!able || link->ops->accept(offer->conn, &mine, sizeof(mine), link) != 0) {
         /* logged there; the peer tries again, and so does this side if it has something to send */
-        happen(link, rested_or_ended(link), NULL);
+        apply_event(link, rested_or_ended(link), NULL);
         return;
     }
     link->conn = offer->conn;
-    happen(link, UT_LIFE_ACCEPTED, offer);
+    apply_event(link, UT_LIFE_ACCEPTED, offer);
 }
 
-static void act(struct ut_link *link, enum ut_life_action action, const struct offer *offer)
+static void do_action(struct ut_link *link, enum ut_life_action action, const struct offer *offer)
 {
     switch (action) {
     case UT_LIFE_START:
@@ -166,17 +166,17 @@ static void act(struct ut_link *link, enum ut_life_action action, const struct o
         link->vcq->link_ops->pump(link);
         break;
     case UT_LIFE_ACCEPT:
-        answer(link, offer);
+        answer_request(link, offer);
         break;
     case UT_LIFE_REPLACE:
         close_connection(link);
-        answer(link, offer);
+        answer_request(link, offer);
         break;
     case UT_LIFE_REFUSE:
         offer->e->ops->reject(offer->conn);
         break;
     case UT_LIFE_CONNECT:
-        greet(link, offer);
+        greet_peer(link, offer);
         break;
     case UT_LIFE_CONFIRM:
         ask_order(link);
@@ -197,25 +197,25 @@ static void act(struct ut_link *link, enum ut_life_action action, const struct o
     }
 }
 
-static void happen(struct ut_link *link, enum ut_life_event event, const struct offer *offer)
+static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer)
 {
     struct ut_life_step step = ut_life_step((enum ut_link_state)link->state, event);
 
     UT_ASSERT(step.action != UT_LIFE_IMPOSSIBLE);
     link->state = step.next;
-    act(link, (enum ut_life_action)step.action, offer);
+    do_action(link, (enum ut_life_action)step.action, offer);
 }
 
 void ut_link_live(struct ut_link *link, enum ut_life_event event)
 {
-    happen(link, event, NULL);
+    apply_event(link, event, NULL);
 }
 
 void ut_link_end(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
                  uint64_t seconds)
 {
     link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
-    happen(link, event, NULL);
+    apply_event(link, event, NULL);
 }
 
 /*
@@ -266,7 +266,7 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
 
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
 {
-    happen(link, UT_LIFE_COMES_UP, &(struct offer){.hello = hello, .size = size});
+    apply_event(link, UT_LIFE_COMES_UP, &(struct offer){.hello = hello, .size = size});
 }
 
 /* A connection to itself: the accepting half only receives, and answers. It stays when the
@@ -314,12 +314,12 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
     if (!link || link->lacks_memory || ut_link_is_outdated(link, hello, size))
         prov->ops->reject(conn);
     else
-        happen(link, own_request_counts(link) ? UT_LIFE_CROSSED : UT_LIFE_ASKED, &offer);
+        apply_event(link, own_request_counts(link) ? UT_LIFE_CROSSED : UT_LIFE_ASKED, &offer);
 }
 
 /* Nothing is lost with what this frees: the peer's table is read again after each connecting, and
  * either side announces anew. */
-static void rest(struct ut_link *link)
+static void end_at_rest(struct ut_link *link)
 {
     ut_link_drop_table(link);
     ut_announced_clear(&link->tx_announced);
@@ -329,7 +329,7 @@ static void rest(struct ut_link *link)
 }
 
 /* The connection broke, or an attempt has failed; nothing is known against the peer. */
-static void lose(struct ut_link *link)
+static void lose_connection(struct ut_link *link)
 {
     if (!has_work(link))
         ut_link_live(link, UT_LIFE_ENDED);
@@ -354,7 +354,7 @@ static void find_no_vcq(struct ut_link *link)
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
 
     if (!link->was_up && ut_now_ms() <= until)
-        lose(link);
+        lose_connection(link);
     else
         ut_link_end(link, UT_LIFE_NOBODY, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
                     peer_timeout_ms() / 1000);
@@ -387,11 +387,11 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         break;
     case PROV_REASON_RESTS:
     case PROV_REASON_GROWS:
-        rest(link);
+        end_at_rest(link);
         break;
     case PROV_REASON_BROKEN:
     case PROV_REASON_CLOSED:
-        lose(link);
+        lose_connection(link);
         break;
     }
 }
