@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to a connection, as events of its life (life.h), and what is done. */
+#include <stdlib.h>
+
+#include "link/heard.h"
 #include "link/inner.h"
 #include "util/assert.h"
 #include "util/clock.h"
@@ -84,6 +87,17 @@ static void ask_order(struct ut_link *link)
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
 }
 
+static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
+
+/* The same event where what waits may fail: `seconds` is a timeout or 0, for
+ * utofu_get_last_error(). */
+static void end_by(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
+                   uint64_t seconds)
+{
+    link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
+    apply_event(link, event, NULL);
+}
+
 /* Is incompatible: it ends before anything of it was used. */
 static void part_from_stranger(struct ut_link *link)
 {
@@ -91,7 +105,7 @@ static void part_from_stranger(struct ut_link *link)
 
     link->conn = NULL;
     link->ops->conn_close(conn);
-    ut_link_end(link, UT_LIFE_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
+    end_by(link, UT_LIFE_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
 }
 
 static void greet_peer(struct ut_link *link, const struct offer *offer)
@@ -111,7 +125,14 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
         part_from_stranger(link);
 }
 
-static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
+static void seek_owner(struct ut_link *link)
+{
+    struct ut_link_news news = ut_link_seek(link);
+
+    if (news.why.cause != UT_CAUSE_NONE)
+        link->why = news.why;
+    apply_event(link, news.event, NULL);
+}
 
 static enum ut_life_event rested_or_ended(const struct ut_link *link)
 {
@@ -143,10 +164,10 @@ static void do_action(struct ut_link *link, enum ut_life_action action, const st
     case UT_LIFE_START:
         /* a process may call the library for the first time much later than its peers */
         begin_attempts(link, job_timeout_ms());
-        ut_link_seek(link);
+        seek_owner(link);
         break;
     case UT_LIFE_SEEK:
-        ut_link_seek(link);
+        seek_owner(link);
         break;
     case UT_LIFE_BEGIN:
         begin_attempts(link, job_timeout_ms());
@@ -206,18 +227,6 @@ static void apply_event(struct ut_link *link, enum ut_life_event event, const st
     do_action(link, (enum ut_life_action)step.action, offer);
 }
 
-void ut_link_live(struct ut_link *link, enum ut_life_event event)
-{
-    apply_event(link, event, NULL);
-}
-
-void ut_link_end(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
-                 uint64_t seconds)
-{
-    link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
-    apply_event(link, event, NULL);
-}
-
 /*
  * What happens
  */
@@ -227,8 +236,8 @@ void ut_link_want(struct ut_link *link)
     if (link->passive)
         return;
     if (ut_link_pause_is_over(link))
-        ut_link_live(link, UT_LIFE_PAUSE_OVER);
-    ut_link_live(link, UT_LIFE_WANTED);
+        apply_event(link, UT_LIFE_PAUSE_OVER, NULL);
+    apply_event(link, UT_LIFE_WANTED, NULL);
 }
 
 static bool is_due(const struct ut_link *link, uint64_t now)
@@ -241,7 +250,7 @@ static void lack_memory(struct ut_link *link)
 {
     if (link->conn)
         close_connection(link);
-    ut_link_end(link, UT_LIFE_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
+    end_by(link, UT_LIFE_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
 }
 
 bool ut_link_step_waiting(struct ut_vcq *vcq)
@@ -257,7 +266,7 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
         if (link->lacks_memory && !ut_link_is_given_up(link))
             lack_memory(link);
         else if (is_due(link, now))
-            ut_link_live(link, UT_LIFE_DUE);
+            apply_event(link, UT_LIFE_DUE, NULL);
         else
             ut_link_wait(link);
     }
@@ -325,27 +334,27 @@ static void end_at_rest(struct ut_link *link)
     ut_announced_clear(&link->tx_announced);
     ut_announced_clear(&link->rx_announced);
     ut_link_free_spares(link);
-    ut_link_live(link, rested_or_ended(link));
+    apply_event(link, rested_or_ended(link), NULL);
 }
 
 /* The connection broke, or an attempt has failed; nothing is known against the peer. */
 static void lose_connection(struct ut_link *link)
 {
     if (!has_work(link))
-        ut_link_live(link, UT_LIFE_ENDED);
+        apply_event(link, UT_LIFE_ENDED, NULL);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
-        ut_link_live(link, UT_LIFE_LOST);
+        apply_event(link, UT_LIFE_LOST, NULL);
     else
-        ut_link_end(link, UT_LIFE_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        end_by(link, UT_LIFE_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
 /* Once or twice where two requests have crossed; always where the peer has given the link up. */
 static void be_refused(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
-        ut_link_live(link, UT_LIFE_REFUSED);
+        apply_event(link, UT_LIFE_REFUSED, NULL);
     else
-        ut_link_end(link, UT_LIFE_REFUSED_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        end_by(link, UT_LIFE_REFUSED_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
 /* A VCQ that is not created yet is waited for, one that was freed is not. */
@@ -356,8 +365,8 @@ static void find_no_vcq(struct ut_link *link)
     if (!link->was_up && ut_now_ms() <= until)
         lose_connection(link);
     else
-        ut_link_end(link, UT_LIFE_NOBODY, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
-                    peer_timeout_ms() / 1000);
+        end_by(link, UT_LIFE_NOBODY, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
+               peer_timeout_ms() / 1000);
 }
 
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
@@ -366,18 +375,18 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     ut_debug("link", "VCQ %016llx: connection %s (reason %d)", (unsigned long long)link->peer,
              link->state == UT_LINK_CONNECTING ? "failed" : "down", (int)reason);
     if (link->passive) {
-        ut_link_live(link, UT_LIFE_ENDED);
+        apply_event(link, UT_LIFE_ENDED, NULL);
         return;
     }
     switch (reason) {
     case PROV_REASON_PEER_DEAD:
-        ut_link_end(link, UT_LIFE_DIED, UT_CAUSE_DEAD, 0);
+        end_by(link, UT_LIFE_DIED, UT_CAUSE_DEAD, 0);
         break;
     case PROV_REASON_SILENT:
-        ut_link_end(link, UT_LIFE_FELL_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
+        end_by(link, UT_LIFE_FELL_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
         break;
     case PROV_REASON_LOCAL:
-        ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
+        end_by(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
         break;
     case PROV_REASON_REJECTED:
         be_refused(link);
@@ -394,4 +403,45 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         lose_connection(link);
         break;
     }
+}
+
+/*
+ * The end of a VCQ
+ */
+
+/* For the VCQ that has this id next, with which the peer may go on after a break. */
+static void keep_heard(const struct ut_link *link)
+{
+    uint64_t own = ut_vcq_id_key(link->vcq->id);
+
+    if (link->peer_session != 0 && link->key != own)
+        ut_heard_keep(own, link->key,
+                      (struct ut_heard){.session = link->peer_session, .count = link->rx_number});
+}
+
+void ut_link_destroy_all(struct ut_vcq *vcq)
+{
+    while (vcq->all_links) {
+        struct ut_link *link = vcq->all_links;
+        vcq->all_links = link->all_next;
+        keep_heard(link);
+        if (link->conn)
+            link->ops->conn_close(link->conn);
+        ut_link_drop_table(link);
+        ut_link_free_messages(link);
+        ut_link_free_spares(link);
+        while (link->early_first) {
+            struct ut_link_early *early = link->early_first;
+            link->early_first = early->next;
+            free(early);
+        }
+        ut_announced_clear(&link->tx_announced);
+        ut_announced_clear(&link->rx_announced);
+        free(link);
+    }
+    free(vcq->link_buckets);
+    vcq->link_buckets = NULL;
+    vcq->waiting = NULL;
+    vcq->passive = NULL;
+    ut_link_remember(vcq, NULL, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links of a VCQ: found by the id of the peer, made, freed. */
+/* The links of a VCQ: found by the id of the peer, and made. */
 #include "link/link.h"
 
 #include <stdlib.h>
@@ -100,43 +100,6 @@ void ut_link_drop_table(struct ut_link *link)
 {
     link->hot.size = 0;
     ut_remote_forget(&link->remote);
-}
-
-/* For the VCQ that has this id next, with which the peer may go on after a break. */
-static void keep_heard(const struct ut_link *link)
-{
-    uint64_t own = ut_vcq_id_key(link->vcq->id);
-
-    if (link->peer_session != 0 && link->key != own)
-        ut_heard_keep(own, link->key,
-                      (struct ut_heard){.session = link->peer_session, .count = link->rx_number});
-}
-
-void ut_link_destroy_all(struct ut_vcq *vcq)
-{
-    while (vcq->all_links) {
-        struct ut_link *link = vcq->all_links;
-        vcq->all_links = link->all_next;
-        keep_heard(link);
-        if (link->conn)
-            link->ops->conn_close(link->conn);
-        ut_link_drop_table(link);
-        ut_link_free_messages(link);
-        ut_link_free_spares(link);
-        while (link->early_first) {
-            struct ut_link_early *early = link->early_first;
-            link->early_first = early->next;
-            free(early);
-        }
-        ut_announced_clear(&link->tx_announced);
-        ut_announced_clear(&link->rx_announced);
-        free(link);
-    }
-    free(vcq->link_buckets);
-    vcq->link_buckets = NULL;
-    vcq->waiting = NULL;
-    vcq->passive = NULL;
-    ut_link_remember(vcq, NULL, 0);
 }
 
 void ut_link_wait(struct ut_link *link)

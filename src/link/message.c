@@ -1,72 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the library: kept until they are known to have arrived, and repeated on the next
- * connection. */
+/* Messages of the library are sent: at once, or when the connection is up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "link/inner.h"
 #include "util/log.h"
-
-enum {
-    MSG_SMALL = 104, /* bytes of a message whose buffer is reused */
-    MSG_SPARES = 96, /* free buffers that a link keeps: providers signal one send in 64 */
-};
-
-/* Buffers of small messages are reused: most packets and answers need no malloc. */
-static inline void free_message(struct ut_link *link, struct ut_link_msg *m)
-{
-    if (__builtin_expect(m->size > MSG_SMALL || link->num_spare >= MSG_SPARES, 0)) {
-        free(m);
-        return;
-    }
-    m->next = link->msg_spare;
-    link->msg_spare = m;
-    link->num_spare++;
-}
-
-static void free_list(struct ut_link_msg *list)
-{
-    while (list) {
-        struct ut_link_msg *m = list;
-        list = m->next;
-        free(m);
-    }
-}
-
-void ut_link_free_messages(struct ut_link *link)
-{
-    free_list(link->msg_first);
-    link->msg_first = NULL;
-    link->msg_last = &link->msg_first;
-    link->msg_to_post = NULL;
-}
-
-static void drop_first_message(struct ut_link *link)
-{
-    struct ut_link_msg *m = link->msg_first;
-
-    link->msg_first = m->next;
-    if (!link->msg_first)
-        link->msg_last = &link->msg_first;
-    free_message(link, m);
-}
-
-void ut_link_free_spares(struct ut_link *link)
-{
-    free_list(link->msg_spare);
-    link->msg_spare = NULL;
-    link->num_spare = 0;
-}
-
-void ut_link_drop_delivered(struct ut_link *link, uint64_t count)
-{
-    while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
-        drop_first_message(link);
-    for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
-        m->number = 0;
-    link->msg_to_post = link->msg_first;
-}
 
 /* Unsignalled: the completion of a later message frees the copy that is kept of it. */
 static inline int post_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
@@ -101,11 +40,11 @@ static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, 
 {
     struct ut_link_msg *m = link->msg_spare;
 
-    if (__builtin_expect(m && size <= MSG_SMALL, 1)) {
+    if (__builtin_expect(m && size <= UT_MSG_SMALL, 1)) {
         link->msg_spare = m->next;
         link->num_spare--;
     } else {
-        m = malloc(sizeof(*m) + (size <= MSG_SMALL ? MSG_SMALL : size));
+        m = malloc(sizeof(*m) + (size <= UT_MSG_SMALL ? UT_MSG_SMALL : size));
         if (!m) {
             end_later(link, "a message to");
             return NULL;
@@ -185,5 +124,5 @@ void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status st
     /* those before msg_to_post were posted, in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
-        drop_first_message(link);
+        ut_link_drop_first(link);
 }

@@ -38,61 +38,60 @@ bool ut_link_can_receive(struct ut_link *link)
     return false;
 }
 
-static void refuse_address(struct ut_link *link, uint32_t rank)
+static struct ut_link_news make_news(enum ut_life_event event, enum ut_cause cause,
+                                     uint64_t seconds)
+{
+    return (struct ut_link_news){.event = event,
+                                 .why = {.cause = (uint8_t)cause, .detail = seconds}};
+}
+
+static struct ut_link_news refuse_address(uint32_t rank)
 {
     ut_error("link",
              "rank %u published an address that is not one of this library; start it with the same "
              "library as this process (utofu-info --check); it cannot be reached",
              rank);
-    ut_link_end(link, UT_LIFE_NOBODY, UT_CAUSE_ADDRESS, 0);
+    return make_news(UT_LIFE_NOBODY, UT_CAUSE_ADDRESS, 0);
 }
 
 /* This process lacks something that it may have later; the peer may be well. */
-static void wait_for_resources(struct ut_link *link, int rc, uint64_t now)
+static struct ut_link_news wait_for_resources(const struct ut_link *link, int rc, uint64_t now)
 {
-    if (now < link->deadline_ms) {
-        ut_link_live(link, UT_LIFE_LATER);
-        return;
-    }
+    if (now < link->deadline_ms)
+        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
              "this process has not been able to connect to VCQ %016llx in time "
              "(UTOFU_JOB_TIMEOUT): %s%s; what was meant for it fails, what is started later tries "
              "again",
              (unsigned long long)link->peer, strerror(-rc), ut_descriptor_advice(-rc));
-    ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
+    return make_news(UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
 }
 
-static void ask_peer(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
+static struct ut_link_news ask_peer(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
 {
     uint64_t seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_hello hello;
     const struct ut_vcq_ep *e =
         ut_link_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
 
-    if (!e) {
-        ut_link_end(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
-        return;
-    }
-    if (!ut_link_can_receive(link)) {
-        wait_for_resources(link, -ENOMEM, now);
-        return;
-    }
+    if (!e)
+        return make_news(UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
+    if (!ut_link_can_receive(link))
+        return wait_for_resources(link, -ENOMEM, now);
     ut_link_use_endpoint(link, e);
     ut_link_fill_hello(link, peer->provider, link->serial, &hello);
     int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
                                 &hello, sizeof(hello), link, &link->conn);
-    if (rc != 0)
-        link->conn = NULL;
     if (rc == 0)
-        ut_link_live(link, UT_LIFE_ASKS);
-    else if (rc == -EPROTO)
-        refuse_address(link, peer->rank);
-    else if (rc == -ENOMEM)
-        wait_for_resources(link, rc, now);
-    else if (rc == -EAGAIN && now < link->deadline_ms)
-        ut_link_live(link, UT_LIFE_LATER);
-    else
-        ut_link_end(link, rc == -EAGAIN ? UT_LIFE_LATE : UT_LIFE_UNABLE, UT_CAUSE_LOST, seconds);
+        return make_news(UT_LIFE_ASKS, UT_CAUSE_NONE, 0);
+    link->conn = NULL;
+    if (rc == -EPROTO)
+        return refuse_address(peer->rank);
+    if (rc == -ENOMEM)
+        return wait_for_resources(link, rc, now);
+    if (rc == -EAGAIN && now < link->deadline_ms)
+        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
+    return make_news(rc == -EAGAIN ? UT_LIFE_LATE : UT_LIFE_UNABLE, UT_CAUSE_LOST, seconds);
 }
 
 /* Warns once that the owner has not shown up for long. */
@@ -131,7 +130,7 @@ static enum ut_cause cause_of(int rc)
                                  : UT_CAUSE_ADDRESS;
 }
 
-void ut_link_seek(struct ut_link *link)
+struct ut_link_news ut_link_seek(struct ut_link *link)
 {
     uint64_t now = ut_now_ms(), seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_vcq_ident ident;
@@ -140,19 +139,18 @@ void ut_link_seek(struct ut_link *link)
     ut_vcq_id_unpack(link->peer, &ident);
     int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
                                          : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
-    if (rc == 0) {
-        ask_peer(link, &peer, now);
-    } else if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
+    if (rc == 0)
+        return ask_peer(link, &peer, now);
+    if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
         warn_wait(link, &peer, rc, now);
-        ut_link_live(link, UT_LIFE_LATER);
-    } else if (ut_peers_is_shortage(rc)) {
-        wait_for_resources(link, rc, now);
-    } else {
-        if (rc == -EAGAIN)
-            ut_warn("link",
-                    "the owner of VCQ %016llx has not called the library within %llu s, or the "
-                    "launcher has not said so (UTOFU_JOB_TIMEOUT)",
-                    (unsigned long long)link->peer, (unsigned long long)seconds);
-        ut_link_end(link, UT_LIFE_NOBODY, cause_of(rc), seconds);
+        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
     }
+    if (ut_peers_is_shortage(rc))
+        return wait_for_resources(link, rc, now);
+    if (rc == -EAGAIN)
+        ut_warn("link",
+                "the owner of VCQ %016llx has not called the library within %llu s, or the "
+                "launcher has not said so (UTOFU_JOB_TIMEOUT)",
+                (unsigned long long)link->peer, (unsigned long long)seconds);
+    return make_news(UT_LIFE_NOBODY, cause_of(rc), seconds);
 }

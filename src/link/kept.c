@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of the library that are kept until they are known to have arrived, and repeated on the
+ * next connection. */
+#include <stdlib.h>
+
+#include "link/inner.h"
+
+static void free_list(struct ut_link_msg *list)
+{
+    while (list) {
+        struct ut_link_msg *m = list;
+        list = m->next;
+        free(m);
+    }
+}
+
+void ut_link_free_messages(struct ut_link *link)
+{
+    free_list(link->msg_first);
+    link->msg_first = NULL;
+    link->msg_last = &link->msg_first;
+    link->msg_to_post = NULL;
+}
+
+void ut_link_free_spares(struct ut_link *link)
+{
+    free_list(link->msg_spare);
+    link->msg_spare = NULL;
+    link->num_spare = 0;
+}
+
+void ut_link_drop_delivered(struct ut_link *link, uint64_t count)
+{
+    while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
+        ut_link_drop_first(link);
+    for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
+        m->number = 0;
+    link->msg_to_post = link->msg_first;
+}
