@@ -93,11 +93,9 @@ void vp_ask(struct vp_conn *conn)
     }
 }
 
-void vp_ask_begin(struct vp_conn *conn)
+static void count_attempt(struct vp_conn *conn, uint64_t now)
 {
     struct vp_prov *prov = conn->ep->prov;
-    struct vp_port *port = conn->ep->port;
-    uint64_t now = ut_clock_ms();
 
     pthread_mutex_lock(&prov->lock);
     if (conn->hs.tries == 0)
@@ -110,6 +108,32 @@ void vp_ask_begin(struct vp_conn *conn)
     conn->hs.started = now;
     if (!conn->hs.first)
         conn->hs.first = conn->hs.sign = now;
+}
+
+static void resolve_peer(struct vp_conn *conn)
+{
+    struct vp_port *port = conn->ep->port;
+    int rc = port->way->begin(conn->ep->prov, &conn->id, port, &conn->peer);
+
+    if (rc == 1) {
+        vp_ask(conn);
+    } else if (rc == -ECONNREFUSED) {
+        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+    } else if (vp_is_shortage(rc)) {
+        fall_short(conn, "starting a connection", rc);
+    } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
+        ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
+        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
+    }
+}
+
+void vp_ask_begin(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    struct vp_port *port = conn->ep->port;
+    uint64_t now = ut_clock_ms();
+
+    count_attempt(conn, now);
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
         vp_shake_again(conn, VP_SIGN_NONE); /* it may come back */
@@ -126,17 +150,7 @@ void vp_ask_begin(struct vp_conn *conn)
         return;
     }
     vp_shake_wait(conn, VP_RESOLVING, now + prov->tuning.step_ms);
-    rc = port->way->begin(prov, &conn->id, port, &conn->peer);
-    if (rc == 1) {
-        vp_ask(conn);
-    } else if (rc == -ECONNREFUSED) {
-        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
-    } else if (vp_is_shortage(rc)) {
-        fall_short(conn, "starting a connection", rc);
-    } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
-        ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
-        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
-    }
+    resolve_peer(conn);
 }
 
 void vp_ask_route(struct vp_conn *conn)

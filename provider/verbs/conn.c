@@ -437,13 +437,26 @@ static void hand_over(struct vp_conn *conn)
  */
 enum end { END_BEGUN, END_LATER, END_NOT_NEEDED };
 
+/* How long its last receive is waited for: see vp_device.last_wqe, which prov->lock guards. */
+static unsigned int last_recv_ms(const struct vp_conn *conn)
+{
+    const struct vp_device *dev = conn->ep->port->dev;
+
+    if (conn->recvs)
+        return LAST_RECV_MS;
+    if (dev->last_wqe == VP_LAST_WQE_NEVER)
+        return 0;
+    return dev->last_wqe == VP_LAST_WQE_UNKNOWN && dev->attr.vendor_id == VP_VENDOR_RXE
+               ? LAST_RECV_FIRST_MS
+               : LAST_RECV_MS;
+}
+
 static enum end begin_end(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
-    struct vp_device *dev = ep->port->dev;
-    unsigned int wait = LAST_RECV_MS;
+    unsigned int wait = 0;
 
-    if (ep->closing || dev->gone) /* the queues go too */
+    if (ep->closing || ep->port->dev->gone) /* the queues go too */
         return END_NOT_NEEDED;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
@@ -451,11 +464,7 @@ static enum end begin_end(struct vp_conn *conn)
     if (needed) {
         vp_handshake_unlink(conn);
         vp_place_ends_locked(conn);
-        if (!conn->recvs && dev->last_wqe == VP_LAST_WQE_UNKNOWN &&
-            dev->attr.vendor_id == VP_VENDOR_RXE)
-            wait = LAST_RECV_FIRST_MS;
-        if (!conn->recvs && dev->last_wqe == VP_LAST_WQE_NEVER)
-            wait = 0;
+        wait = last_recv_ms(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
     if (!needed)
