@@ -223,6 +223,10 @@ static void apply_event(struct ut_link *link, enum ut_life_event event, const st
     struct ut_life_step step = ut_life_step((enum ut_link_state)link->state, event);
 
     UT_ASSERT(step.action != UT_LIFE_IMPOSSIBLE);
+    if (step.action == UT_LIFE_IMPOSSIBLE)
+        ut_error("link", "VCQ %016llx: '%s' while '%s' is an error in the library",
+                 (unsigned long long)link->peer, ut_life_event_name(event),
+                 ut_life_state_name(link->state));
     link->state = step.next;
     do_action(link, (enum ut_life_action)step.action, offer);
 }

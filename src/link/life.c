@@ -83,6 +83,8 @@ static const struct ut_life_step table[UT_LINK_STATES][UT_LIFE_EVENTS] =
                 [UT_LIFE_ENDED] = TO(NOTHING, IDLE),
                 [UT_LIFE_RESTED] = TO(BEGIN, SEEKING),
                 [UT_LIFE_LOST] = TO(RESUME, SEEKING),
+                [UT_LIFE_REFUSED] = TO(AWAIT, AWAITING),
+                [UT_LIFE_REFUSED_LATE] = TO(FAIL_PEER, GONE),
                 [UT_LIFE_FELL_SILENT] = TO(PAUSE, SILENT),
                 [UT_LIFE_DIED] = TO(FAIL_PEER, GONE),
             },

@@ -47,12 +47,13 @@ Test(life, what_comes_at_any_time_is_possible_in_each_state)
                           text_of(s, any_time[i]));
 }
 
-/* Whatever ends a connection may end it in each state that has one. */
+/* Whatever ends a connection may end it in each state that has one; what a peer says can be
+ * anything, so that one that is up may be refused, too. */
 Test(life, each_end_is_possible_where_there_is_a_connection)
 {
-    static const enum ut_life_event ends[] = {UT_LIFE_NOBODY, UT_LIFE_UNABLE, UT_LIFE_ENDED,
-                                              UT_LIFE_RESTED, UT_LIFE_LOST,   UT_LIFE_FELL_SILENT,
-                                              UT_LIFE_DIED};
+    static const enum ut_life_event ends[] = {
+        UT_LIFE_NOBODY,  UT_LIFE_UNABLE,       UT_LIFE_ENDED,       UT_LIFE_RESTED, UT_LIFE_LOST,
+        UT_LIFE_REFUSED, UT_LIFE_REFUSED_LATE, UT_LIFE_FELL_SILENT, UT_LIFE_DIED};
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         cr_expect_neq(step_of(UT_LINK_CONNECTING, ends[i]).action, UT_LIFE_IMPOSSIBLE);

@@ -4,6 +4,17 @@
  * are accepted must name a task, a request and a function that there are, and stay within their
  * slot. Addresses of memory are made good before, as LAPI lets a task write anywhere.
  */
+#define la_bump la_bump_in_memory
+#include "../../layers/lapi/base.h"
+#undef la_bump
+
+/* Counters lie wherever a record says. */
+static void la_bump(lapi_cntr_t *cntr)
+{
+    if (cntr == NULL)
+        __builtin_trap();
+}
+
 #include "../../layers/lapi/dispatch.c"
 #include "../../layers/lapi/entries.c"
 #include "../../layers/lapi/inbox.c"
