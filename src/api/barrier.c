@@ -16,7 +16,7 @@ static int start_gate(utofu_vbg_id_t vbg_id, const struct ut_value *value)
 
     if (__builtin_expect(rc == UTOFU_ERR_BUSY, 0))
         return UT_DECLINE(rc, "%s: the barrier communication before is not polled to its end",
-                          ut_gate_name(vbg_id));
+                          ut_gate_name(vbg_id).text);
     return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
 }
 
@@ -81,7 +81,7 @@ end_poll(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, int rc)
     if (rc == UTOFU_ERR_INVALID_VBG_ID)
         return refuse_vbg(vbg_id);
     if (rc == UTOFU_ERR_BUSY)
-        return UT_DECLINE(rc, "%s: no %s is under way on this circuit", ut_gate_name(vbg_id),
+        return UT_DECLINE(rc, "%s: no %s is under way on this circuit", ut_gate_name(vbg_id).text,
                           kinds[kind]);
     ut_last_error_code(rc);
     return rc;

@@ -109,15 +109,15 @@ static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned in
             drop_old(in);
         }
     } else if (tag->number != in->last_number + 1) {
-        ut_error("barrier", "%s: packets of %s were lost", ut_gate_name(g->id),
-                 ut_gate_name(tag->src));
+        ut_error("barrier", "%s: packets of %s were lost", ut_gate_name(g->id).text,
+                 ut_gate_name(tag->src).text);
         ut_gate_fail_input(g, input, tag->src);
         return false;
     }
     in->last_epoch = tag->epoch;
     if (in->count == in->capacity && !grow_queue(in)) {
         ut_error("barrier", "%s cannot hold more than the %u packets or signals that %s is ahead",
-                 ut_gate_name(g->id), in->count, ut_gate_name(tag->src));
+                 ut_gate_name(g->id).text, in->count, ut_gate_name(tag->src).text);
         ut_gate_fail_input(g, input, tag->src);
         return false;
     }
@@ -162,8 +162,8 @@ static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct 
         in->warned = true;
         ut_warn("barrier",
                 "%s gets a %s from %s, but is not set to receive it; it is kept until the gate is",
-                ut_gate_name(g->id), input == UT_INPUT_SIGNAL ? "signal" : "packet",
-                ut_gate_name(tag->src));
+                ut_gate_name(g->id).text, input == UT_INPUT_SIGNAL ? "signal" : "packet",
+                ut_gate_name(tag->src).text);
     }
     struct ut_gate_unexpected *s = malloc(sizeof(*s));
     if (!s)

@@ -16,29 +16,28 @@ enum {
     TRACE_EVERY_MS = 500, /* a gate is not traced more often */
 };
 
-const char *ut_gate_name(utofu_vbg_id_t id)
+struct ut_gate_name ut_gate_name(utofu_vbg_id_t id)
 {
-    static __thread char names[4][80];
-    static __thread unsigned int next;
-    char *name = names[next++ % 4];
+    struct ut_gate_name name;
     const uint8_t *at;
     struct ut_vbg_ident ident;
     struct ut_peer peer;
 
     if (!ut_vbg_id_unpack(id, &ident)) {
-        snprintf(name, sizeof(names[0]), "VBG %#llx", (unsigned long long)id);
+        snprintf(name.text, sizeof(name.text), "VBG %#llx", (unsigned long long)id);
         return name;
     }
     at = ident.coords.at;
     if (ut_gate_is_own(&ident))
-        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
+        snprintf(name.text, sizeof(name.text), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
                  ut_process_peek()->job->rank);
     else if (ut_peers_find_local_rank(&ident.coords, ident.local_rank, &peer) == 0)
-        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
+        snprintf(name.text, sizeof(name.text), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
                  peer.rank);
     else
-        snprintf(name, sizeof(names[0]), "gate %u (TNI %u, node %u,%u,%u,%u,%u,%u, local rank %u)",
-                 ident.gate, ident.tni, at[0], at[1], at[2], at[3], at[4], at[5], ident.local_rank);
+        snprintf(name.text, sizeof(name.text),
+                 "gate %u (TNI %u, node %u,%u,%u,%u,%u,%u, local rank %u)", ident.gate, ident.tni,
+                 at[0], at[1], at[2], at[3], at[4], at[5], ident.local_rank);
     return name;
 }
 
@@ -64,7 +63,7 @@ void ut_gate_check_wait(struct ut_gate *start)
     if (report) {
         start->report_ms = now + (now - start->started_ms);
         ut_warn("barrier", "the barrier communication of %s has waited %llu s",
-                ut_gate_name(start->id), (unsigned long long)(now - start->started_ms) / 1000);
+                ut_gate_name(start->id).text, (unsigned long long)(now - start->started_ms) / 1000);
     }
     ut_gate_trace(start, report);
     ut_gate_run(&ut_gates[start->tni]);
@@ -107,8 +106,8 @@ static void trace_local(struct ut_gate *g, unsigned int input, struct ut_gate *s
 
     if (report)
         ut_warn(
-            "barrier", "%s waits for a %s of %s, %s", ut_gate_name(g->id),
-            signal ? "signal" : "packet", ut_gate_name(g->in[input].src),
+            "barrier", "%s waits for a %s of %s, %s", ut_gate_name(g->id).text,
+            signal ? "signal" : "packet", ut_gate_name(g->in[input].src).text,
             ut_gate_state_of_local(
                 src, signal ? src->setting.dst_lcl_vbg_id : src->setting.dst_rmt_vbg_id, g->id));
     if (src->set)
@@ -125,16 +124,16 @@ static void trace_packet(struct ut_gate *g, bool report)
     ut_vbg_id_unpack(in->src, &src);
     if (!ut_gate_is_own(&src)) {
         if (report)
-            ut_warn("barrier", "%s waits for a packet of %s, %s", ut_gate_name(g->id),
-                    ut_gate_name(in->src), ut_gate_state_of_remote(in));
+            ut_warn("barrier", "%s waits for a packet of %s, %s", ut_gate_name(g->id).text,
+                    ut_gate_name(in->src).text, ut_gate_state_of_remote(in));
         ut_gate_ask(g, true);
     } else if (src.tni == g->tni) {
         trace_local(g, UT_INPUT_PACKET, &ut_gates[g->tni].gate[src.gate], report);
     } else {
         struct ut_gate_cross_tni p = {.gate = src.gate, .trace = true, .report = report};
         if (report)
-            ut_warn("barrier", "%s waits for a packet of %s", ut_gate_name(g->id),
-                    ut_gate_name(in->src));
+            ut_warn("barrier", "%s waits for a packet of %s", ut_gate_name(g->id).text,
+                    ut_gate_name(in->src).text);
         ut_gate_send_cross_tni(g->tni, src.tni, &p);
     }
 }

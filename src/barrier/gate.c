@@ -66,7 +66,7 @@ static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
     ut_error("barrier",
              "the barrier communication of %s failed: nothing comes from %s any more (its "
              "process has ended, or has freed or set the gate anew)",
-             ut_gate_name(g->id), ut_gate_name(culprit));
+             ut_gate_name(g->id).text, ut_gate_name(culprit).text);
     g->culprit = culprit;
     ut_gate_end_outputs(g, culprit);
     ut_gate_run(&ut_gates[g->tni]);
@@ -82,7 +82,7 @@ static int check_result(struct ut_gate *g, const struct ut_value *result)
         ut_warn("barrier",
                 "%s: the processes did not start the same operation (here operator %u, %u "
                 "values)",
-                ut_gate_name(g->id), g->mine.op, g->mine.count);
+                ut_gate_name(g->id).text, g->mine.op, g->mine.count);
         return UTOFU_ERR_BARRIER_MISMATCH;
     }
     return UTOFU_SUCCESS;

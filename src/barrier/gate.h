@@ -40,8 +40,11 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids);
 int ut_gate_free(const utofu_vbg_id_t *ids, size_t count);
 int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count);
 
-/* "gate 17 (TNI 2, rank 3)", in one of four buffers of the thread, used in turn. */
-const char *ut_gate_name(utofu_vbg_id_t id);
+/* A gate for people: its number, and whose it is. */
+struct ut_gate_name {
+    char text[80];
+};
+struct ut_gate_name ut_gate_name(utofu_vbg_id_t id);
 
 /* Starts a barrier communication with this value. */
 int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value);

@@ -29,7 +29,7 @@ static struct ut_link *link_to(struct ut_gate *g, utofu_vbg_id_t other)
         return NULL;
     link = ut_link_get(ut_gates_vcq(&ut_gates[g->tni]), vcq_id_of(&ident));
     if (!link)
-        ut_error("barrier", "no memory for the connection to %s", ut_gate_name(other));
+        ut_error("barrier", "no memory for the connection to %s", ut_gate_name(other).text);
     return link;
 }
 
@@ -158,7 +158,7 @@ static void __attribute__((noinline, cold))
 bad_packet(const struct ut_link *link, unsigned int dst, utofu_vbg_id_t src)
 {
     ut_error("barrier", "%s: the packet of %s has no valid value; dropped",
-             ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)), ut_gate_name(src));
+             ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)).text, ut_gate_name(src).text);
 }
 
 /* Any packet but the expected one of the gate that this one is set to receive from. */
@@ -259,8 +259,8 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
     ut_gate_confirm(g, epoch);
     if (epoch == in->last_epoch && (int32_t)((uint32_t)m->number - in->last_number) > 0 &&
         !in->failed) {
-        ut_error("barrier", "%s: packets of %s were lost", ut_gate_name(g->id),
-                 ut_gate_name(m->src));
+        ut_error("barrier", "%s: packets of %s were lost", ut_gate_name(g->id).text,
+                 ut_gate_name(m->src).text);
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
     }

@@ -121,18 +121,18 @@ static int check_free(const struct ut_gates *t, const struct ut_gate *start,
 {
     if (!ut_gate_is_start(start->index)) {
         ut_warn("barrier", "%s is not the first gate of what was allocated",
-                ut_gate_name(start->id));
+                ut_gate_name(start->id).text);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (count != start->num_members) {
         ut_warn("barrier", "%u gates were allocated with %s, not %zu", start->num_members,
-                ut_gate_name(start->id), count);
+                ut_gate_name(start->id).text, count);
         return UTOFU_ERR_INVALID_NUMBER;
     }
     for (size_t i = 0; i < count; i++) {
         if (ids[i] != t->gate[start->members[i]].id) {
             ut_warn("barrier", "VBG %#llx is not number %zu of what was allocated with %s",
-                    (unsigned long long)ids[i], i, ut_gate_name(start->id));
+                    (unsigned long long)ids[i], i, ut_gate_name(start->id).text);
             return UTOFU_ERR_INVALID_VBG_ID;
         }
     }
@@ -154,7 +154,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
         goto out;
     if (start->active)
         ut_warn("barrier", "%s is freed although a barrier communication is under way",
-                ut_gate_name(start->id));
+                ut_gate_name(start->id).text);
     for (size_t i = 0; i < count; i++) {
         struct ut_gate *g = &t->gate[start->members[i]];
         /* ends the wait of the gates behind it; a peer that has closed its connection does not wait
@@ -189,16 +189,16 @@ static int check_id(const struct ut_gate *start, utofu_vbg_id_t id, bool local)
     if (local && (!ut_gate_is_own(&ident) || ident.tni != start->tni)) {
         ut_warn("barrier",
                 "signals stay within a process and TNI: %s is not on TNI %u of this process",
-                ut_gate_name(id), start->tni);
+                ut_gate_name(id).text, start->tni);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (ut_gate_is_own(&ident)) {
         if (!ut_gate_is_allocated(&ut_gates[ident.tni].gate[ident.gate])) {
-            ut_warn("barrier", "%s is not allocated", ut_gate_name(id));
+            ut_warn("barrier", "%s is not allocated", ut_gate_name(id).text);
             return UTOFU_ERR_INVALID_VBG_ID;
         }
     } else if (ut_peers_find_local_rank(&ident.coords, ident.local_rank, &peer) == -ENOENT) {
-        ut_warn("barrier", "%s: no process of the job has such a VBG", ut_gate_name(id));
+        ut_warn("barrier", "%s: no process of the job has such a VBG", ut_gate_name(id).text);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     return 0;
@@ -216,7 +216,7 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
     if (!g->allocated || g->id != s->vbg_id || g->owner != start->index)
         goto not_ours;
     if (*seen & 1ull << ident.gate) {
-        ut_warn("barrier", "%s is set twice in one call", ut_gate_name(s->vbg_id));
+        ut_warn("barrier", "%s is set twice in one call", ut_gate_name(s->vbg_id).text);
         return UTOFU_ERR_INVALID_DATA;
     }
     *seen |= 1ull << ident.gate;
@@ -227,7 +227,7 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
         return rc;
     if (s->dst_rmt_vbg_id != UTOFU_VBG_ID_NULL && s->dst_path_coords[0] != UTOFU_PATH_COORD_NULL &&
         !ut_path_valid(s->dst_path_coords)) {
-        ut_warn("barrier", "%s: there is no path %u,%u,%u", ut_gate_name(s->vbg_id),
+        ut_warn("barrier", "%s: there is no path %u,%u,%u", ut_gate_name(s->vbg_id).text,
                 s->dst_path_coords[0], s->dst_path_coords[1], s->dst_path_coords[2]);
         return UTOFU_ERR_INVALID_PATH;
     }
@@ -235,7 +235,7 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
 
 not_ours:
     ut_warn("barrier", "VBG %#llx was not allocated together with %s",
-            (unsigned long long)s->vbg_id, ut_gate_name(start->id));
+            (unsigned long long)s->vbg_id, ut_gate_name(start->id).text);
     return UTOFU_ERR_INVALID_VBG_ID;
 }
 
@@ -288,7 +288,7 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
     ut_gate_mark_ready(g);
     if (start->active && start->mine.status == UT_VALUE_GOOD) {
         ut_warn("barrier", "%s is set again although a barrier communication is under way",
-                ut_gate_name(g->id));
+                ut_gate_name(g->id).text);
         ut_value_broken(&start->mine, g->id);
     }
 }
@@ -309,7 +309,7 @@ int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count)
     struct ut_gates *t = &ut_gates[start->tni];
     if (count > start->num_members) {
         ut_warn("barrier", "%zu settings, but %u gates were allocated with %s", count,
-                start->num_members, ut_gate_name(start->id));
+                start->num_members, ut_gate_name(start->id).text);
         rc = UTOFU_ERR_INVALID_NUMBER;
     }
     for (size_t i = 0; i < count && rc == 0; i++)

@@ -399,15 +399,13 @@ static void find_rank(struct ut_stats_peer *p)
         p->rank = peer.rank;
 }
 
-/* The counters of the other end of a link, never NULL: without memory a dummy. */
+/* The counters of the other end of a link, never NULL: without memory those that nobody sees. */
 static struct ut_stats_peer *peer_of(struct ut_link *link)
 {
-    static __thread struct ut_stats_peer dummy;
-
     if (!link->stats) {
         link->stats = ut_stats_find_peer(link->vcq->stats, link->peer);
         if (!link->stats)
-            return &dummy;
+            return &link->vcq->stats->unseen;
     }
     if (link->stats->rank < 0)
         find_rank(link->stats); /* again: the launcher may have been busy before */

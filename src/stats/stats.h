@@ -109,6 +109,7 @@ struct ut_stats {
     uint32_t most_mrq; /* MOST_IN_MRQ, which the engine raises; counts has that of earlier lives */
     uint64_t empty_first, empty_last; /* the empty polls under way; 0: none */
     struct ut_stats_peer *peers;
+    struct ut_stats_peer unseen; /* for peers that there is no memory for */
     struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
 
     struct ut_stats_op *ops;         /* one for each TOQ slot */
