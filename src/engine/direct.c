@@ -22,7 +22,7 @@ __attribute__((hot)) void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, 
     ut_slot_is_posted(slot, true, true);
     ut_link_append(link, slot, number, false);
     vcq->toq_exec = ++vcq->toq_tail;
-    int rc = link->write_few(link->conn, d->data, remote, link->hot_rkey, d->word,
+    int rc = link->write_few(link->conn, d->data, remote, link->hot_rkey, ut_desc_length(d),
                              ut_cookie(UT_COOKIE_SLOT, number));
     if (unlikely(rc != 0))
         ut_engine_few_refused(vcq, rc);
