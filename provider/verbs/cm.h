@@ -3,11 +3,9 @@
 #ifndef VP_CM_H
 #define VP_CM_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "prov_types.h"
-#include "provider.h"
 
 /* By progress(). */
 void vp_cm_events(struct vp_prov *prov);

@@ -19,9 +19,9 @@
  *
  *   unit            write    strong write of one unit   longer strong write
  *   whole message   WRITE    WRITE                      WRITE
- *   smaller         WRITE    READ*, fenced WRITE        READ*, WRITE, READ, fenced WRITE of the
- * last unit (or of what it has in that)
+ *   smaller         WRITE    READ*, fenced WRITE        READ*, WRITE, READ, fenced WRITE
  *
+ * The last of these WRITEs has the last unit, or what lies in it.
  * A strong read's last unit is a fenced READ behind the rest. With immediate data the last WRITE is
  * one with immediate data: that orders the notice behind all data, but not the data.
  */
