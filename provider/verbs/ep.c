@@ -6,13 +6,13 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "conn.h"
+#include "verbs/connect/conn.h"
 #include "ep_types.h"
 #include "poll.h"
-#include "post.h"
-#include "qp.h"
-#include "queues.h"
-#include "reap.h"
+#include "verbs/data/post.h"
+#include "verbs/data/qp.h"
+#include "verbs/data/queues.h"
+#include "verbs/connect/reap.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 PLACE = re.compile(r"`(\w+)(?:\(\))?`\s+(?:\(|in\s+)`([\w/.-]+\.[ch])`")
 VERSIONS = {"shm": ("provider/shm/layout.h", "SP_VERSION"),
-            "verbs": ("provider/verbs/address.c", "ADDRESS_VERSION"),
+            "verbs": ("provider/verbs/ports/address.c", "ADDRESS_VERSION"),
             "ofi": ("provider/ofi/types.h", "FP_VERSION")}
 
 
