@@ -4,13 +4,13 @@
 
 #include "verbs/ep_types.h"
 #include "util/clock.h"
+#include "util/pauses.h"
 
 enum {
     PAUSE_FIRST_MS = 20,
     PAUSE_MOST_MS = 2000,
     PAUSE_SHARE = 8,      /* of a peer timeout: no pause is longer */
     PAUSE_SHORT_MS = 500, /* where this process lacks something */
-    MOST_DOUBLINGS = 12,  /* of a pause, and of the time of an attempt */
     MOST_FIRST = 5,       /* what a first attempt may count as */
     PATIENCE = 3,         /* times what a handshake took lately: so long is an attempt */
     BUSY_TIMEOUTS = 8,    /* peer timeouts for a peer that is alive and does not answer */
@@ -24,12 +24,9 @@ static unsigned int first_timeout(const struct vp_prov *prov)
 unsigned int vp_attempt_ms(const struct vp_prov *prov, unsigned int attempt)
 {
     unsigned int first = first_timeout(prov), most = prov->config.peer_timeout_ms / 2;
-    unsigned int doublings = attempt > 1 ? attempt - 1 : 0;
 
-    if (doublings > MOST_DOUBLINGS)
-        doublings = MOST_DOUBLINGS;
-    unsigned int ms = first << doublings;
-    return ms < most ? ms : most > first ? most : first;
+    return (unsigned int)ut_nth_pause_ms(attempt > 1 ? attempt - 1 : 0, first,
+                                         most > first ? most : first);
 }
 
 uint8_t vp_attempt_first_locked(const struct vp_prov *prov)
@@ -80,14 +77,12 @@ uint64_t vp_attempt_end(const struct vp_conn *conn, uint64_t now)
 uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_sign sign)
 {
     uint64_t most = conn->ep->prov->config.peer_timeout_ms / PAUSE_SHARE;
-    unsigned int doublings = conn->hs.tries < MOST_DOUBLINGS ? conn->hs.tries : MOST_DOUBLINGS;
-    uint64_t ms = (uint64_t)PAUSE_FIRST_MS << doublings;
 
     if (most > PAUSE_MOST_MS)
         most = PAUSE_MOST_MS;
     if (sign == VP_SIGN_SHORT && most > PAUSE_SHORT_MS)
         most = PAUSE_SHORT_MS;
-    return ms < most ? ms : most;
+    return ut_nth_pause_ms(conn->hs.tries, PAUSE_FIRST_MS, most);
 }
 
 uint64_t vp_patience_ms(const struct vp_conn *conn)

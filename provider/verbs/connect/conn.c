@@ -25,10 +25,10 @@
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "verbs/wake.h"
 
 enum {
-    LEAVE_MS = 1000,          /* after the peer's goodbye, for what is outstanding */
     LAST_RECV_MS = 1000,      /* for the last receives of a queue pair that is in error; */
     LAST_RECV_FIRST_MS = 100, /* of rdma_rxe, where it is not known whether it says so: that of
                                * Linux 6.1 does not, and others may be late */
@@ -374,7 +374,7 @@ static void peer_leaves(struct vp_conn *conn)
     if (conn->life == VP_FAILING)
         return;
     conn->life = VP_LEAVING;
-    conn->end.deadline = ut_clock_ms() + LEAVE_MS;
+    conn->end.deadline = ut_clock_ms() + UT_PARTING_MS;
     vp_conn_tend(conn);
     vp_ep_wake_later(conn->ep, conn->end.deadline);
 }

@@ -10,9 +10,9 @@
 #include "verbs/data/qp.h"
 #include "reap.h"
 #include "util/assert.h"
-#include "util/hash.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "verbs/wake.h"
 #include "way.h"
 
@@ -123,19 +123,12 @@ static void give_up(struct vp_conn *conn, enum vp_sign sign, uint64_t now)
     vp_shake_over(conn, reason);
 }
 
-/* A number that differs between those who may all have been refused at the same time. */
-static uint64_t jitter(const struct vp_conn *conn)
-{
-    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
-
-    return ut_hash_index(number, 32);
-}
-
 void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
 {
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = ut_clock_ms();
     uint64_t pause = vp_attempt_pause_ms(conn, sign);
+    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
     vp_id_drop(&conn->id);
     /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
@@ -154,5 +147,5 @@ void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
         prov->window--;
     vp_handshake_uncount_locked(conn);
     pthread_mutex_unlock(&prov->lock);
-    vp_shake_wait(conn, VP_BACKOFF, now + pause + jitter(conn) % (pause / 2 + 1));
+    vp_shake_wait(conn, VP_BACKOFF, now + ut_spread_ms(pause, number));
 }

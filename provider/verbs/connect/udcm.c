@@ -33,6 +33,7 @@
 #include "verbs/ports/ud.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "verbs/wake.h"
 
 enum {
@@ -285,10 +286,9 @@ static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned i
 static void repeat_later(struct vp_call *call, uint64_t now)
 {
     struct vp_calls *calls = call->prov->calls;
-    uint64_t wait = (uint64_t)first_wait(calls) << (call->sent < 8 ? call->sent - 1 : 7);
 
     vp_heap_add(&calls->repeating, &call->repeat,
-                now + (wait < MOST_BACKOFF_MS ? wait : MOST_BACKOFF_MS));
+                now + ut_nth_pause_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
 }
 
 static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
