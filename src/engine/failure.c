@@ -53,8 +53,9 @@ static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *sl
 
     if (!link)
         return (struct ut_why){.cause = UT_CAUSE_NO_MEMORY};
-    if (rc == UTOFU_ERR_MRQ_PEER || (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP &&
-                                     link->why.cause == UT_CAUSE_SHORTAGE))
+    bool of_link = link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BREAKS;
+    if (rc == UTOFU_ERR_MRQ_PEER ||
+        (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP && of_link))
         return link->why;
     if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
         return ut_stag_why(link->vcq->stags, d->lcl_stadd, length, to_local);
@@ -313,6 +314,12 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
         break;
     case UT_CAUSE_NO_MEMORY:
         add_text(t, "this process has no memory left for its connection");
+        break;
+    case UT_CAUSE_BREAKS:
+        add_text(t,
+                 "its connection broke %llu times in a row before the oldest communication on it "
+                 "was complete: does this process still have the memory of that communication?",
+                 s);
         break;
     case UT_CAUSE_FATE:
         add_text(t,

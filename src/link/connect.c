@@ -118,6 +118,7 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
              link->ops->name);
     link->vcq->link_ops->connected(link);
     link->was_up = true;
+    link->up_ms = ut_now_ms();
     link->backoff_ms = link->pause_ms = 0;
     if (ut_link_take_hello(link, offer->hello, offer->size))
         link->vcq->link_ops->pump(link);
@@ -341,11 +342,25 @@ static void end_at_rest(struct ut_link *link)
     apply_event(link, rested_or_ended(link), NULL);
 }
 
+/* Counts the connections in a row that broke soon and with the same communication as the oldest
+ * one, which may be the reason: rdma_rxe of Linux 6.12 says of a bad local key only that its queue
+ * pair failed (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
+static bool breaks_again(struct ut_link *link)
+{
+    bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_LIFE_SOON_MS;
+
+    link->breaks = !again ? 0 : link->first == link->broke_with ? link->breaks + 1 : 1;
+    link->broke_with = link->first;
+    return link->breaks >= UT_LIFE_BREAKS_MOST;
+}
+
 /* The connection broke, or an attempt has failed; nothing is known against the peer. */
 static void lose_connection(struct ut_link *link)
 {
     if (!has_work(link))
         apply_event(link, UT_LIFE_ENDED, NULL);
+    else if (link->state == UT_LINK_UP && breaks_again(link))
+        end_by(link, UT_LIFE_BREAKS, UT_CAUSE_BREAKS, link->breaks);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
         apply_event(link, UT_LIFE_LOST, NULL);
     else

@@ -42,7 +42,8 @@ enum ut_life_event {
     UT_LIFE_ENDED,        /* nothing waits for the peer */
     UT_LIFE_RESTED,       /* closed in order, and something waits for the peer */
     UT_LIFE_LOST,         /* broken or not come, and something waits for the peer */
-    UT_LIFE_LATE,         /* the same, and the time for further attempts is over */
+    UT_LIFE_BREAKS,       /* the same, again and again with the same communication */
+    UT_LIFE_LATE,         /* broken or not come, and the time for further attempts is over */
     UT_LIFE_REFUSED,      /* the peer has refused, as its own request is on the way */
     UT_LIFE_REFUSED_LATE, /* the same, for longer than that may take */
     UT_LIFE_FELL_SILENT,  /* no answer of the peer's host or process */
@@ -92,6 +93,9 @@ enum {
     UT_LIFE_LAST_BACKOFF_MS = 32,
     UT_LIFE_PAUSES = 4,     /* the first pause is 1/PAUSES of UTOFU_PEER_TIMEOUT, */
     UT_LIFE_LAST_PAUSE = 8, /* and the last ones are so many UTOFU_PEER_TIMEOUTs */
+    UT_LIFE_SOON_MS =
+        1000, /* a connection that breaks by then may break for what is posted on it, */
+    UT_LIFE_BREAKS_MOST = 16, /* and does so if so many do in a row with the same communication */
 };
 /* Between two attempts: twice as long each time. */
 uint32_t ut_life_backoff_ms(uint32_t before);

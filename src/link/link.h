@@ -110,6 +110,8 @@ struct ut_link {
     uint64_t deadline_ms, retry_ms;
     uint64_t again_ms;             /* UT_LINK_SILENT: what starts from then on tries again */
     uint32_t backoff_ms, pause_ms; /* the latter: before the next again_ms */
+    uint64_t up_ms;                /* since when it is up */
+    uint32_t breaks, broke_with;   /* how often in a row it broke soon, with which slot first */
 
     struct ut_link *hash_next, *all_next, *waiting_next;
 

@@ -31,7 +31,8 @@ enum ut_cause {
     UT_CAUSE_DEVICE,   /* its device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* it lacked memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
-    UT_CAUSE_FATE, /* its connection broke: it may have been executed, and is not repeated */
+    UT_CAUSE_BREAKS, /* its connection broke so often, each time soon and before it was complete */
+    UT_CAUSE_FATE,   /* its connection broke: it may have been executed, and is not repeated */
 };
 
 struct ut_why {
