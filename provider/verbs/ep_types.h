@@ -79,7 +79,8 @@ struct vp_ep {
     struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
-    uint32_t given_up; /* queue pairs that may have kept a receive: see end_wait() in conn.c */
+    bool told_late;    /* a queue pair has not reported its last receive for long */
+    uint32_t given_up; /* queue pairs that may have kept a receive: see look_at_end() in conn.c */
     struct ibv_wc stash[VP_POLL_BATCH]; /* found while arming */
     int stash_recv, stash_send;         /* how many; send ones first */
     bool told_no_room;                  /* for another connection */

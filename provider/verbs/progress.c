@@ -147,6 +147,8 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
             vp_post_event_locked(conn, VP_EV_QP_ERROR);
         break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+        if (dev->last_wqe == VP_LAST_WQE_NO_VERDICT)
+            break;
         dev->last_wqe = VP_LAST_WQE_RAISED;
         conn = event->element.qp->qp_context;
         if (conn && !conn->abandoned)

@@ -74,10 +74,19 @@ struct vp_ece {
     uint32_t vendor_id, options;
 };
 
-enum { VP_VENDOR_RXE = 0xffffff }; /* of struct ibv_device_attr: rdma_rxe */
+/* Of struct ibv_device_attr: rdma_rxe, bnxt_re. */
+enum { VP_VENDOR_RXE = 0xffffff, VP_VENDOR_BROADCOM = 0x14e4 };
 
-/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED? No query says so. */
-enum vp_last_wqe { VP_LAST_WQE_UNKNOWN, VP_LAST_WQE_RAISED, VP_LAST_WQE_NEVER };
+/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED behind the last receive of a queue pair? No
+ * query says so. It does not mean that with bnxt_re, which raises it for each error that the
+ * adapter reports of a queue pair with an SRQ, and for no other (Linux 6.12,
+ * drivers/infiniband/hw/bnxt_re/ main.c, bnxt_re_handle_qp_async_event()). */
+enum vp_last_wqe {
+    VP_LAST_WQE_UNKNOWN,
+    VP_LAST_WQE_RAISED,
+    VP_LAST_WQE_NEVER,
+    VP_LAST_WQE_NO_VERDICT,
+};
 
 struct vp_device {
     struct ibv_context *context;

@@ -205,6 +205,7 @@ void cm_channel_destroy(struct object *object);
 struct profile {
     struct ad_device device;
     bool raises_last_wqe;  /* IBV_EVENT_QP_LAST_WQE_REACHED */
+    bool raises_at_error;  /* the same event for each error, whatever is still to be reported */
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
     bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
     bool reorders;         /* WRITEs pass each other */

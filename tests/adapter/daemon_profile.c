@@ -136,6 +136,9 @@ static void be_irdma(void)
     profile.errors_notify = profile.raises_qp_errors = true;
 }
 
+/* bnxt_re_cleanup_cq() (rdma-core 44, providers/bnxt_re/verbs.c) drops the completions of a queue
+ * pair that is destroyed; bnxt_re_handle_qp_async_event() (Linux 6.12, drivers/infiniband/hw/
+ * bnxt_re/main.c) raises LAST_WQE_REACHED for each error that the adapter reports. */
 static void be_bnxt(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "bnxt_re0");
@@ -144,7 +147,8 @@ static void be_bnxt(void)
     profile.device.max_inline = 0;
     profile.device.attr.max_cqe = 4095;
     profile.device.attr.max_qp_rd_atom = profile.device.attr.max_qp_init_rd_atom = 1;
-    profile.errors_notify = true;
+    profile.device.drops_on_destroy = true;
+    profile.errors_notify = profile.raises_at_error = true;
 }
 
 static void be_reordering(void)

@@ -52,6 +52,7 @@ struct piece {
 static void retry_due(struct timer *timer);
 static void place_due(struct timer *timer);
 static void last_due(struct timer *timer);
+static void qp_has_failed(struct qp *qp);
 
 void qp_init(struct qp *qp)
 {
@@ -510,7 +511,7 @@ static enum outcome refused(struct qp *peer, enum ibv_wc_status status, uint32_t
         place_all(origin);
     if (profile.raises_qp_errors)
         async_event(peer->context, &peer->base, event, 0);
-    qp_to_error(peer);
+    qp_has_failed(peer);
     *out = status;
     return FAILED;
 }
@@ -782,7 +783,7 @@ static void fail(struct qp *qp, enum ibv_wc_status status)
     place_all(qp);
     report(qp, status);
     qp->executed++;
-    qp_to_error(qp);
+    qp_has_failed(qp);
 }
 
 /* One request; false: it waits. */
@@ -864,7 +865,7 @@ static void take_for_a_message(struct qp *qp, enum ibv_qp_state state)
 {
     const struct ad_rwqe *rwqe = qp->srq ? next_receive(qp) : NULL;
 
-    if (!rwqe || !profile.raises_last_wqe || qp->holds ||
+    if (!rwqe || !(profile.raises_last_wqe || profile.raises_at_error) || qp->holds ||
         (state != IBV_QPS_RTR && state != IBV_QPS_RTS) || random_below(2))
         return;
     qp->holds = true;
@@ -882,7 +883,8 @@ static void last_due(struct timer *timer)
     if (qp->holds)
         complete(qp->recv_cq, &wc, false);
     qp->holds = false;
-    async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
+    if (profile.raises_last_wqe)
+        async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
 }
 
 void qp_to_error(struct qp *qp)
@@ -896,11 +898,19 @@ void qp_to_error(struct qp *qp)
     stops_answering(qp);
     lose_some(qp);
     flush(qp);
-    if (first && qp->srq && profile.raises_last_wqe) {
+    if (first && qp->srq && (profile.raises_last_wqe || profile.raises_at_error)) {
         take_for_a_message(qp, from);
         timer_set(&qp->ending, now_ns() + random_below(LAST_MOST_US) * UINT64_C(1000) +
                                    fault_last_late_ms() * NS_PER_MS);
     }
+}
+
+/* By itself, not by its owner. */
+static void qp_has_failed(struct qp *qp)
+{
+    qp_to_error(qp);
+    if (qp->srq && profile.raises_at_error)
+        async_event(qp->context, &qp->base, IBV_EVENT_QP_LAST_WQE_REACHED, 0);
 }
 
 void qp_gone(struct qp *qp)

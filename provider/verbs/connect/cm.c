@@ -25,20 +25,6 @@
 #include "verbs/wake.h"
 #include "way.h"
 
-static void not_busy(struct vp_conn *conn)
-{
-    struct vp_prov *prov = conn->ep->prov;
-
-    pthread_mutex_lock(&prov->lock);
-    conn->hs.busy = false;
-    if (conn->abandoned) {
-        vp_handshake_uncount_locked(conn);
-        vp_list_append(&prov->reaping, &conn->hs.link);
-    }
-    pthread_cond_broadcast(&prov->changed);
-    pthread_mutex_unlock(&prov->lock);
-}
-
 /* Answers to peers are always sent, and first; own first requests as the window allows, and those
  * that come again, which are fewer each time, whatever it is: a peer that does not answer holds up
  * nobody. All need a place. */
@@ -86,7 +72,7 @@ void vp_cm_queue(struct vp_prov *prov)
             vp_answer_busy(conn);
         else
             vp_answer(conn);
-        not_busy(conn);
+        vp_conn_not_busy(conn);
     }
 }
 
@@ -125,7 +111,7 @@ void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
         pthread_mutex_unlock(&prov->lock);
         if (conn) {
             vp_answer_busy(conn);
-            not_busy(conn);
+            vp_conn_not_busy(conn);
         }
     } while (conn);
 }
@@ -154,7 +140,7 @@ void vp_cm_timers(struct vp_prov *prov, uint64_t now)
         return;
     while ((conn = next_late(prov, now))) {
         timed_out(conn);
-        not_busy(conn);
+        vp_conn_not_busy(conn);
     }
 }
 
@@ -251,7 +237,7 @@ void vp_cm_events(struct vp_prov *prov)
     while (!prov->quiet_until && next_event(prov, &event, &conn)) {
         if (conn) {
             handle_conn_event(conn, &event);
-            not_busy(conn);
+            vp_conn_not_busy(conn);
         } else if (event.id && event.id->kind == VP_ID_PROBE) {
             vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event);
         } else {

@@ -29,9 +29,10 @@
 #include "verbs/wake.h"
 
 enum {
-    LAST_RECV_MS = 1000,      /* for the last receives of a queue pair that is in error; */
-    LAST_RECV_FIRST_MS = 100, /* of rdma_rxe, where it is not known whether it says so: that of
-                               * Linux 6.1 does not, and others may be late */
+    /* for the last receives of a queue pair that is in error: */
+    LAST_RECV_MS = 1000,        /* between two looks; */
+    LAST_RECV_FIRST_MS = 10000, /* until a device counts as one that never says so; */
+    LAST_RECV_BLIND_MS = 100,   /* where no event says so: bnxt_re, rdma_rxe of Linux 6.1 */
 };
 
 /* An entry of the completion queue is kept for its last request. False, and said once: all are
@@ -432,8 +433,9 @@ static void hand_over(struct vp_conn *conn)
  * nobody has polled, may go with it: each would be missing for ever. So it is put into the error
  * state first; then the device reports what it had taken, and says LAST_WQE_REACHED; what is in the
  * completion queue by then is polled; and only then it is destroyed. A device that never says so is
- * waited for once. A receive queue of its own is empty when all that was posted has completed, and
- * its entries of the completion queue are free for others.
+ * waited for once; one that has said so of another queue pair is waited for without a limit, unless
+ * a connection waits for the place of the queue pair. A receive queue of its own is empty when all
+ * that was posted has completed, and its entries of the completion queue are free for others.
  */
 enum end { END_BEGUN, END_LATER, END_NOT_NEEDED };
 
@@ -446,9 +448,10 @@ static unsigned int last_recv_ms(const struct vp_conn *conn)
         return LAST_RECV_MS;
     if (dev->last_wqe == VP_LAST_WQE_NEVER)
         return 0;
-    return dev->last_wqe == VP_LAST_WQE_UNKNOWN && dev->attr.vendor_id == VP_VENDOR_RXE
-               ? LAST_RECV_FIRST_MS
-               : LAST_RECV_MS;
+    if (dev->last_wqe == VP_LAST_WQE_RAISED)
+        return LAST_RECV_MS;
+    bool blind = dev->last_wqe == VP_LAST_WQE_NO_VERDICT || dev->attr.vendor_id == VP_VENDOR_RXE;
+    return blind ? LAST_RECV_BLIND_MS : LAST_RECV_FIRST_MS;
 }
 
 static enum end begin_end(struct vp_conn *conn)
@@ -473,33 +476,54 @@ static enum end begin_end(struct vp_conn *conn)
         return END_NOT_NEEDED;
     conn->life = VP_ENDING;
     vp_conn_qp_to_error(conn);
+    pthread_mutex_lock(&ep->prov->lock);
+    vp_conn_part_locked(conn);
+    pthread_mutex_unlock(&ep->prov->lock);
     conn->end.deadline = ut_clock_ms() + wait;
     vp_ep_wake_later(ep, conn->end.deadline);
     return END_BEGUN;
 }
 
-/* The device has not said that it is done: what has come by now is polled, and that is all. */
-static void end_wait(struct vp_conn *conn)
+static void tell_late(struct vp_ep *ep, const struct vp_conn *conn, bool given_up)
+{
+    ep->given_up += given_up;
+    if (given_up)
+        ut_warn(VP_CAT,
+                "queue pair %u is destroyed for another connection and has not reported its last "
+                "receive (%u so far on this endpoint)",
+                conn->qp->qp_num, ep->given_up);
+    else if (!ep->told_late)
+        ut_info(VP_CAT, "queue pair %u is kept until %s says that it has reported its last receive",
+                conn->qp->qp_num, ep->port->name);
+    ep->told_late = true;
+}
+
+/* The device has not said that it is done: it is waited for on, or what has come by now is polled,
+ * and that is all. */
+static void look_at_end(struct vp_conn *conn, uint64_t now)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_device *dev = ep->port->dev;
 
-    conn->end.deadline = UINT64_MAX;
     pthread_mutex_lock(&ep->prov->lock);
     if (dev->last_wqe == VP_LAST_WQE_UNKNOWN)
         dev->last_wqe = VP_LAST_WQE_NEVER;
-    bool given_up = dev->last_wqe == VP_LAST_WQE_RAISED;
-    vp_post_event_locked(conn, VP_EV_LAST_RECV);
+    bool says_so = dev->last_wqe == VP_LAST_WQE_RAISED;
+    bool goes_on = says_so && !vp_place_is_wanted_locked(conn);
+    if (!goes_on)
+        vp_post_event_locked(conn, VP_EV_LAST_RECV);
     pthread_mutex_unlock(&ep->prov->lock);
-    if (!given_up)
-        return;
-    ep->given_up++;
-    ut_warn(VP_CAT, "queue pair %u did not report its last receive (%u so far on this endpoint)",
-            conn->qp->qp_num, ep->given_up);
+    conn->end.deadline = goes_on ? now + LAST_RECV_MS : UINT64_MAX;
+    if (goes_on)
+        vp_ep_wake_later(ep, conn->end.deadline);
+    if (says_so)
+        tell_late(ep, conn, !goes_on);
 }
 
-static bool has_ended(struct vp_conn *conn, bool late)
+static bool has_ended(struct vp_conn *conn, uint64_t now)
 {
+    bool late = now >= conn->end.deadline;
+
     if (conn->ep->closing || conn->ep->port->dev->gone)
         return true;
     if (conn->recvs) {
@@ -507,7 +531,7 @@ static bool has_ended(struct vp_conn *conn, bool late)
         return conn->end.drained || late;
     }
     if (!conn->end.drained && late)
-        end_wait(conn);
+        look_at_end(conn, now);
     return conn->end.drained;
 }
 
@@ -519,7 +543,7 @@ static bool ends(struct vp_conn *conn, uint64_t now)
         if (end != END_BEGUN)
             return end == END_NOT_NEEDED;
     }
-    return has_ended(conn, now >= conn->end.deadline);
+    return has_ended(conn, now);
 }
 
 /* Nobody says that the peer's process has ended (see way.h). As long as it lives, its adapter

@@ -42,6 +42,40 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_append(&prov->reaping, &conn->hs.link);
 }
 
+void vp_conn_not_busy(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    conn->hs.busy = false;
+    if (conn->abandoned) {
+        vp_handshake_uncount_locked(conn);
+        vp_list_append(&prov->reaping, &conn->hs.link);
+    }
+    pthread_cond_broadcast(&prov->changed);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_conn_part_locked(struct vp_conn *conn)
+{
+    UT_ASSERT_LOCKED(&conn->ep->prov->lock);
+    if (conn->phase != VP_UP || conn->abandoned)
+        return;
+    vp_list_append(&conn->ep->prov->reaping, &conn->hs.link);
+    vp_kick(conn->ep->prov);
+}
+
+/* The peer hears of the end. The queue pair, which is in error, is destroyed later. */
+static void part(struct vp_conn *conn)
+{
+    if (conn->id.way)
+        conn->id.way->disconnect(&conn->id);
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    conn->phase = VP_OVER;
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+    vp_conn_not_busy(conn);
+}
+
 /* Ends the handshake or the connection on the wire. */
 static void drop_id(struct vp_conn *conn)
 {
@@ -91,11 +125,17 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
                 break;
             conn = NULL;
         }
+        bool parts = conn && !conn->abandoned;
         if (conn)
             vp_handshake_unlink(conn);
+        if (parts)
+            conn->hs.busy = true;
         pthread_mutex_unlock(&prov->lock);
         if (!conn)
             return;
-        destroy(conn);
+        if (parts)
+            part(conn);
+        else
+            destroy(conn);
     }
 }

@@ -228,6 +228,8 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const stru
         return -EIO;
     }
     dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
+    if (dev->attr.vendor_id == VP_VENDOR_BROADCOM)
+        dev->last_wqe = VP_LAST_WQE_NO_VERDICT;
     vp_places_init(prov, dev);
     int rc = probe_device(dev, port, prov->tuning.inline_size);
     if (!rc)

@@ -310,6 +310,13 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn)
     return plea;
 }
 
+bool vp_place_is_wanted_locked(const struct vp_conn *conn)
+{
+    const struct vp_places *p = places_of(conn);
+
+    return !vp_list_empty(&p->own) || !vp_list_empty(&p->others);
+}
+
 bool vp_place_is_spare(struct vp_conn *conn)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);

@@ -36,6 +36,8 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn);
 /* The peer, or this side, goes on using it. */
 void vp_place_kept(struct vp_conn *conn);
 
+/* Does another connection wait for a place on the device? */
+bool vp_place_is_wanted_locked(const struct vp_conn *conn);
 /* Nobody waits for a place, there are more, and it is not to give up its own. */
 bool vp_place_is_spare(struct vp_conn *conn);
 
