@@ -73,7 +73,8 @@ def main():
                                                                                  "`on_packet` (`barrier/gate.c`)")))),
              ("a file that is not there", list(wrong_places(tree, text.replace("(`shm/xfer.c`)", "(`shm/xfers.c`)")))),
              ("an old version", list(wrong_versions(tree, versions.read_text().replace("ofi ", "ofi 1")))),
-             ("a page that is not in the map", list(missing_in_map(tree, overview.read_text().replace("acp.md", "a.md")))),
+             ("a page that is not in the map",
+              list(missing_in_map(tree, overview.read_text().replace("acp.md", "a.md")))),
              ("a link to nowhere", list(wrong_links(tree, overview, "[acp](acp.md)"))),
              ("a link to what is not installed", list(wrong_links(tree, overview, "[C](../CONTRIBUTING.md)"))))
     wrong += [f"{what} is not noticed" for what, found in twins if not found]

@@ -59,7 +59,8 @@ def check_told(folder):
     names, options = read_names(folder)
     failed = []
     for document, one in (("README.md", "`rd_atomic`"), ("docs/guide/porting.md", "`UTOFU_CQ_MAP`"),
-                          ("docs/reference/versions.md", "UTOFU_VERBS_SL"), ("docs/reference/tests.md", "`map_refuse`")):
+                          ("docs/reference/versions.md", "UTOFU_VERBS_SL"),
+                          ("docs/reference/tests.md", "`map_refuse`")):
         text = read(os.path.join(folder, document))
         failed += ["%s %s" % (document, gap) for gap in tell(document, text, names, options)]
         if not list(tell(document, text.replace(one, ""), names, options)):
