@@ -4,7 +4,7 @@
 
 usage: check_variables.py told|old SOURCE-FOLDER
 
-  told   README.md and docs/guide/porting.md speak of every variable of src/util/env_table.h and, in the same
+  told   README.md and docs/reference/variables.md speak of every variable of src/util/env_table.h and, in the same
          line, of its options; docs/reference/versions.md has a line "| old name | new spelling |" for each option;
          docs/reference/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
          without one of these, which has to be noticed.
@@ -58,7 +58,7 @@ def tell(document, text, names, options):
 def check_told(folder):
     names, options = read_names(folder)
     failed = []
-    for document, one in (("README.md", "`rd_atomic`"), ("docs/guide/porting.md", "`UTOFU_CQ_MAP`"),
+    for document, one in (("README.md", "`rd_atomic`"), ("docs/reference/variables.md", "`UTOFU_CQ_MAP`"),
                           ("docs/reference/versions.md", "UTOFU_VERBS_SL"),
                           ("docs/reference/tests.md", "`map_refuse`")):
         text = read(os.path.join(folder, document))
