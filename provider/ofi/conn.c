@@ -13,13 +13,13 @@
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "wake.h"
 
 enum {
     NAME_BITS = 20,
     MAX_NAMES = 1 << NAME_BITS,
     FIRST_NAMES = 16,
-    PARTING_MS = 1000,
     LAST_WORDS_MS = 20, /* after a process has ended: what it sent may be on its way */
 };
 
@@ -224,7 +224,7 @@ static bool waits_for_data(struct fp_conn *conn)
     uint32_t n = conn->reported;
 
     return n != conn->sent && fp_op_at(conn, n)->kind == FP_READ &&
-           (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < PARTING_MS;
+           (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < UT_PARTING_MS;
 }
 
 /* What the peer says last of this side's operations. */

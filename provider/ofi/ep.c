@@ -20,14 +20,14 @@
 #include "serve.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "wake.h"
 
 enum {
     ENTRIES = 16,
-    READS = 8,         /* of the queue, in one poll */
-    LOOK_MS = 1000,    /* how often it is looked for operations that wait for long */
-    HELP_EVERY = 8,    /* empty polls */
-    CLOSING_MS = 1000, /* for what was posted to be executed */
+    READS = 8,      /* of the queue, in one poll */
+    LOOK_MS = 1000, /* how often it is looked for operations that wait for long */
+    HELP_EVERY = 8, /* empty polls */
 };
 
 /*
@@ -393,7 +393,7 @@ void fp_ep_close(struct prov_ep *base)
 {
     enum { PAUSE_US = 50 };
     struct fp_ep *ep = (struct fp_ep *)base;
-    uint64_t until = ut_now_ms() + CLOSING_MS;
+    uint64_t until = ut_now_ms() + UT_PARTING_MS;
 
     ep->is_closing = true;
     ep->inject = 0;

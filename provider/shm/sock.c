@@ -38,6 +38,7 @@
 #include "segment.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "wake.h"
 
 enum {
@@ -264,14 +265,10 @@ static void connect_later(struct sp_peer *peer, uint64_t ms)
     look_again(peer->prov, peer->retry_ms);
 }
 
-/* Exponential, with jitter. */
-static uint32_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
+static uint64_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
 {
-    uint32_t ms = *backoff_ms ? *backoff_ms * 2 : FIRST_BACKOFF_MS;
-
-    *backoff_ms = ms < LAST_BACKOFF_MS ? ms : LAST_BACKOFF_MS;
-    prov->jitter = prov->jitter * 6364136223846793005ull + 1442695040888963407ull;
-    return *backoff_ms / 2 + (uint32_t)(prov->jitter >> 33) % *backoff_ms;
+    *backoff_ms = (uint32_t)ut_next_pause_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
+    return ut_spread_ms(*backoff_ms, prov->jitter++);
 }
 
 static void forget_segment(struct sp_peer *peer)

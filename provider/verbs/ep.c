@@ -6,22 +6,22 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "conn.h"
+#include "verbs/connect/conn.h"
 #include "ep_types.h"
 #include "poll.h"
-#include "post.h"
-#include "qp.h"
-#include "queues.h"
-#include "reap.h"
+#include "verbs/data/post.h"
+#include "verbs/data/qp.h"
+#include "verbs/data/queues.h"
+#include "verbs/connect/reap.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pauses.h"
 #include "wake.h"
 
 enum {
     DRAIN_TICK_MS = 10,
     QUIET_AFTER = 7, /* steps: enough for two looks for stalls and their consequences */
-    CLOSE_MS = 1000, /* ep_close() waits this long for goodbyes to arrive */
 };
 
 static void ep_free(struct vp_ep *ep)
@@ -67,7 +67,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 static void close_conns(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
-    uint64_t deadline = ut_clock_ms() + CLOSE_MS;
+    uint64_t deadline = ut_clock_ms() + UT_PARTING_MS;
 
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = ep->conns.next, *next; l != &ep->conns; l = next) {

@@ -9,12 +9,12 @@
 #include <endian.h>
 #include <string.h>
 
-#include "conn.h"
+#include "verbs/connect/conn.h"
 #include "conn_types.h"
-#include "post.h"
-#include "queues.h"
-#include "recvs.h"
-#include "table.h"
+#include "verbs/data/post.h"
+#include "verbs/data/queues.h"
+#include "verbs/data/recvs.h"
+#include "verbs/data/table.h"
 #include "util/assert.h"
 #include "util/log.h"
 

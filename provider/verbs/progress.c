@@ -12,22 +12,22 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "address.h"
-#include "candidate.h"
-#include "answer.h"
-#include "cm.h"
+#include "verbs/ports/address.h"
+#include "verbs/ports/candidate.h"
+#include "verbs/connect/answer.h"
+#include "verbs/connect/cm.h"
 #include "conn_types.h"
-#include "device.h"
+#include "verbs/ports/device.h"
 #include "ep_types.h"
-#include "places.h"
-#include "probe.h"
+#include "verbs/ports/places.h"
+#include "verbs/connect/probe.h"
 #include "prov_types.h"
-#include "reap.h"
-#include "udcm.h"
+#include "verbs/connect/reap.h"
+#include "verbs/connect/udcm.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wake.h"
-#include "way.h"
+#include "verbs/connect/way.h"
 
 int vp_fd(struct prov *base)
 {

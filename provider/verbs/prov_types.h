@@ -142,7 +142,8 @@ struct vp_port {
     uint32_t max_msg;
     unsigned int speed; /* Mbit/s; 0: not known */
     struct vp_network network;
-    const struct vp_way *way; /* how its connections are made */
+    bool by_datagrams;        /* how its connections are made; */
+    const struct vp_way *way; /* so, once the port is used */
     union vp_sockaddr addr;   /* with the port number that the listener got */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, whose address is not a GID's */
@@ -192,6 +193,10 @@ struct vp_prov {
     uint8_t key[VP_KEY_BYTES];
     uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with the other one */
     uint32_t qkey;
+    struct {
+        const struct vp_way *rdmacm, *ud;
+        struct vp_id *listener; /* of rdmacm */
+    } ways;
     struct rdma_event_channel *channel;
     struct vp_calls *calls;   /* handshakes by datagrams: udcm.c */
     struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */

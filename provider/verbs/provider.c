@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the verbs provider, what it says about itself, and its table of functions. */
-#include "address.h"
-#include "ask.h"
-#include "attempts.h"
-#include "cm.h"
-#include "conn.h"
-#include "device.h"
+#include "verbs/ports/address.h"
+#include "verbs/connect/ask.h"
+#include "verbs/connect/attempts.h"
+#include "verbs/connect/cm.h"
+#include "verbs/connect/conn.h"
+#include "verbs/ports/device.h"
 #include "ep.h"
-#include "mr.h"
-#include "order.h"
-#include "places.h"
+#include "verbs/data/mr.h"
+#include "verbs/ports/order.h"
+#include "verbs/ports/places.h"
 #include "poll.h"
-#include "post.h"
-#include "probe.h"
+#include "verbs/data/post.h"
+#include "verbs/connect/probe.h"
 #include "progress.h"
 #include "prov_types.h"
-#include "reap.h"
-#include "survey.h"
-#include "ud.h"
-#include "udcm.h"
+#include "verbs/connect/reap.h"
+#include "verbs/ports/survey.h"
+#include "verbs/ports/ud.h"
+#include "verbs/connect/rdmacm.h"
+#include "verbs/connect/udcm.h"
 #include "util/log.h"
 #include "wake.h"
-#include "way.h"
+#include "verbs/connect/way.h"
 
 #include "providers.h"
 #include "util/env.h"
@@ -162,6 +163,9 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
         return -ENOMEM;
     prov->base.ops = &verbs_provider;
     prov->config = *config;
+    prov->ways.rdmacm = &vp_way_rdmacm;
+    prov->ways.ud = &vp_way_ud;
+    prov->ways.listener = &vp_rdmacm_listener;
     prov->epoll_fd = prov->kick_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_cond_init(&prov->changed, NULL);

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "util/pauses.h"
+
 #define TO(what, state)                                                                            \
     {                                                                                              \
         .action = UT_LIFE_##what, .next = UT_LINK_##state                                          \
@@ -195,15 +197,11 @@ const char *ut_life_action_name(unsigned int action)
 
 uint32_t ut_life_backoff_ms(uint32_t before)
 {
-    uint32_t ms = before ? before * 2 : UT_LIFE_FIRST_BACKOFF_MS;
-
-    return ms < UT_LIFE_LAST_BACKOFF_MS ? ms : UT_LIFE_LAST_BACKOFF_MS;
+    return (uint32_t)ut_next_pause_ms(before, UT_LIFE_FIRST_BACKOFF_MS, UT_LIFE_LAST_BACKOFF_MS);
 }
 
 uint32_t ut_life_pause_ms(uint32_t before, uint32_t peer_timeout_ms)
 {
-    uint32_t ms = before ? before * 2 : peer_timeout_ms / UT_LIFE_PAUSES;
-    uint32_t most = UT_LIFE_LAST_PAUSE * peer_timeout_ms;
-
-    return ms < most ? ms : most;
+    return (uint32_t)ut_next_pause_ms(before, peer_timeout_ms / UT_LIFE_PAUSES,
+                                      (uint64_t)UT_LIFE_LAST_PAUSE * peer_timeout_ms);
 }

@@ -17,6 +17,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/patience.h"
+#include "util/pauses.h"
 #include "wire/record.h"
 
 static const struct ut_process nobody;
@@ -469,9 +470,7 @@ static bool is_time(struct pace *pace)
 
     if (now < pace->next_ms)
         return false;
-    pace->pause_ms = pace->pause_ms ? pace->pause_ms * 2 : FIRST_PAUSE_MS;
-    if (pace->pause_ms > LAST_PAUSE_MS)
-        pace->pause_ms = LAST_PAUSE_MS;
+    pace->pause_ms = (uint32_t)ut_next_pause_ms(pace->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
     pace->next_ms = now + pace->pause_ms;
     return true;
 }

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/pauses.h"
+
 enum {
     MOST = 64,          /* threads that are known; one that is not counts as the program's */
     FIRST_LOOK_MS = 10, /* then half as often, and so on */
@@ -227,7 +229,7 @@ static void *await_end(void *unused)
 
     do {
         usleep(pause_ms * 1000);
-        pause_ms = pause_ms * 2 < LAST_LOOK_MS ? pause_ms * 2 : LAST_LOOK_MS;
+        pause_ms = (unsigned int)ut_next_pause_ms(pause_ms, FIRST_LOOK_MS, LAST_LOOK_MS);
     } while (!program_has_ended());
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);

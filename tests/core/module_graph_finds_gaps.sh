@@ -109,6 +109,24 @@ start
 of_files '`src/low/b` | c' '`src/low/c` | b'
 gap 'a table of files with a cycle' 'the table allows a cycle: src/low/b src/low/c'
 
+# in_folders FILE DEFINES USES...: of the folders of provider/verbs, which has real files of these names
+in_folders() {
+    while [ $# -gt 0 ]; do
+        echo "int $2; void $3(void); void (*$2_uses)(void) = $3;" >"$tmp/source.c"
+        "${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/provider_verbs_$1.c.o" || exit 2
+        shift 3
+    done
+}
+
+start
+in_folders connect_cm cm qp data_qp qp order
+table '`src/high/` | low' '`src/low/` | ' '`provider/verbs/` | '
+of_files '`provider/verbs/connect/cm` | qp' '`provider/verbs/data/qp` | '
+run || { echo "FAIL: good folders do not pass:"; cat "$tmp/out"; failed=1; }
+in_folders connect_ask ask nothing data_post post ask
+of_files '`provider/verbs/connect/ask` | ' '`provider/verbs/data/post` | ask'
+gap 'folders that use each other' 'a cycle of folders: provider/verbs/connect provider/verbs/data'
+
 # a layer: it may use the public interface and its own files as its tables say
 layer() {
     start

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../provider/verbs/address.h"
-#include "../../provider/verbs/candidate.h"
+#include "../../provider/verbs/ports/address.h"
+#include "../../provider/verbs/ports/candidate.h"
 #include "util/env.h"
 
 enum { PORT = 1, MANY = 100, MAX_ADDRESSES = 128 };

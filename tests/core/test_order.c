@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../../provider/verbs/order.h"
+#include "../../provider/verbs/ports/order.h"
 
 #undef ibv_reg_mr
 #undef ibv_query_port

@@ -6,7 +6,7 @@
 #include <ifaddrs.h>
 #include <string.h>
 
-#include "../../provider/verbs/rails.h"
+#include "../../provider/verbs/ports/rails.h"
 
 enum { SLOW = 25000, FAST = 100000, MAX_PORTS = 8 };
 

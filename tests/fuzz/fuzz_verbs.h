@@ -6,7 +6,7 @@
 #ifndef FUZZ_VERBS_H
 #define FUZZ_VERBS_H
 
-#include "../../provider/verbs/post.h"
+#include "../../provider/verbs/data/post.h"
 #include "fuzz.h"
 #include "fuzz_provider.h"
 #include "process/process.h"

@@ -12,7 +12,7 @@
 /* which fake_verbs.h has, too */
 #define IDLE UD_IDLE
 #define GONE UD_GONE
-#include "../../provider/verbs/udcm.c"
+#include "../../provider/verbs/connect/udcm.c"
 #undef IDLE
 #undef GONE
 

@@ -14,7 +14,7 @@ INSTALLED = ("README.md", "SECURITY.md", "docs", "examples")  # what an installe
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PLACE = re.compile(r"`(\w+)(?:\(\))?`\s+(?:\(|in\s+)`([\w/.-]+\.[ch])`")
 VERSIONS = {"shm": ("provider/shm/layout.h", "SP_VERSION"),
-            "verbs": ("provider/verbs/address.c", "ADDRESS_VERSION"),
+            "verbs": ("provider/verbs/ports/address.c", "ADDRESS_VERSION"),
             "ofi": ("provider/ofi/types.h", "FP_VERSION")}
 
 

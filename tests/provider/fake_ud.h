@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of provider/verbs/ud.h is the same for all who replace it: no port is opened, and what is
- * sent has left at once. vp_ud_send() and vp_ud_take() are the user's. */
+/* What of provider/verbs/ports/ud.h is the same for all who replace it: no port is opened, and what
+ * is sent has left at once. vp_ud_send() and vp_ud_take() are the user's. */
 #ifndef TESTS_FAKE_UD_H
 #define TESTS_FAKE_UD_H
 
 #include <errno.h>
 #include <string.h>
 
-#include "../../provider/verbs/ud.h"
+#include "../../provider/verbs/ports/ud.h"
 
 static int reach_rc; /* of vp_ud_reach() */
 

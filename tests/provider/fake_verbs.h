@@ -34,12 +34,12 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../src/util/clock.c"
 #undef clock_gettime
 
-#include "../../provider/verbs/cm.h"
-#include "../../provider/verbs/conn.h"
+#include "../../provider/verbs/connect/cm.h"
+#include "../../provider/verbs/connect/conn.h"
 #include "../../provider/verbs/conn_types.h"
 #include "../../provider/verbs/ep_types.h"
 #include "../../provider/verbs/provider.c"
-#include "../../provider/verbs/rdmacm.h"
+#include "../../provider/verbs/connect/rdmacm.h"
 
 enum { IDS = 32, REPORTS = 64, ARRIVALS = 250 };
 

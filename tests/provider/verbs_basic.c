@@ -2,7 +2,7 @@
 /* The verbs provider alone and between two processes: data, order, errors, ends of connections. */
 #include "verbs_common.h"
 
-#include "../../provider/verbs/ud.h"
+#include "../../provider/verbs/ports/ud.h"
 
 enum { MEM = 1 << 20 };
 

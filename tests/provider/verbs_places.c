@@ -9,7 +9,7 @@
 
 #include "fake_verbs.h"
 
-#include "../../provider/verbs/post.h"
+#include "../../provider/verbs/data/post.h"
 #include "../../provider/verbs/wake.h"
 #include "../harness/check.h"
 #include "process/process.h"

@@ -5,7 +5,7 @@
  * moved. Datagrams come from what stands here in the place of ud.c.
  */
 #include "fake_verbs.h"
-#include "../../provider/verbs/ud.h"
+#include "../../provider/verbs/ports/ud.h"
 #include "../harness/check.h"
 #include "process/process.h"
 

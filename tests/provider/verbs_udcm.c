@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes by datagrams (provider/verbs/udcm.c) between two processes, on a network that loses,
- * doubles and delays what it is told to. There is no device: the functions of ud.h stand here. The
- * clock stands still unless it is moved.
+ * Handshakes by datagrams (provider/verbs/connect/udcm.c) between two processes, on a network that
+ * loses, doubles and delays what it is told to. There is no device: the functions of ud.h stand
+ * here. The clock stands still unless it is moved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../src/util/clock.c"
 #undef clock_gettime
 
-#include "../../provider/verbs/udcm.h"
+#include "../../provider/verbs/connect/udcm.h"
 #include "../harness/check.h"
 #include "fake_ud.h"
 #include "process/process.h"

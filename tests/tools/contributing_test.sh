@@ -18,7 +18,7 @@ fail() {
 
 # ran WORD...: as a user would, in the source's folder with the build folder there
 ran() {
-    (cd "$folder/tree" && timeout 120 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
+    (cd "$folder/tree" && timeout 800 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
 }
 
 has_options() { # SCRIPT OPTION...

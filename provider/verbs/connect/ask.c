@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Own handshakes: see ask.h. */
+#include "ask.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/ports/address.h"
+#include "busy.h"
+#include "verbs/ports/device.h"
+#include "verbs/ep_types.h"
+#include "verbs/ports/order.h"
+#include "verbs/data/qp.h"
+#include "shake.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+
+int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigned int peer_tni,
+               uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+               struct prov_conn **out)
+{
+    struct vp_ep *ep = vp_ep(base);
+    struct vp_prov *prov = ep->prov;
+    union vp_any_address address;
+
+    if (hello_size > PROV_HELLO_MAX || peer_id > VP_ID_MASK)
+        return -EINVAL;
+    int rc = vp_address_read(addr, addr_size, &address);
+    if (rc)
+        return rc;
+    struct vp_conn *conn = vp_conn_new(ep, true);
+    if (!conn)
+        return -ENOMEM;
+    conn->ctx = ctx;
+    rc = vp_address_of_tni(&address, peer_tni, ep->port, &conn->peer);
+    if (rc) {
+        vp_conn_free(conn);
+        return rc;
+    }
+    conn->req.kind =
+        (uint8_t)(hello_size | (unsigned int)vp_unit_of(ep->port->dev) << VP_REQ_UNIT_SHIFT);
+    conn->req.port = vp_ip_port(&ep->port->addr);
+    conn->req.target_id = peer_id & VP_ID_MASK;
+    conn->sq_depth = vp_sq_depth(ep, peer_id);
+    conn->req.origin_id = ep->id & VP_ID_MASK;
+    memcpy(conn->req.key, address.cm.key, VP_KEY_BYTES);
+    if (hello_size)
+        memcpy(conn->req.hello, hello, hello_size);
+    pthread_mutex_lock(&prov->lock);
+    conn->req.tag = (uint8_t)prov->asked++;
+    bool kick = vp_list_empty(&prov->queue);
+    vp_list_append(&ep->conns, &conn->ep_link);
+    vp_list_append(&prov->queue, &conn->hs.link);
+    pthread_mutex_unlock(&prov->lock);
+    if (kick)
+        vp_kick(prov);
+    *out = (struct prov_conn *)conn;
+    return 0;
+}
+
+/* An own attempt failed on this side. What it lacks is waited for, and named once. */
+static void fall_short(struct vp_conn *conn, const char *what, int rc)
+{
+    if (conn->hs.tries == 1 || !vp_is_shortage(rc))
+        vp_log_nomem(what, conn->ep->port->name, -rc);
+    if (vp_is_shortage(rc))
+        vp_shake_again(conn, VP_SIGN_SHORT);
+    else
+        vp_shake_over(conn, PROV_REASON_LOCAL);
+}
+
+void vp_ask(struct vp_conn *conn)
+{
+    const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
+    struct rdma_conn_param param = {
+        .private_data = &conn->req,
+        .private_data_len = sizeof(conn->req),
+        .responder_resources = vp_rd_limit(conn, attr->max_qp_rd_atom),
+        .initiator_depth = vp_rd_limit(conn, attr->max_qp_init_rd_atom),
+        .retry_count = conn->ep->prov->tuning.retry_count,
+        .rnr_retry_count = 7,
+        .srq = conn->recvs == NULL,
+        .qp_num = conn->qp->qp_num,
+    };
+
+    conn->id.ece = vp_conn_offer(conn);
+    vp_shake_wait(conn, VP_CONNECTING, vp_attempt_end(conn, ut_clock_ms()));
+    int rc = conn->id.way->ask(&conn->id, &param);
+    if (rc) {
+        ut_debug(VP_CAT, "asking for a connection: %s", strerror(-rc));
+        vp_shake_again(conn, VP_SIGN_NONE);
+    }
+}
+
+static void count_attempt(struct vp_conn *conn, uint64_t now)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    if (conn->hs.tries == 0)
+        conn->req.attempt = vp_attempt_first_locked(prov);
+    else if (conn->req.attempt < UINT8_MAX)
+        conn->req.attempt++;
+    pthread_mutex_unlock(&prov->lock);
+    if (conn->hs.tries < UINT8_MAX)
+        conn->hs.tries++;
+    conn->hs.started = now;
+    if (!conn->hs.first)
+        conn->hs.first = conn->hs.sign = now;
+}
+
+static void resolve_peer(struct vp_conn *conn)
+{
+    struct vp_port *port = conn->ep->port;
+    int rc = port->way->begin(conn->ep->prov, &conn->id, port, &conn->peer);
+
+    if (rc == 1) {
+        vp_ask(conn);
+    } else if (rc == -ECONNREFUSED) {
+        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+    } else if (vp_is_shortage(rc)) {
+        fall_short(conn, "starting a connection", rc);
+    } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
+        ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
+        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
+    }
+}
+
+void vp_ask_begin(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    struct vp_port *port = conn->ep->port;
+    uint64_t now = ut_clock_ms();
+
+    count_attempt(conn, now);
+    bool down = vp_port_is_down(port);
+    if (down && !port->lost && !port->dev->gone) {
+        vp_shake_again(conn, VP_SIGN_NONE); /* it may come back */
+        return;
+    }
+    if (down || port->dev->gone || conn->ep->broken) {
+        vp_shake_over(conn, PROV_REASON_LOCAL);
+        return;
+    }
+    int rc = conn->qp ? 0 : vp_conn_create_qp(conn);
+    if (rc) {
+        if (!vp_waits_for_qp(conn))
+            fall_short(conn, "creating a queue pair", rc);
+        return;
+    }
+    vp_shake_wait(conn, VP_RESOLVING, now + prov->tuning.step_ms);
+    resolve_peer(conn);
+}
+
+void vp_ask_route(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    vp_shake_wait(conn, VP_ROUTING, ut_clock_ms() + prov->tuning.step_ms);
+    int rc = conn->id.way->route(prov, &conn->id, conn->ep->port);
+    if (rc == -EXDEV)
+        vp_shake_over(conn, PROV_REASON_LOCAL);
+    else if (rc)
+        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
+}
+
+void vp_ask_answered(struct vp_conn *conn, const struct vp_event *event)
+{
+    struct vp_hello_rep rep;
+    int rc;
+
+    if (event->size < sizeof(rep)) {
+        vp_shake_over(conn, PROV_REASON_REJECTED);
+        return;
+    }
+    memcpy(&rep, event->data, sizeof(rep));
+    conn->there_unit = rep.size >> VP_REQ_UNIT_SHIFT;
+    rep.size &= VP_REQ_SIZE;
+    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX) {
+        ut_info(VP_CAT, "an answer to a connection request is garbled");
+        vp_shake_over(conn, PROV_REASON_REJECTED);
+        return;
+    }
+    conn->hello_size = rep.size;
+    memcpy(conn->hello, rep.hello, sizeof(rep.hello));
+    conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
+    rc = vp_conn_ready_qp(conn);
+    if (!rc) {
+        vp_shake_wait(conn, VP_CONFIRMING, conn->hs.timer.at);
+        rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
+    }
+    if (!rc)
+        vp_shake_up(conn);
+    else if (rc == -ECONNABORTED)
+        vp_shake_again(conn, VP_SIGN_ALIVE);
+    else if (vp_is_shortage(rc))
+        vp_shake_again(conn, VP_SIGN_SHORT);
+    else
+        vp_shake_over(conn, PROV_REASON_LOCAL);
+}
+
+void vp_ask_refused(struct vp_conn *conn, const struct vp_event *event)
+{
+    if (!conn->active || conn->phase == VP_UP) {
+        vp_shake_lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
+        return;
+    }
+    ut_debug(VP_CAT, "refused: %d", (int)event->refusal);
+    switch (event->refusal) {
+    case VP_REFUSED_NO_ENDPOINT:
+        vp_shake_over(conn, PROV_REASON_NO_ENDPOINT);
+        break;
+    case VP_REFUSED_BY_CORE:
+        vp_shake_over(conn, PROV_REASON_REJECTED);
+        break;
+    case VP_REFUSED_STRANGER: /* another process has the address now */
+    case VP_REFUSED_DEAD:
+        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+        break;
+    default:
+        vp_shake_again(conn, VP_SIGN_ALIVE);
+    }
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handshakes, driven by progress(): nothing here blocks the owner. The messages go in one of the
+ * ways of way.h. Queue pairs are made by us, not by rdma_create_qp(), so that a request can be
+ * repeated with the same queue pair and with our own timers.
+ *
+ *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
+ *            or BACKOFF -> QUEUED, or OVER
+ *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
+ */
+#include "cm.h"
+
+#include "answer.h"
+#include "ask.h"
+#include "verbs/conn_types.h"
+#include "verbs/ep_types.h"
+#include "verbs/ports/places.h"
+#include "probe.h"
+#include "rdmacm.h"
+#include "reap.h"
+#include "shake.h"
+#include "udcm.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+#include "way.h"
+
+static void not_busy(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    conn->hs.busy = false;
+    if (conn->abandoned) {
+        vp_handshake_uncount_locked(conn);
+        vp_list_append(&prov->reaping, &conn->hs.link);
+    }
+    pthread_cond_broadcast(&prov->changed);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+/* Answers to peers are always sent, and first; own first requests as the window allows, and those
+ * that come again, which are fewer each time, whatever it is: a peer that does not answer holds up
+ * nobody. All need a place. */
+static struct vp_conn *first_queued_locked(struct vp_prov *prov)
+{
+    if (!vp_list_empty(&prov->accepts))
+        return vp_container_of(prov->accepts.next, struct vp_conn, hs.link);
+    if (vp_list_empty(&prov->queue))
+        return NULL;
+    struct vp_conn *first = vp_container_of(prov->queue.next, struct vp_conn, hs.link);
+    return first->hs.tries > 0 || prov->connecting < prov->window ? first : NULL;
+}
+
+static struct vp_conn *next_queued(struct vp_prov *prov)
+{
+    struct vp_conn *conn;
+
+    pthread_mutex_lock(&prov->lock);
+    do
+        conn = first_queued_locked(prov);
+    while (conn && !vp_place_take_locked(conn));
+    if (conn) {
+        conn->hs.counted = conn->active && conn->hs.tries == 0;
+        prov->connecting += conn->hs.counted;
+        vp_handshake_unlink(conn);
+        conn->hs.busy = true;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return conn;
+}
+
+static bool is_stale(const struct vp_conn *conn)
+{
+    return ut_clock_ms() - conn->hs.started > vp_patience_ms(conn);
+}
+
+void vp_cm_queue(struct vp_prov *prov)
+{
+    struct vp_conn *conn;
+
+    while ((conn = next_queued(prov))) {
+        if (conn->active)
+            vp_ask_begin(conn);
+        else if (is_stale(conn))
+            vp_answer_busy(conn);
+        else
+            vp_answer(conn);
+        not_busy(conn);
+    }
+}
+
+static void timed_out(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (conn->phase == VP_ACCEPTED) {
+        ut_info(VP_CAT, "an accepted connection was never confirmed");
+        vp_shake_over(conn, PROV_REASON_BROKEN); /* its origin may have given up, and be alive */
+        return;
+    }
+    if (conn->phase != VP_BACKOFF) {
+        vp_shake_again(conn, VP_SIGN_NONE);
+        return;
+    }
+    pthread_mutex_lock(&prov->lock);
+    if (!conn->abandoned) {
+        conn->phase = VP_QUEUED;
+        vp_list_append(prov->queue.next, &conn->hs.link); /* in front: it has waited already */
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+/* Peers whose requests have waited for a place are told that this process lives, before they take
+ * it for silent. They ask again. */
+void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_conn *conn;
+
+    do {
+        pthread_mutex_lock(&prov->lock);
+        conn = vp_place_overdue_locked(prov, now, vp_patience_ms);
+        if (conn)
+            conn->hs.busy = true;
+        pthread_mutex_unlock(&prov->lock);
+        if (conn) {
+            vp_answer_busy(conn);
+            not_busy(conn);
+        }
+    } while (conn);
+}
+
+static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_conn *late = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    struct vp_heap_node *due = vp_heap_due(&prov->shaking, now);
+    prov->next_deadline = vp_heap_next(&prov->shaking);
+    if (due) {
+        late = vp_container_of(due, struct vp_conn, hs.timer);
+        vp_handshake_unlink(late);
+        late->hs.busy = true;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return late;
+}
+
+void vp_cm_timers(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_conn *conn;
+
+    if (!prov->next_deadline || prov->next_deadline > now)
+        return;
+    while ((conn = next_late(prov, now))) {
+        timed_out(conn);
+        not_busy(conn);
+    }
+}
+
+static void handle_conn_event(struct vp_conn *conn, const struct vp_event *event)
+{
+    enum vp_sign sign = VP_SIGN_NONE;
+
+    switch (event->what) {
+    case VP_HEARD_ADDRESS:
+        vp_ask_route(conn);
+        break;
+    case VP_HEARD_ROUTE:
+        vp_ask(conn);
+        break;
+    case VP_HEARD_ANSWER:
+        vp_ask_answered(conn, event);
+        break;
+    case VP_HEARD_READY:
+        vp_shake_up(conn);
+        break;
+    case VP_HEARD_REFUSAL:
+        vp_ask_refused(conn, event);
+        break;
+    case VP_HEARD_NO_WAY:
+        sign = VP_SIGN_UNRESOLVED;
+        /* fall through */
+    case VP_HEARD_NOTHING:
+        if (conn->phase == VP_UP)
+            break;
+        if (conn->active)
+            vp_shake_again(conn, sign);
+        else
+            vp_shake_over(conn, vp_silence(conn));
+        break;
+    case VP_HEARD_END:
+        vp_shake_lost(conn, VP_EV_DISCONNECTED);
+        break;
+    case VP_HEARD_REMOVAL:
+        vp_shake_lost(conn, VP_EV_LOCAL);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Takes one event. Its connection, if it has one, is marked busy under the lock, unless it was
+ * abandoned: so it is not destroyed meanwhile. */
+static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_conn **conn)
+{
+    *conn = NULL;
+    pthread_mutex_lock(&prov->lock);
+    bool by_ud = prov->num_ports && prov->ports[0].ud; /* as all of them */
+    bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
+    if (found && event->id && event->id->kind == VP_ID_CONN) {
+        struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
+        if (owner->abandoned) { /* it may be destroyed at any time */
+            event->what = VP_HEARD_OTHER;
+            event->id = NULL;
+        } else {
+            owner->hs.busy = true;
+            *conn = owner;
+        }
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return found;
+}
+
+static void of_no_connection(struct vp_prov *prov, struct vp_event *event)
+{
+    switch (event->what) {
+    case VP_HEARD_REQUEST:
+        vp_answer_request(prov, event);
+        break;
+    case VP_HEARD_STRANGER:
+        vp_count_stranger(prov);
+        vp_count_refusal(prov);
+        break;
+    case VP_HEARD_REMOVAL:
+        if (!event->port)
+            break;
+        ut_warn(VP_CAT, "%s is being removed", event->port->name);
+        event->port->dev->gone = true;
+        break;
+    default:
+        break;
+    }
+}
+
+void vp_cm_events(struct vp_prov *prov)
+{
+    struct vp_event event;
+    struct vp_conn *conn;
+
+    while (!prov->quiet_until && next_event(prov, &event, &conn)) {
+        if (conn) {
+            handle_conn_event(conn, &event);
+            not_busy(conn);
+        } else if (event.id && event.id->kind == VP_ID_PROBE) {
+            vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event);
+        } else {
+            of_no_connection(prov, &event);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handshakes: cm.c says how they go. */
+#ifndef VP_CM_H
+#define VP_CM_H
+
+#include <stdint.h>
+
+#include "verbs/prov_types.h"
+
+/* By progress(). */
+void vp_cm_events(struct vp_prov *prov);
+void vp_cm_queue(struct vp_prov *prov);
+void vp_cm_timers(struct vp_prov *prov, uint64_t now);
+void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now);
+
+#endif

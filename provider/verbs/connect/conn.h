@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection after its handshake, until it is closed: conn.c says how. */
+#ifndef VP_CONN_H
+#define VP_CONN_H
+
+#include <stdint.h>
+
+#include "verbs/conn_types.h"
+#include "verbs/ep_types.h"
+
+void vp_conn_up(struct vp_conn *conn);
+/* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
+void vp_conn_break(struct vp_conn *conn, int reason);
+void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
+/* The peer's provider says VP_CTL_*. */
+void vp_conn_told(struct vp_conn *conn, uint32_t control);
+/* VP_EV_*: what progress() has found out. */
+void vp_conn_handle(struct vp_conn *conn, unsigned int events);
+/* Reports requests up to (not including) number `upto`. A callback may close the connection. */
+void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
+/* Goes on with connections that close, drain or have stalled (ep->tending). Between the two calls
+ * all that has arrived is delivered. */
+void vp_tend_begin(struct vp_ep *ep);
+void vp_tend_all(struct vp_ep *ep);
+void vp_look_for_stalls(struct vp_ep *ep);
+int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+void vp_conn_close(struct prov_conn *conn);
+void vp_reject(struct prov_conn *conn);
+bool vp_any_order(struct prov_conn *conn);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a peer dead, or did only the connection break? A connection request to its listener tells: it
+ * is alive if the process rejects the request, or its kernel calls it stale; it is dead if nobody
+ * listens, and silent if several requests get no answer (a packet may be lost). Only progress()
+ * touches a probe once it is in prov->probes.
+ */
+#include "probe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ports/device.h"
+#include "verbs/ep_types.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+#include "way.h"
+
+enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
+
+/* Why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
+static void report(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
+{
+    bool lives = verdict == PROV_REASON_BROKEN;
+
+    pthread_mutex_lock(&prov->lock);
+    probe->done = true;
+    if (probe->conn) {
+        probe->conn->verdict = (uint8_t)verdict;
+        bool cut_off = !lives && vp_port_is_down(probe->conn->ep->port);
+        vp_post_event_locked(probe->conn, cut_off ? VP_EV_LOCAL : VP_EV_VERDICT);
+        ut_info(VP_CAT, "a connection broke: the peer is %s",
+                lives                           ? "alive"
+                : cut_off                       ? "out of reach, as the port is down"
+                : verdict == PROV_REASON_SILENT ? "silent"
+                                                : "dead");
+    }
+    probe->conn = NULL;
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_probe_start(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    struct vp_probe *probe = calloc(1, sizeof(*probe));
+
+    pthread_mutex_lock(&prov->lock);
+    if (probe) {
+        probe->id.kind = VP_ID_PROBE;
+        probe->conn = conn;
+        vp_list_init(&probe->link);
+        vp_list_append(&prov->probes, &probe->link);
+    } else { /* the core connects again, which asks, too */
+        conn->verdict = PROV_REASON_BROKEN;
+        vp_post_event_locked(conn, VP_EV_VERDICT);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    vp_kick(prov);
+}
+
+void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
+{
+    for (struct vp_list *l = prov->probes.next; l != &prov->probes; l = l->next) {
+        struct vp_probe *probe = vp_container_of(l, struct vp_probe, link);
+        if (probe->conn == conn)
+            probe->conn = NULL;
+    }
+}
+
+/* Copies what the probe needs of its connection; false: the connection needs no answer any more. */
+static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_port **port,
+                  struct vp_peer *peer, uint32_t *qp_num)
+{
+    pthread_mutex_lock(&prov->lock);
+    const struct vp_conn *conn = probe->conn;
+    if (conn) {
+        *port = conn->ep->port;
+        *peer = conn->peer;
+        *qp_num = conn->qp->qp_num;
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return conn != NULL;
+}
+
+/* The request names the suspected connection's own queue pair: a kernel that still knows it calls
+ * the request stale, and no other connection can be mistaken for it. */
+static int ask(struct vp_prov *prov, struct vp_probe *probe)
+{
+    struct vp_hello_req req = {.kind = VP_REQ_PROBE};
+    struct rdma_conn_param param = {
+        .private_data = &req, .private_data_len = sizeof(req), .rnr_retry_count = 7, .srq = 1};
+    struct vp_port *port;
+    struct vp_peer peer;
+
+    if (!whose(prov, probe, &port, &peer, &param.qp_num)) {
+        probe->done = true;
+        return 0;
+    }
+    return probe->id.way->ask(&probe->id, &param);
+}
+
+static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
+{
+    struct vp_port *port;
+    struct vp_peer peer;
+    uint32_t qp_num;
+
+    probe->attempts++;
+    probe->deadline = now + prov->config.peer_timeout_ms / TIME_LIMIT + 1;
+    if (!whose(prov, probe, &port, &peer, &qp_num)) {
+        probe->done = true;
+        return;
+    }
+    int rc = port->way->begin(prov, &probe->id, port, &peer);
+    if (rc == 1)
+        rc = ask(prov, probe);
+    if (rc == -ECONNREFUSED)
+        report(prov, probe, PROV_REASON_PEER_DEAD);
+    else if (rc)
+        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+}
+
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event)
+{
+    struct vp_port *port;
+    struct vp_peer peer;
+    uint32_t qp_num;
+    int rc = 0;
+
+    if (probe->done)
+        return;
+    switch (event->what) {
+    case VP_HEARD_ADDRESS:
+        rc = whose(prov, probe, &port, &peer, &qp_num)
+                 ? probe->id.way->route(prov, &probe->id, port)
+                 : 0;
+        break;
+    case VP_HEARD_ROUTE:
+        rc = ask(prov, probe);
+        break;
+    case VP_HEARD_REFUSAL:
+        report(prov, probe,
+               event->refusal == VP_REFUSED_DEAD ? PROV_REASON_PEER_DEAD : PROV_REASON_BROKEN);
+        break;
+    default:
+        rc = -EHOSTUNREACH;
+    }
+    if (rc) /* an address that cannot be resolved means no more than no answer: see vp_probe_run()
+             */
+        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+}
+
+/* The next probe that has to be started, given up or destroyed. */
+static struct vp_probe *next_due(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_probe *due = NULL;
+
+    pthread_mutex_lock(&prov->lock);
+    for (struct vp_list *l = prov->probes.next; l != &prov->probes && !due; l = l->next) {
+        struct vp_probe *probe = vp_container_of(l, struct vp_probe, link);
+        if (probe->done || probe->deadline <= now)
+            due = probe;
+        else
+            vp_deadline_locked(prov, probe->deadline);
+    }
+    if (due && due->done)
+        vp_list_remove(&due->link);
+    pthread_mutex_unlock(&prov->lock);
+    return due;
+}
+
+void vp_probe_run(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_probe *probe;
+
+    while ((probe = next_due(prov, now))) {
+        if (probe->done) {
+            vp_id_drop(&probe->id);
+            free(probe);
+        } else if (now != UINT64_MAX && probe->attempts < ATTEMPTS) {
+            vp_id_drop(&probe->id);
+            start(prov, probe, now);
+        } else {
+            report(prov, probe, PROV_REASON_SILENT);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks whether a peer whose connection broke is alive: probe.c says how. */
+#ifndef VP_PROBE_H
+#define VP_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "verbs/conn_types.h"
+#include "verbs/prov_types.h"
+
+/* Asks a peer's listener whether its process is alive. */
+struct vp_probe {
+    struct vp_id id;
+    struct vp_conn *conn; /* NULL: nobody wants to know any more */
+    struct vp_list link;
+    uint64_t deadline; /* of this attempt, ms; 0: not started */
+    unsigned int attempts;
+    bool done;
+};
+
+/* Its answer is VP_EV_VERDICT. */
+void vp_probe_start(struct vp_conn *conn);
+struct vp_event;
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event);
+/* The connection does not want to know any more. With prov->lock held. */
+void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn);
+/* Starts, gives up and destroys what is due; UINT64_MAX: destroys all. By progress(). */
+void vp_probe_run(struct vp_prov *prov, uint64_t now);
+
+#endif

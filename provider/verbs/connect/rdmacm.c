@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ids of librdmacm, and their events: see rdmacm.h. */
+#include "rdmacm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/ports/address.h"
+#include "verbs/ports/ece.h"
+#include "verbs/ep_types.h"
+#include "util/env.h"
+#include "util/log.h"
+
+/* Of enum ib_cm_rej_reason, by the kernel of the peer: nobody listens. */
+enum { REJ_INVALID_SERVICE_ID = 8 };
+
+struct reject_msg {
+    uint8_t magic[4];
+    uint8_t refusal;
+};
+
+static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
+
+struct vp_id vp_rdmacm_listener = {.kind = VP_ID_LISTENER, .way = &vp_way_rdmacm};
+
+static void refuse(struct vp_id *id, enum vp_refusal refusal)
+{
+    struct reject_msg msg = {.refusal = (uint8_t)refusal};
+
+    memcpy(msg.magic, reject_magic, sizeof(reject_magic));
+    rdma_reject(id->cm, &msg, sizeof(msg));
+}
+
+enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
+{
+    struct reject_msg msg;
+
+    if (event->status == REJ_INVALID_SERVICE_ID || event->status == -ECONNREFUSED)
+        return VP_REFUSED_DEAD;
+    if (event->param.conn.private_data_len >= sizeof(msg)) {
+        memcpy(&msg, event->param.conn.private_data, sizeof(msg));
+        if (memcmp(msg.magic, reject_magic, sizeof(reject_magic)) == 0)
+            return (enum vp_refusal)msg.refusal;
+    }
+    return VP_REFUSED_BUSY;
+}
+
+/* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT: before its route is resolved. */
+static void mark(struct rdma_cm_id *id)
+{
+    uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
+    uint8_t traffic_class = (uint8_t)wanted;
+
+    if (wanted > UINT8_MAX)
+        return;
+    if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
+                        sizeof(traffic_class)))
+        ut_error(VP_CAT, "traffic_class=%u of UTOFU_VERBS_CONNECT is not used: %s", traffic_class,
+                 strerror(errno));
+}
+
+static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+                 const struct vp_peer *peer)
+{
+    union vp_sockaddr from = port->addr, to = peer->ip;
+    int timeout_ms = (int)prov->tuning.step_ms / 2;
+
+    vp_set_ip_port(&from, 0);
+    if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
+        return -errno;
+    id->way = &vp_way_rdmacm;
+    mark(id->cm);
+    return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
+}
+
+static int route(struct vp_prov *prov, struct vp_id *id, const struct vp_port *port)
+{
+    const char *name = ibv_get_device_name(port->dev->context->device);
+
+    if (!id->cm->verbs || strcmp(ibv_get_device_name(id->cm->verbs->device), name) != 0) {
+        ut_error(VP_CAT, "the route from %s to a peer leads through another device", port->name);
+        return -EXDEV;
+    }
+    return rdma_resolve_route(id->cm, (int)prov->tuning.step_ms / 2) ? -errno : 0;
+}
+
+static int ask(struct vp_id *id, struct rdma_conn_param *param)
+{
+    vp_ece_send(id->cm, &id->ece);
+    return rdma_connect(id->cm, param) ? -errno : 0;
+}
+
+static int answer(struct vp_id *id, struct rdma_conn_param *param)
+{
+    vp_ece_send(id->cm, &id->ece);
+    return rdma_accept(id->cm, param) ? -errno : 0;
+}
+
+static int confirm(struct vp_id *id)
+{
+    return rdma_establish(id->cm) ? -errno : 0;
+}
+
+static void disconnect(struct vp_id *id)
+{
+    rdma_disconnect(id->cm); /* fails if the peer was first */
+}
+
+static void drop(struct vp_id *id)
+{
+    if (id->cm)
+        rdma_destroy_id(id->cm);
+    id->cm = NULL;
+}
+
+static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    return rdma_init_qp_attr(id->cm, attr, mask) ? -errno : 0;
+}
+
+static void adopt(struct vp_id *id)
+{
+    id->cm->context = id;
+}
+
+/*** events ***/
+
+static enum vp_heard heard(enum rdma_cm_event_type type)
+{
+    switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        return VP_HEARD_ADDRESS;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        return VP_HEARD_ROUTE;
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+        return VP_HEARD_REQUEST;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        return VP_HEARD_ANSWER;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        return VP_HEARD_READY;
+    case RDMA_CM_EVENT_REJECTED:
+        return VP_HEARD_REFUSAL;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        return VP_HEARD_NO_WAY;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        return VP_HEARD_NOTHING;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        return VP_HEARD_END;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return VP_HEARD_REMOVAL;
+    default: /* address changes, time-wait exits */
+        return VP_HEARD_OTHER;
+    }
+}
+
+static struct vp_port *port_of(struct vp_prov *prov, const struct rdma_cm_id *listener)
+{
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        if (prov->ports[i].listener == listener)
+            return &prov->ports[i];
+    return NULL;
+}
+
+static void take_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
+                         struct vp_event *event)
+{
+    event->port = port_of(prov, raw->listen_id);
+    event->asks = (struct vp_id){.kind = VP_ID_CONN, .way = &vp_way_rdmacm, .cm = raw->id};
+    event->rsp_resources = raw->param.conn.responder_resources;
+    event->init_depth = raw->param.conn.initiator_depth;
+    memset(&event->from, 0, sizeof(event->from));
+    memcpy(&event->from.ip, rdma_get_peer_addr(raw->id), sizeof(event->from.ip));
+}
+
+/* It is acknowledged at once, so that ids can be destroyed. */
+bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event)
+{
+    struct rdma_cm_event *raw;
+
+    if (!prov->channel || rdma_get_cm_event(prov->channel, &raw))
+        return false;
+    event->what = heard(raw->event);
+    event->id = event->what == VP_HEARD_REQUEST ? NULL : raw->id->context;
+    event->port = NULL;
+    event->ece = event->what == VP_HEARD_REQUEST || event->what == VP_HEARD_ANSWER
+                     ? vp_ece_received(raw->id)
+                     : (struct vp_ece){0};
+    event->size = raw->param.conn.private_data ? raw->param.conn.private_data_len : 0;
+    if (event->size)
+        memcpy(event->data, raw->param.conn.private_data, event->size);
+    if (event->what == VP_HEARD_REQUEST)
+        take_request(prov, raw, event);
+    else if (event->what == VP_HEARD_REFUSAL)
+        event->refusal = vp_cm_refusal(raw);
+    if (event->id && event->id->kind == VP_ID_LISTENER) {
+        event->port = port_of(prov, raw->id);
+        event->id = NULL;
+    }
+    if (raw->status)
+        ut_debug(VP_CAT, "%s, status %d", rdma_event_str(raw->event), raw->status);
+    rdma_ack_cm_event(raw);
+    return true;
+}
+
+const struct vp_way vp_way_rdmacm = {
+    .name = "rdmacm",
+    .tells_of_deaths = true,
+    .begin = begin,
+    .route = route,
+    .ask = ask,
+    .answer = answer,
+    .confirm = confirm,
+    .refuse = refuse,
+    .disconnect = disconnect,
+    .drop = drop,
+    .qp_attr = qp_attr,
+    .adopt = adopt,
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections that their owner gave up: see reap.h. */
+#include "reap.h"
+
+#include "origins.h"
+#include "verbs/ports/places.h"
+#include "probe.h"
+#include "verbs/data/qp.h"
+#include "verbs/data/recvs.h"
+#include "verbs/wake.h"
+#include "way.h"
+#include "util/assert.h"
+
+void vp_handshake_uncount_locked(struct vp_conn *conn)
+{
+    UT_ASSERT_LOCKED(&conn->ep->prov->lock);
+    UT_ASSERT(!conn->hs.counted || conn->ep->prov->connecting > 0);
+    if (conn->hs.counted)
+        conn->ep->prov->connecting--;
+    conn->hs.counted = false;
+}
+
+void vp_cm_abandon_locked(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    UT_ASSERT_LOCKED(&prov->lock);
+    if (conn->abandoned)
+        return;
+    conn->abandoned = true;
+    vp_place_ends_locked(conn);
+    vp_probe_forget_locked(prov, conn);
+    vp_list_remove(&conn->ev_link);
+    vp_handshake_unlink(conn);
+    vp_list_append(&conn->ep->dying, &conn->ep_link);
+    vp_origins_remove_locked(conn);
+    if (conn->hs.busy)
+        return;
+    if (vp_list_empty(&prov->reaping) || conn->hs.counted)
+        vp_kick(prov); /* to destroy it, or because the next handshake may begin */
+    vp_handshake_uncount_locked(conn);
+    vp_list_append(&prov->reaping, &conn->hs.link);
+}
+
+/* Ends the handshake or the connection on the wire. */
+static void drop_id(struct vp_conn *conn)
+{
+    struct vp_id *id = &conn->id;
+    bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* the lock is not held */
+
+    if (id->way && conn->phase == VP_UP)
+        id->way->disconnect(id);
+    else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
+        id->way->refuse(id, closing ? VP_REFUSED_NO_ENDPOINT : (enum vp_refusal)conn->refusal);
+    vp_id_drop(id);
+}
+
+/* Of the lists it is in `dying` alone, and no step of its handshake runs. */
+static void destroy(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_prov *prov = ep->prov;
+
+    UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table && conn->last != VP_LAST_KEPT);
+    UT_ASSERT(!vp_heap_has(&conn->hs.timer));
+    drop_id(conn);
+    if (!conn->end.stuck)
+        vp_conn_drop_qp(conn);
+    else if (conn->qp)
+        ibv_destroy_qp(conn->qp); /* late completions may name its requests */
+    if (conn->end.stuck)
+        vp_recvs_drop(conn);
+    pthread_mutex_lock(&prov->lock);
+    vp_place_free_locked(conn);
+    if (conn->end.stuck)
+        vp_list_append(&ep->stuck, &conn->ep_link);
+    else
+        vp_conn_free(conn);
+    pthread_cond_broadcast(&prov->changed); /* ep_close() may destroy the queues now */
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
+{
+    for (;;) {
+        struct vp_conn *conn = NULL;
+        pthread_mutex_lock(&prov->lock);
+        for (struct vp_list *l = prov->reaping.next; l != &prov->reaping; l = l->next) {
+            conn = vp_container_of(l, struct vp_conn, hs.link);
+            if (!ep || conn->ep == ep)
+                break;
+            conn = NULL;
+        }
+        if (conn)
+            vp_handshake_unlink(conn);
+        pthread_mutex_unlock(&prov->lock);
+        if (!conn)
+            return;
+        destroy(conn);
+    }
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens in every handshake: see shake.h. */
+#include "shake.h"
+
+#include <errno.h>
+
+#include "verbs/ports/device.h"
+#include "verbs/ep_types.h"
+#include "verbs/ports/places.h"
+#include "verbs/data/qp.h"
+#include "reap.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/pauses.h"
+#include "verbs/wake.h"
+#include "way.h"
+
+const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
+
+enum { LEAST_ATTEMPTS = 3 }; /* also when the time is over: this process may have been stopped */
+
+void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    UT_ASSERT(conn->hs.busy);
+    if (!conn->abandoned && conn->phase != VP_UP) {
+        conn->phase = phase;
+        vp_list_remove(&conn->hs.link);
+        vp_heap_add(&prov->shaking, &conn->hs.timer, deadline);
+        vp_deadline_locked(prov, deadline);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_shake_over(struct vp_conn *conn, enum prov_reason reason)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    vp_handshake_uncount_locked(conn);
+    vp_handshake_unlink(conn);
+    /* up after all: see find_early() in poll.c; over, as a later request came first */
+    if (!conn->abandoned && conn->phase != VP_UP && conn->phase != VP_OVER) {
+        conn->phase = VP_OVER;
+        conn->hs_reason = (uint8_t)reason;
+        vp_post_event_locked(conn, VP_EV_OVER);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_shake_up(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    vp_handshake_uncount_locked(conn);
+    vp_handshake_unlink(conn);
+    if (!conn->abandoned && conn->phase < VP_UP)
+        vp_post_event_locked(conn, VP_EV_UP);
+    if (conn->phase != VP_OVER) /* too late: that it failed is reported, or will be */
+        conn->phase = VP_UP;    /* also where it is abandoned, so that it is disconnected */
+    if (conn->active)
+        vp_adapt_window_locked(prov, conn->hs.started);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_shake_lost(struct vp_conn *conn, unsigned int event)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    bool up = conn->phase == VP_UP;
+    if (up && !conn->abandoned)
+        vp_post_event_locked(conn, event);
+    pthread_mutex_unlock(&prov->lock);
+    if (!up)
+        vp_shake_over(conn, event == VP_EV_LOCAL ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+}
+
+enum prov_reason vp_silence(const struct vp_conn *conn)
+{
+    return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_SILENT;
+}
+
+bool vp_is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
+}
+
+bool vp_waits_for_qp(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    if (!vp_place_short(conn))
+        return false;
+    pthread_mutex_lock(&prov->lock);
+    vp_handshake_uncount_locked(conn);
+    pthread_mutex_unlock(&prov->lock);
+    return true;
+}
+
+uint8_t vp_rd_limit(const struct vp_conn *conn, int device_limit)
+{
+    unsigned int limit = conn->ep->prov->tuning.rd_atomic;
+
+    if (device_limit >= 0 && limit > (unsigned int)device_limit)
+        limit = (unsigned int)device_limit;
+    return (uint8_t)(limit < 255 ? limit : 255);
+}
+
+static void give_up(struct vp_conn *conn, enum vp_sign sign, uint64_t now)
+{
+    enum prov_reason reason = sign == VP_SIGN_SHORT ? PROV_REASON_LOCAL : vp_silence(conn);
+    const char *why = sign == VP_SIGN_SHORT         ? "this process lacks what it needs"
+                      : reason == PROV_REASON_LOCAL ? "the port is down"
+                                                    : "the peer is given up";
+
+    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->hs.tries,
+            (unsigned long long)(now - conn->hs.first), why);
+    vp_shake_over(conn, reason);
+}
+
+void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
+{
+    struct vp_prov *prov = conn->ep->prov;
+    uint64_t now = ut_clock_ms();
+    uint64_t pause = vp_attempt_pause_ms(conn, sign);
+    uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
+
+    vp_id_drop(&conn->id);
+    /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
+     * stale */
+    vp_conn_drop_qp(conn);
+    if (sign == VP_SIGN_ALIVE)
+        conn->hs.sign = now;
+    if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= vp_attempts_end(conn, sign)) {
+        give_up(conn, sign, now);
+        return;
+    }
+    ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->hs.tries,
+             (unsigned long long)(now - conn->hs.started), (unsigned long long)pause);
+    pthread_mutex_lock(&prov->lock);
+    if (conn->hs.counted && prov->window > VP_LEAST_WINDOW)
+        prov->window--;
+    vp_handshake_uncount_locked(conn);
+    pthread_mutex_unlock(&prov->lock);
+    vp_shake_wait(conn, VP_BACKOFF, now + ut_spread_ms(pause, number));
+}

@@ -1,0 +1,898 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections made by datagrams. Their messages and states are those of InfiniBand's connection
+ * manager:
+ *
+ *   active    IDLE -> REQ_SENT -> REP_RCVD -> ESTABLISHED
+ *   passive   REQ_RCVD -> REP_SENT -> ESTABLISHED
+ *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has ended it
+ *   passive   -> TIMEWAIT -> gone, so that a late copy of its request is no new one
+ *
+ * What waits for an answer (REQ, REP, DREQ) is repeated, at first after as long as answers take,
+ * then after twice that and so on, for as long as the owner of the handshake wants; DREQ has no
+ * owner any more, and ends after some repetitions. A message that comes twice is answered twice and
+ * does nothing else. A late one names a handshake that is not there any more, and is ignored or
+ * refused; a REQ that is later than TIMEWAIT looks like a new request, whose REP the active side
+ * refuses.
+ *
+ * Each message has the receiver's key, which its address record and each request carry: whoever
+ * does not know it gets no answer. Handshakes are found by their number, requests by that of the
+ * active side.
+ *
+ * A process that ends says GONE to all that it has had to do with. One that is killed does not:
+ * tells_of_deaths is false, and conn.c finds out whether the peers of idle connections live.
+ */
+#include "udcm.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "verbs/ports/ud.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/pauses.h"
+#include "verbs/wake.h"
+
+enum {
+    VERSION = 2,
+    BUCKETS = 2048,
+    FIRST_MS = 50, /* until the first repetition, as long as nothing is known */
+    LEAST_MS = 10,
+    MOST_MS = 250,
+    TRIES = 8, /* whose times are kept */
+    MOST_BACKOFF_MS = 1000,
+    TIMEWAIT_MS = 500,
+    DREQS = 6,          /* a peer that has not answered so many is gone */
+    LAST_SENT_MS = 200, /* to leave the port */
+    LAST_WORDS = 2,     /* so often GONE is said, as it has no answer */
+    PSN_MASK = 0xffffff,
+    DATA_MOST = 64,
+};
+
+enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
+
+/* Numbers are the host's: processes of a job have one byte order. */
+struct __attribute__((packed)) message {
+    uint8_t magic[4];
+    uint8_t version, kind, refusal, size; /* the latter: of data */
+    uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's */
+    uint32_t from, to;                    /* numbers of the handshake; 0: not known yet */
+    uint32_t qpn, psn;                    /* of the connection's queue pair */
+    uint8_t responder_resources, initiator_depth, mtu;
+    uint8_t nth;     /* repetition, from 1 on */
+    uint8_t gid[16]; /* where the sender takes messages */
+    uint16_t lid;
+    uint8_t echo; /* nth of the message that this one answers; 0: of none */
+    uint8_t zero;
+    uint32_t ud_qpn, qkey;
+    uint8_t own_key[VP_UD_KEY_BYTES];
+    struct vp_ece ece; /* offered by REQ; in use, says REP */
+    uint8_t data[DATA_MOST];
+};
+_Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
+static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
+
+enum state {
+    IDLE,
+    REQ_SENT,
+    REQ_RCVD,
+    REP_SENT,
+    REP_RCVD,
+    ESTABLISHED,
+    DREQ_SENT,
+    CLOSED,
+    TIMEWAIT
+};
+
+/* A handshake, and the connection that comes of it. */
+struct vp_call {
+    struct vp_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
+    struct vp_prov *prov;
+    struct vp_port *port;
+    struct vp_ud_addr peer;
+    uint32_t number, peer_number; /* the latter 0: not known yet */
+    enum state state;
+    uint32_t psn, peer_psn, peer_qpn;
+    uint8_t mtu; /* the smaller one of both */
+    uint8_t responder_resources, initiator_depth;
+    struct vp_call *next, *asked_next; /* in their buckets; the latter of those that peers asked */
+    struct message msg;                /* the one that is repeated */
+    struct vp_heap_node repeat;        /* in calls->repeating */
+    unsigned int sent;                 /* how often */
+    uint64_t sent_at[TRIES];           /* ms: the last ones */
+    uint8_t peer_nth;                  /* of what the peer sent last */
+    bool answered;                     /* (passive) it has sent REP */
+    struct vp_list known_link;         /* in known->calls, or calls->due */
+};
+
+/* A process that this one has had to do with. */
+struct known {
+    struct known *next; /* in its bucket */
+    struct vp_port *port;
+    struct vp_ud_addr at;
+    struct vp_list calls; /* vp_call.known_link: those with it */
+    bool gone;
+};
+
+struct vp_calls {
+    pthread_mutex_t lock; /* taken inside prov->lock, or without it */
+    uint32_t last_number;
+    struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
+    struct known *known[BUCKETS];
+    struct vp_heap repeating;  /* vp_call.repeat: until something is heard */
+    struct vp_list due;        /* vp_call.known_link: their peer is gone, which is to be told */
+    unsigned int mean, spread; /* of the time of answers, ms; mean 0: not known */
+};
+
+/*** calls ***/
+
+static struct vp_call **bucket(struct vp_calls *calls, uint32_t number)
+{
+    return &calls->by_number[number % BUCKETS];
+}
+
+static struct vp_call **asked_bucket(struct vp_calls *calls, uint32_t qpn, uint32_t number)
+{
+    return &calls->asked[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
+}
+
+static struct vp_call *find(struct vp_calls *calls, uint32_t number)
+{
+    struct vp_call *call = *bucket(calls, number);
+
+    while (call && call->number != number)
+        call = call->next;
+    return call;
+}
+
+static bool is_from(const struct vp_call *call, const struct message *msg)
+{
+    return call->peer.qpn == msg->ud_qpn && call->peer.lid == msg->lid &&
+           memcmp(call->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
+}
+
+/* What the peer that sends the message has asked for under its number. */
+static struct vp_call *find_asked(struct vp_calls *calls, const struct message *msg)
+{
+    struct vp_call *call = *asked_bucket(calls, msg->ud_qpn, msg->from);
+
+    while (call && (call->peer_number != msg->from || !is_from(call, msg)))
+        call = call->asked_next;
+    return call;
+}
+
+static bool is_same(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
+{
+    return a->qpn == b->qpn && a->lid == b->lid && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
+           memcmp(a->key, b->key, sizeof(a->key)) == 0;
+}
+
+static struct known **known_bucket(struct vp_calls *calls, const struct vp_ud_addr *at)
+{
+    uint32_t low;
+
+    memcpy(&low, at->key, sizeof(low));
+    return &calls->known[low % BUCKETS];
+}
+
+static struct known *find_known(struct vp_calls *calls, const struct vp_ud_addr *at)
+{
+    struct known *known = *known_bucket(calls, at);
+
+    while (known && !is_same(&known->at, at))
+        known = known->next;
+    return known;
+}
+
+static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
+                               const struct vp_ud_addr *at)
+{
+    struct known *known = find_known(calls, at), **bucket = known_bucket(calls, at);
+
+    if (known)
+        return known;
+    known = calloc(1, sizeof(*known));
+    if (!known)
+        return NULL;
+    *known = (struct known){.next = *bucket, .port = port, .at = *at};
+    vp_list_init(&known->calls);
+    *bucket = known;
+    return known;
+}
+
+static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
+                                const struct vp_ud_addr *peer)
+{
+    struct vp_calls *calls = prov->calls;
+    struct known *known = get_known(calls, port, peer);
+    struct vp_call *call = known ? calloc(1, sizeof(*call)) : NULL;
+
+    if (!call)
+        return NULL;
+    call->prov = prov;
+    call->port = port;
+    call->peer = *peer;
+    vp_list_init(&call->known_link);
+    vp_list_append(&known->calls, &call->known_link);
+    do
+        call->number = ++calls->last_number;
+    while (!call->number || find(calls, call->number));
+    call->psn = (call->number * 0x9e3779b1u ^ (uint32_t)ut_clock_ns()) & PSN_MASK;
+    call->next = *bucket(calls, call->number);
+    *bucket(calls, call->number) = call;
+    return call;
+}
+
+static void free_call(struct vp_call *call)
+{
+    struct vp_calls *calls = call->prov->calls;
+    struct vp_call **at = bucket(calls, call->number);
+
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    at = asked_bucket(calls, call->peer.qpn, call->peer_number);
+    while (*at && *at != call)
+        at = &(*at)->asked_next;
+    if (*at)
+        *at = call->asked_next;
+    vp_heap_remove(&call->repeat);
+    vp_list_remove(&call->known_link);
+    free(call);
+}
+
+/* Nobody owns it any more. */
+static void end_call(struct vp_call *call)
+{
+    if (!call->answered) {
+        free_call(call);
+        return;
+    }
+    call->state = TIMEWAIT;
+    vp_heap_add(&call->prov->calls->repeating, &call->repeat, ut_clock_ms() + TIMEWAIT_MS);
+}
+
+/*** sending ***/
+
+static unsigned int first_wait(const struct vp_calls *calls)
+{
+    unsigned int wait = calls->mean ? calls->mean + 4 * calls->spread : FIRST_MS;
+
+    return wait < LEAST_MS ? LEAST_MS : wait > MOST_MS ? MOST_MS : wait;
+}
+
+/* Answers take that long: the answer says which repetition it answers. */
+static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned int nth)
+{
+    if (!nth || nth > call->sent || call->sent - nth >= TRIES)
+        return;
+    unsigned int took = (unsigned int)(ut_clock_ms() - call->sent_at[nth % TRIES]) + 1;
+    unsigned int off = took > calls->mean ? took - calls->mean : calls->mean - took;
+
+    if (took > MOST_MS)
+        took = MOST_MS;
+    if (!calls->mean) {
+        calls->mean = took;
+        calls->spread = took / 2;
+        return;
+    }
+    calls->spread = (3 * calls->spread + off) / 4;
+    calls->mean = (7 * calls->mean + took + 7) / 8;
+}
+
+static void repeat_later(struct vp_call *call, uint64_t now)
+{
+    struct vp_calls *calls = call->prov->calls;
+
+    vp_heap_add(&calls->repeating, &call->repeat,
+                now + ut_nth_pause_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
+}
+
+static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
+                                 uint32_t to, enum kind kind)
+{
+    struct message msg = {.version = VERSION,
+                          .kind = (uint8_t)kind,
+                          .to = to,
+                          .lid = port->at.lid,
+                          .ud_qpn = port->at.qpn,
+                          .qkey = port->at.qkey};
+
+    memcpy(msg.magic, magic, sizeof(magic));
+    memcpy(msg.key, peer->key, sizeof(msg.key));
+    memcpy(msg.gid, port->at.gid.raw, sizeof(msg.gid));
+    memcpy(msg.own_key, port->at.key, sizeof(msg.own_key));
+    return msg;
+}
+
+/* Once. */
+static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
+{
+    struct message msg = message_to(call->port, &call->peer, call->peer_number, kind);
+
+    msg.from = call->number;
+    msg.echo = call->peer_nth;
+    msg.refusal = (uint8_t)refusal;
+    vp_ud_send(call->port, &call->peer, &msg, sizeof(msg));
+}
+
+/* To who sent the message: this process has no such call. */
+static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
+{
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
+
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    struct message answer = message_to(port, &peer, msg->from, kind);
+    answer.from = msg->to;
+    answer.refusal = VP_REFUSED_BUSY;
+    answer.echo = msg->nth;
+    vp_ud_send(port, &peer, &answer, sizeof(answer));
+}
+
+static void say_again(struct vp_call *call, uint64_t now)
+{
+    if (call->sent < UINT8_MAX)
+        call->sent++;
+    call->msg.nth = (uint8_t)call->sent;
+    call->msg.echo = call->peer_nth;
+    call->sent_at[call->sent % TRIES] = now;
+    vp_ud_send(call->port, &call->peer, &call->msg, sizeof(call->msg));
+    repeat_later(call, now);
+}
+
+/* call->msg, until something else comes. */
+static void say_until(struct vp_call *call)
+{
+    call->sent = 0;
+    say_again(call, ut_clock_ms());
+    if (call->prov->calls->repeating.first == &call->repeat)
+        vp_kick(call->prov); /* progress() may sleep for longer */
+}
+
+static void stop(struct vp_call *call, enum state state)
+{
+    call->state = state;
+    vp_heap_remove(&call->repeat);
+}
+
+static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param,
+                    const struct vp_ece *ece)
+{
+    call->msg = message_to(call->port, &call->peer, call->peer_number, kind);
+    call->msg.from = call->number;
+    call->msg.qpn = param->qp_num;
+    call->msg.psn = call->psn;
+    call->msg.responder_resources = param->responder_resources;
+    call->msg.initiator_depth = param->initiator_depth;
+    call->msg.mtu = call->port->mtu;
+    call->msg.ece = *ece;
+    call->msg.size = param->private_data_len;
+    memcpy(call->msg.data, param->private_data, param->private_data_len);
+}
+
+/*** what cm.c asks for ***/
+
+static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+                 const struct vp_peer *peer)
+{
+    int rc = vp_ud_reach(port, &peer->at);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&prov->calls->lock);
+    const struct known *known = find_known(prov->calls, &peer->at);
+    if (known && known->gone) {
+        pthread_mutex_unlock(&prov->calls->lock);
+        return -ECONNREFUSED;
+    }
+    id->call = new_call(prov, port, &peer->at);
+    if (id->call)
+        id->call->owner = id;
+    pthread_mutex_unlock(&prov->calls->lock);
+    if (!id->call)
+        return -ENOMEM;
+    id->way = &vp_way_ud;
+    return 1;
+}
+
+static int ask(struct vp_id *id, struct rdma_conn_param *param)
+{
+    struct vp_call *call = id->call;
+
+    if (param->private_data_len > DATA_MOST)
+        return -EINVAL;
+    pthread_mutex_lock(&call->prov->calls->lock);
+    fill_in(call, REQ, param, &id->ece);
+    call->state = REQ_SENT;
+    say_until(call);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return 0;
+}
+
+static int answer(struct vp_id *id, struct rdma_conn_param *param)
+{
+    struct vp_call *call = id->call;
+    int rc = vp_ud_reach(call->port, &call->peer);
+
+    if (param->private_data_len > DATA_MOST)
+        return -EINVAL;
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (!rc && call->state != REQ_RCVD)
+        rc = -ECONNABORTED;
+    if (!rc) {
+        fill_in(call, REP, param, &id->ece);
+        call->responder_resources = param->responder_resources;
+        call->initiator_depth = param->initiator_depth;
+        call->state = REP_SENT;
+        call->answered = true;
+        say_until(call);
+    }
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return rc;
+}
+
+static int confirm(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    int rc = call->state == REP_RCVD ? 0 : -ECONNABORTED;
+    if (!rc) {
+        call->state = ESTABLISHED;
+        say(call, RTU, 0);
+    }
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    return rc;
+}
+
+static void refuse(struct vp_id *id, enum vp_refusal refusal)
+{
+    struct vp_call *call = id->call;
+
+    vp_ud_reach(call->port, &call->peer);
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (call->state != CLOSED)
+        say(call, REJ, refusal);
+    stop(call, CLOSED);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void leave(struct vp_call *call)
+{
+    call->msg = message_to(call->port, &call->peer, call->peer_number, DREQ);
+    call->msg.from = call->number;
+    call->state = DREQ_SENT;
+    say_until(call);
+}
+
+static void disconnect(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    if (call->state == ESTABLISHED || call->state == REP_SENT || call->state == REP_RCVD)
+        leave(call);
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void drop(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+    struct vp_calls *calls = call->prov->calls;
+
+    id->call = NULL;
+    pthread_mutex_lock(&calls->lock);
+    call->owner = NULL;
+    if (call->state == ESTABLISHED)
+        leave(call);
+    else if (call->state == REQ_SENT || call->state == REQ_RCVD || call->state == REP_SENT ||
+             call->state == REP_RCVD)
+        say(call, REJ, VP_REFUSED_BUSY);
+    if (call->state != DREQ_SENT)
+        end_call(call);
+    pthread_mutex_unlock(&calls->lock);
+}
+
+static void adopt(struct vp_id *id)
+{
+    struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    call->owner = id;
+    pthread_mutex_unlock(&call->prov->calls->lock);
+}
+
+static void to_rtr(const struct vp_call *call, struct ibv_qp_attr *attr)
+{
+    attr->path_mtu = (enum ibv_mtu)call->mtu;
+    attr->dest_qp_num = call->peer_qpn;
+    attr->rq_psn = call->peer_psn;
+    attr->max_dest_rd_atomic = call->responder_resources;
+    attr->min_rnr_timer = 0;
+    vp_ud_path(call->port, &call->peer, &attr->ah_attr);
+}
+
+static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    const struct vp_call *call = id->call;
+
+    pthread_mutex_lock(&call->prov->calls->lock);
+    int rc = call->state == REQ_RCVD || call->state == REP_RCVD ? 0 : -ECONNABORTED;
+    pthread_mutex_unlock(&call->prov->calls->lock);
+    *mask = IBV_QP_STATE;
+    switch (attr->qp_state) {
+    case IBV_QPS_INIT:
+        attr->pkey_index = call->port->pkey_index;
+        attr->port_num = call->port->num;
+        *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        return rc;
+    case IBV_QPS_RTR:
+        to_rtr(call, attr);
+        *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        return rc;
+    case IBV_QPS_RTS:
+        attr->sq_psn = call->psn;
+        attr->max_rd_atomic = call->initiator_depth;
+        *mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                 IBV_QP_MAX_QP_RD_ATOMIC;
+        return rc;
+    default:
+        return -EINVAL;
+    }
+}
+
+/*** what comes ***/
+
+/* The peer's queue pair. */
+static void meet(struct vp_call *call, const struct message *msg)
+{
+    call->peer_qpn = msg->qpn;
+    call->peer_psn = msg->psn & PSN_MASK;
+    call->mtu = msg->mtu < call->port->mtu ? msg->mtu : call->port->mtu;
+    call->responder_resources = msg->initiator_depth;
+    call->initiator_depth = msg->responder_resources;
+}
+
+static bool tell(const struct vp_call *call, enum vp_heard what, const struct message *msg,
+                 struct vp_event *event)
+{
+    if (!call->owner)
+        return false;
+    event->what = what;
+    event->id = call->owner;
+    event->refusal = (enum vp_refusal)msg->refusal;
+    event->ece = msg->ece;
+    event->size = msg->size;
+    memcpy(event->data, msg->data, msg->size);
+    return true;
+}
+
+static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
+                      struct vp_event *event)
+{
+    struct vp_calls *calls = prov->calls;
+    struct vp_call *call = find_asked(calls, msg);
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
+
+    if (call) {
+        call->peer_nth = msg->nth;
+        if (call->state == REP_SENT)
+            say_again(call, ut_clock_ms()); /* it was lost, or is on its way */
+        else if (call->state == TIMEWAIT)
+            say_to(port, msg, REJ);
+        return false;
+    }
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    call = new_call(prov, port, &peer);
+    if (!call)
+        return false;
+    call->state = REQ_RCVD;
+    call->peer_number = msg->from;
+    call->peer_nth = msg->nth;
+    meet(call, msg);
+    struct vp_call **at = asked_bucket(calls, peer.qpn, call->peer_number);
+    call->asked_next = *at;
+    *at = call;
+    *event = (struct vp_event){.what = VP_HEARD_REQUEST,
+                               .port = port,
+                               .asks = {.kind = VP_ID_CONN, .way = &vp_way_ud, .call = call},
+                               .from = {.ud = true, .at = peer},
+                               .rsp_resources = call->responder_resources,
+                               .init_depth = call->initiator_depth,
+                               .ece = msg->ece,
+                               .size = msg->size};
+    memcpy(event->data, msg->data, msg->size);
+    return true;
+}
+
+static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct message *msg,
+                      struct vp_event *event)
+{
+    if (!call || call->state >= CLOSED || (call->peer_number && call->peer_number != msg->from)) {
+        say_to(port, msg, REJ);
+        return false;
+    }
+    call->peer_nth = msg->nth;
+    if (call->state == ESTABLISHED)
+        say(call, RTU, 0); /* the first one was lost */
+    if (call->state != REQ_SENT)
+        return false;
+    learn(call->prov->calls, call, msg->echo);
+    stop(call, REP_RCVD);
+    call->peer_number = msg->from;
+    meet(call, msg);
+    return tell(call, VP_HEARD_ANSWER, msg, event);
+}
+
+static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp_event *event)
+{
+    if (!call || call->state != REP_SENT)
+        return false;
+    learn(call->prov->calls, call, msg->echo);
+    stop(call, ESTABLISHED);
+    return tell(call, VP_HEARD_READY, msg, event);
+}
+
+static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_event *event)
+{
+    if (!call || call->state >= DREQ_SENT || call->state == IDLE)
+        return false;
+    if (call->state == REQ_SENT)
+        learn(call->prov->calls, call, msg->echo);
+    stop(call, CLOSED);
+    return tell(call, VP_HEARD_REFUSAL, msg, event);
+}
+
+static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct message *msg,
+                       struct vp_event *event)
+{
+    say_to(port, msg, DREP);
+    if (!call || call->state >= CLOSED)
+        return false;
+    if (call->state == DREQ_SENT) { /* they crossed */
+        stop(call, CLOSED);
+        if (!call->owner)
+            end_call(call);
+        return false;
+    }
+    stop(call, CLOSED);
+    return tell(call, VP_HEARD_END, msg, event);
+}
+
+static void heard_drep(struct vp_call *call)
+{
+    if (!call || call->state != DREQ_SENT)
+        return;
+    stop(call, CLOSED);
+    if (!call->owner)
+        end_call(call);
+}
+
+/* The process that sends the message ends: its calls are told. */
+static void heard_gone(struct vp_calls *calls, const struct message *msg)
+{
+    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn};
+
+    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
+    memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    struct known *known = find_known(calls, &peer);
+    if (!known || known->gone)
+        return;
+    known->gone = true;
+    while (!vp_list_empty(&known->calls))
+        vp_list_append(&calls->due, known->calls.next);
+}
+
+/* The next call whose peer is gone. */
+static bool next_due(struct vp_calls *calls, struct vp_event *event)
+{
+    static const struct message dead = {.refusal = VP_REFUSED_DEAD};
+
+    while (!vp_list_empty(&calls->due)) {
+        struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, known_link);
+        enum state was = call->state;
+        vp_list_remove(&call->known_link);
+        stop(call, CLOSED);
+        if (was == TIMEWAIT || (was == DREQ_SENT && !call->owner))
+            free_call(call);
+        else if (was != IDLE && was < DREQ_SENT &&
+                 tell(call, was == ESTABLISHED ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
+            return true;
+    }
+    return false;
+}
+
+static bool handle(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
+                   struct vp_event *event)
+{
+    struct vp_call *call = msg->to ? find(prov->calls, msg->to) : NULL;
+
+    if (!msg->to && msg->kind == REJ) /* its origin gives up before it has an answer */
+        call = find_asked(prov->calls, msg);
+    if (call && !is_from(call, msg))
+        call = NULL;
+    switch (msg->kind) {
+    case REQ:
+        return heard_req(prov, port, msg, event);
+    case REP:
+        return heard_rep(port, call, msg, event);
+    case RTU:
+        return heard_rtu(call, msg, event);
+    case REJ:
+        return heard_rej(call, msg, event);
+    case DREQ:
+        return heard_dreq(port, call, msg, event);
+    case DREP:
+        heard_drep(call);
+        return false;
+    case GONE:
+        heard_gone(prov->calls, msg);
+        return false;
+    default:
+        return false;
+    }
+}
+
+static bool is_message(const struct message *msg, size_t size)
+{
+    return size >= sizeof(*msg) && memcmp(msg->magic, magic, sizeof(magic)) == 0 &&
+           msg->version == VERSION && msg->size <= DATA_MOST && msg->mtu <= IBV_MTU_4096 &&
+           (msg->mtu >= IBV_MTU_256 || (msg->kind != REQ && msg->kind != REP));
+}
+
+/* In the same time whatever the bytes are. */
+static bool is_key(const uint8_t *a, const uint8_t *b)
+{
+    uint8_t differs = 0;
+
+    for (int i = 0; i < VP_UD_KEY_BYTES; i++)
+        differs |= a[i] ^ b[i];
+    return !differs;
+}
+
+static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event *event)
+{
+    uint8_t data[VP_UD_MOST];
+    struct message msg;
+    size_t size;
+
+    while ((size = vp_ud_take(port, data))) {
+        bool told;
+        memcpy(&msg, data, sizeof(msg));
+        *event = (struct vp_event){.port = port};
+        if (!is_message(&msg, size) || !is_key(msg.key, port->at.key)) {
+            event->what = VP_HEARD_STRANGER;
+            return true;
+        }
+        pthread_mutex_lock(&prov->calls->lock);
+        told = handle(prov, port, &msg, event) || next_due(prov->calls, event);
+        pthread_mutex_unlock(&prov->calls->lock);
+        if (told)
+            return true;
+    }
+    return false;
+}
+
+bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
+{
+    pthread_mutex_lock(&prov->calls->lock);
+    bool due = next_due(prov->calls, event);
+    pthread_mutex_unlock(&prov->calls->lock);
+    if (due)
+        return true;
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        if (prov->ports[i].ud && next_of(prov, &prov->ports[i], event))
+            return true;
+    return false;
+}
+
+/*** repetitions ***/
+
+static void repeat(struct vp_call *call, uint64_t now)
+{
+    if (call->state == TIMEWAIT) {
+        free_call(call);
+        return;
+    }
+    if (call->state == DREQ_SENT && call->sent >= DREQS) {
+        stop(call, CLOSED);
+        if (!call->owner)
+            end_call(call);
+        return;
+    }
+    say_again(call, now);
+}
+
+uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
+{
+    struct vp_calls *calls = prov->calls;
+    struct vp_heap_node *due;
+
+    pthread_mutex_lock(&calls->lock);
+    while ((due = vp_heap_due(&calls->repeating, now)))
+        repeat(vp_container_of(due, struct vp_call, repeat), now); /* later again */
+    uint64_t next = vp_heap_next(&calls->repeating);
+    pthread_mutex_unlock(&calls->lock);
+    return next;
+}
+
+int vp_udcm_open(struct vp_prov *prov)
+{
+    struct vp_calls *calls = calloc(1, sizeof(*calls));
+
+    if (!calls)
+        return -ENOMEM;
+    pthread_mutex_init(&calls->lock, NULL);
+    vp_list_init(&calls->due);
+    if (getrandom(&calls->last_number, sizeof(calls->last_number), 0) < 0)
+        calls->last_number = 0;
+    prov->calls = calls;
+    return 0;
+}
+
+static void say_gone(const struct known *known, uint64_t end)
+{
+    struct message msg = message_to(known->port, &known->at, 0, GONE);
+
+    while (!known->gone && !vp_ud_send(known->port, &known->at, &msg, sizeof(msg)) &&
+           !vp_ud_has_sent(known->port) && ut_clock_ms() < end)
+        sched_yield();
+}
+
+void vp_udcm_leave(struct vp_prov *prov)
+{
+    struct vp_calls *calls = prov->calls;
+    uint64_t end = ut_clock_ms() + LAST_SENT_MS;
+
+    pthread_mutex_lock(&calls->lock);
+    for (int round = 0; round < LAST_WORDS; round++)
+        for (unsigned int i = 0; i < BUCKETS; i++)
+            for (const struct known *known = calls->known[i]; known; known = known->next)
+                say_gone(known, end);
+    pthread_mutex_unlock(&calls->lock);
+    for (unsigned int i = 0; i < prov->num_ports; i++)
+        while (prov->ports[i].ud && !vp_ud_has_sent(&prov->ports[i]) && ut_clock_ms() < end)
+            sched_yield();
+}
+
+void vp_udcm_close(struct vp_prov *prov)
+{
+    struct vp_calls *calls = prov->calls;
+
+    if (!calls)
+        return;
+    vp_udcm_leave(prov);
+    for (unsigned int i = 0; i < BUCKETS; i++)
+        while (calls->by_number[i])
+            free_call(calls->by_number[i]); /* which are in the lists of the others */
+    for (unsigned int i = 0; i < BUCKETS; i++) {
+        while (calls->known[i]) {
+            struct known *known = calls->known[i];
+            calls->known[i] = known->next;
+            free(known);
+        }
+    }
+    pthread_mutex_destroy(&calls->lock);
+    free(calls);
+    prov->calls = NULL;
+}
+
+const struct vp_way vp_way_ud = {
+    .name = "ud",
+    .tells_of_deaths = false,
+    .begin = begin,
+    .ask = ask,
+    .answer = answer,
+    .confirm = confirm,
+    .refuse = refuse,
+    .disconnect = disconnect,
+    .drop = drop,
+    .qp_attr = qp_attr,
+    .adopt = adopt,
+};

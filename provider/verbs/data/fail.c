@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection that fails: see fail.h. */
+#include "fail.h"
+
+#include "verbs/ep_types.h"
+#include "qp.h"
+#include "verbs/reports.h"
+#include "util/clock.h"
+#include "verbs/wake.h"
+
+/* After an error a device completes all requests at once; the limits are for dead devices. */
+enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
+
+void vp_conn_tend(struct vp_conn *conn)
+{
+    if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
+        vp_list_append(&conn->ep->tending, &conn->tend_link);
+    conn->ep->aside = true;
+}
+
+void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
+{
+    conn->end.reason = (int8_t)reason;
+}
+
+/* The status of a part is that of its transfer. */
+bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
+        seq++;
+    if (conn->end.err_status && (int32_t)(seq - conn->end.err_seq) >= 0)
+        return false;
+    conn->end.err_seq = seq;
+    conn->end.err_status = (uint8_t)status;
+    return true;
+}
+
+void vp_conn_start_failing(struct vp_conn *conn)
+{
+    conn->life = VP_FAILING;
+    /* while it is in `tending` each poll looks for completions: see sends_suffice() in poll.c */
+    vp_expect_no_reports(conn);
+    uint64_t now = ut_clock_ms();
+    conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
+    vp_conn_tend(conn);
+    /* what is flushed raises no event on some devices; as long as it drains, arming asks for more
+     * looks */
+    vp_ep_wake_later(conn->ep, now + LOOK_MS);
+}
+
+bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+{
+    if (conn->life == VP_FAILING)
+        return false;
+    conn->sq_app = conn->sq_cap = 0;
+    conn->few_until = conn->head;
+    conn->end.posted_to = seq;
+    vp_conn_note_error(conn, seq, status);
+    vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+    bool flushes = vp_conn_qp_to_error(conn);
+    vp_conn_start_failing(conn);
+    return flushes;
+}

@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting: writes, reads, atomics and messages become work requests. No malloc, no lock, no system
+ * call of ours. Every request takes a place in the connection's ring and one completion-queue
+ * entry: errors complete all requests, signalled or not.
+ */
+#include "post.h"
+
+#include <errno.h>
+#include <endian.h>
+#include <string.h>
+
+#include "fail.h"
+#include "verbs/ports/order.h"
+#include "queues.h"
+#include "verbs/reports.h"
+#include "util/assert.h"
+#include "util/log.h"
+
+enum { FULLS_MOST = 16 }; /* then a send queue is too short */
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
+{
+    qpx->wr_id = wr->wr_id;
+    qpx->wr_flags = wr->send_flags; /* with IBV_SEND_INLINE, which rxe needs here too */
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
+        ibv_wr_rdma_write(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+        break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        ibv_wr_rdma_write_imm(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
+        break;
+    case IBV_WR_RDMA_READ:
+        ibv_wr_rdma_read(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+        break;
+    case IBV_WR_SEND:
+        ibv_wr_send(qpx);
+        break;
+    case IBV_WR_SEND_WITH_IMM:
+        ibv_wr_send_imm(qpx, wr->imm_data);
+        break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        ibv_wr_atomic_fetch_add(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+                                wr->wr.atomic.compare_add);
+        break;
+    default: /* IBV_WR_ATOMIC_CMP_AND_SWP: nothing else comes here */
+        ibv_wr_atomic_cmp_swp(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+                              wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+    }
+    if (!wr->num_sge)
+        ibv_wr_set_sge_list(qpx, 0, NULL);
+    else if (wr->send_flags & IBV_SEND_INLINE)
+        ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+    else
+        ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
+}
+
+/* Requests before one that was not taken may have completed, and not be reported, being
+ * unsignalled. An empty write in its place, which the device flushes, is reported as the last of
+ * all. */
+static void post_last(struct vp_conn *conn, uint32_t seq)
+{
+    struct ibv_send_wr wr = {.wr_id = (uintptr_t)&conn->ops[seq & conn->sq_mask],
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
+    int rc;
+
+    if (conn->qpx) {
+        ibv_wr_start(conn->qpx);
+        emit_wr_api(conn->qpx, &wr);
+        rc = ibv_wr_complete(conn->qpx);
+    } else {
+        rc = ibv_post_send(conn->qp, &wr, &bad);
+    }
+    if (rc == 0)
+        conn->end.posted_to = seq + 1; /* else what is before it is given up after a while */
+}
+
+static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
+{
+    ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
+    if (vp_conn_failed(conn, seq, PROV_FAILED) && conn->tail != seq)
+        post_last(conn, seq);
+}
+
+static void __attribute__((noinline)) complete_failed(struct ibv_qp_ex *qpx, int rc)
+{
+    struct vp_conn *conn = qpx->qp_base.qp_context;
+
+    post_failed(conn, conn->head - 1, rc);
+}
+
+/* The doorbell for the last request. */
+ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
+{
+    int rc = ibv_wr_complete(qpx);
+
+    if (__builtin_expect(rc, 0))
+        complete_failed(qpx, rc);
+}
+
+/* One doorbell for the list whose first request is number `seq`. */
+static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
+{
+    int rc;
+
+    if (conn->qpx) {
+        ibv_wr_start(conn->qpx);
+        for (const struct ibv_send_wr *wr = list; wr; wr = wr->next)
+            emit_wr_api(conn->qpx, wr);
+        rc = ibv_wr_complete(conn->qpx); /* all or nothing */
+    } else {
+        struct ibv_send_wr *bad = NULL;
+        rc = ibv_post_send(conn->qp, list, &bad);
+        for (struct ibv_send_wr *wr = list; rc && wr && wr != bad; wr = wr->next)
+            seq++;
+    }
+    if (__builtin_expect(rc, 0))
+        post_failed(conn, seq, rc);
+}
+
+/* Hands the open batch to the device. */
+static void batch_close(struct vp_ep *ep)
+{
+    struct vp_conn *conn = ep->batch;
+
+    UT_ASSERT(ep->batch_length > 0 && ep->batch_length <= VP_BATCH_MAX);
+    ep->batch = NULL;
+    ep->room_few = ep->room_signal;
+    ep->chain[ep->batch_length - 1].wr.next = NULL;
+    ring(conn, &ep->chain[0].wr, conn->batch_first);
+}
+
+void vp_flush(struct vp_ep *ep)
+{
+    if (ep->batch)
+        batch_close(ep);
+}
+
+void vp_ep_flush(struct prov_ep *ep)
+{
+    vp_flush(vp_ep(ep));
+}
+
+/* Copies a request into the open batch, with its inline data: the caller may overwrite both. */
+static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
+{
+    struct vp_chained *link = &ep->chain[ep->batch_length++];
+
+    link->wr = *wr;
+    if (wr->num_sge) {
+        link->sge = *wr->sg_list;
+        link->wr.sg_list = &link->sge;
+        if (wr->send_flags & IBV_SEND_INLINE) {
+            memcpy(link->data, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+            link->sge.addr = (uintptr_t)link->data;
+        }
+    }
+    if (link > ep->chain)
+        link[-1].wr.next = &link->wr;
+}
+
+static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
+{
+    struct vp_ep *ep = conn->ep;
+
+    if (__builtin_expect(ep->batch && ep->batch != conn, 0))
+        batch_close(ep);
+    if (!ep->batch) {
+        if (!more) {
+            ring(conn, wr, conn->head - 1);
+            return;
+        }
+        ep->batch = conn;
+        ep->room_few = UINT32_MAX;
+        ep->aside = true;
+        ep->batch_length = 0;
+        conn->batch_first = conn->head - 1;
+    }
+    chain_up(ep, wr);
+    if (ep->batch_length == VP_BATCH_MAX || !more)
+        batch_close(ep);
+}
+
+/* Takes the next place in the ring. */
+ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32_t tag)
+{
+    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+
+    UT_ASSERT(conn->head - conn->tail <= conn->sq_mask && conn->ep->room > 0);
+    op->cookie = cookie;
+    op->tag = tag;
+    conn->head++;
+    conn->ep->room--;
+    if (tag != VP_TAG_UNSIGNALLED)
+        conn->unsignalled_from = conn->head;
+    return (uintptr_t)op;
+}
+
+/* Must the request in the place taken last be signalled: `soon`, or as none was for so long? */
+ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
+{
+    if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
+        return 0;
+    vp_expect_report(conn);
+    return IBV_SEND_SIGNALED;
+}
+
+static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
+                 uint32_t tag)
+{
+    const struct vp_ep *ep = conn->ep;
+
+    wr->wr_id = take_place(conn, cookie, tag);
+    wr->send_flags |= signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
+                                            ep->room < ep->room_signal || vp_tag_bounce(tag));
+    if (flags & PROV_FENCE)
+        wr->send_flags |= IBV_SEND_FENCE;
+    wr->next = NULL;
+    submit(conn, wr, flags & PROV_MORE);
+}
+
+/* Its send queue is full; as long as little of it ends that counts once. */
+static void note_full(struct vp_conn *conn)
+{
+    if (conn->head - conn->full_at < conn->sq_app)
+        return;
+    conn->full_at = conn->head;
+    if (conn->errand != VP_ERRAND_NONE || ++conn->fulls != FULLS_MOST)
+        return;
+    conn->errand = VP_ERRAND_LENGTH;
+    vp_conn_tend(conn);
+}
+
+static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
+{
+    if (!vp_is_postable(conn)) /* the core may post right after accept() */
+        return conn->life == VP_YOUNG && conn->hs.answered ? -EAGAIN : -ENOTCONN;
+    vp_flush(conn->ep); /* requests of the open batch would never complete otherwise */
+    if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
+        note_full(conn);
+    return -EAGAIN;
+}
+
+/* Is there room for a request, with fewer than sq_limit in the send queue, and cq_reserve entries
+ * of the completion queue left for others? */
+static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
+{
+    if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
+        return no_room(conn);
+    return 0;
+}
+
+/* The request takes a receive at the peer. Now and then one is solicited, and wakes a sleeping
+ * peer, whose receives would run out otherwise. */
+static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
+{
+    if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
+        conn->unsolicited = 0;
+        return IBV_SEND_SOLICITED;
+    }
+    return 0;
+}
+
+/* Points `sge` at a copy of data that the device may read after the call. */
+static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data, size_t size,
+                        uint32_t *tag)
+{
+    if (!ep->bounce_count) {
+        vp_flush(ep);
+        return false;
+    }
+    UT_ASSERT(ep->bounce_count <= VP_BOUNCE_SLOTS);
+    uint32_t n = ep->bounce_free[--ep->bounce_count];
+    uint8_t *copy = ep->bounce_slab + (size_t)n * PROV_MSG_MAX;
+    memcpy(copy, data, size);
+    sge->addr = (uintptr_t)copy;
+    sge->lkey = ep->bounce_mr->lkey;
+    *tag |= (n + 1) << VP_TAG_BOUNCE_SHIFT;
+    return true;
+}
+
+/* A transfer as several requests behind one doorbell, of which the last one is reported. */
+struct parts {
+    const struct ibv_send_wr *whole;
+    const struct prov_xfer *xfer;
+    uint32_t flags, tag;          /* of the last one */
+    uint32_t head;                /* bytes of the first part, if that is cut off */
+    uint32_t tail;                /* and of the last one */
+    uint32_t num;                 /* requests for the data, */
+    uint32_t more;                /* and all but the last one, with those of post_flush() */
+    uint32_t done;                /* bytes that are posted */
+    bool first_waits, tail_waits; /* for everything before: see post_flush() */
+    bool lands;                   /* a read follows: see vp_lands_later() */
+    bool apart;                   /* the notice is a request of its own behind the data */
+};
+
+static bool is_write(const struct parts *p)
+{
+    return p->whole->opcode != IBV_WR_RDMA_READ;
+}
+
+static bool has_notice(const struct parts *p)
+{
+    return p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* As order.h says. A write with immediate data takes no part in adaptive routing: so a short one
+ * stays in one piece, and of a longer one the data is a write as others are, and an empty one with
+ * the immediate data follows. */
+static void cut_by_order(const struct vp_conn *conn, struct parts *p)
+{
+    const struct prov_xfer *x = p->xfer;
+    bool strong = x->flags & PROV_STRONG;
+
+    p->apart = has_notice(p) && !strong && x->length > conn->packet &&
+               x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
+    if (has_notice(p) && !strong && !p->apart)
+        return;
+    struct vp_cut cut =
+        vp_order_cut((enum vp_unit)conn->unit, is_write(p) ? x->rmt : (uintptr_t)x->lcl, x->length,
+                     conn->packet, strong);
+    p->head = cut.head;
+    p->tail = cut.tail;
+    p->tail_waits = cut.tail != 0;
+}
+
+/* How a transfer is cut up, and what in it waits. More than one request go behind a doorbell of
+ * their own. Negative: there is no room for so many, or the connection fails. */
+static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
+{
+    struct vp_ep *ep = conn->ep;
+    uint32_t most = ep->max_msg;
+
+    if (conn->unit != VP_UNIT_WHOLE)
+        cut_by_order(conn, p);
+    uint32_t middle = p->xfer->length - p->head - p->tail;
+    p->num = (p->head != 0) + (middle ? (middle - 1) / most + 1 : 0) + (p->tail != 0);
+    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
+                     p->xfer->length && conn->tail != conn->head;
+    if (p->num > VP_PARTS_MAX) {
+        ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", p->xfer->length,
+                 ep->port->name);
+        return -EIO;
+    }
+    p->lands = is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
+    p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
+              p->apart + p->lands;
+    if (!p->more)
+        return 0;
+    vp_flush(ep); /* may take the connection down: then nothing is posted behind it */
+    if (!vp_is_postable(conn))
+        return -ENOTCONN;
+    return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
+}
+
+/* A fenced write behind this starts when all writes before are placed: a read is answered after
+ * what is before it was executed, and the data that it fetches pushes them into memory. */
+static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int flags,
+                       uint64_t cookie, uint32_t tag)
+{
+    const struct vp_ep *ep = conn->ep;
+    struct ibv_sge sge = {.addr = (uintptr_t)ep->bounce_slab + VP_BOUNCE_SLOTS * PROV_MSG_MAX,
+                          .length = 1,
+                          .lkey = ep->bounce_mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+
+    wr.wr.rdma.remote_addr = p->whole->wr.rdma.remote_addr;
+    wr.wr.rdma.rkey = p->whole->wr.rdma.rkey;
+    post(conn, &wr, flags, cookie, tag);
+}
+
+static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bool waits)
+{
+    unsigned int flags = p->flags & ~(unsigned int)PROV_FENCE;
+    bool whole = p->done + length == p->xfer->length, last = whole && !p->apart && !p->lands;
+    struct ibv_send_wr wr = *p->whole;
+    struct ibv_sge sge = *wr.sg_list;
+
+    if (waits && is_write(p))
+        post_flush(conn, p, PROV_MORE, 0, VP_TAG_PART);
+    sge.addr += p->done;
+    sge.length = length;
+    wr.sg_list = &sge;
+    wr.wr.rdma.remote_addr += p->done;
+    if ((!whole || p->apart) && has_notice(p)) {
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags &= ~(unsigned int)IBV_SEND_SOLICITED;
+    }
+    if (!last)
+        flags = PROV_MORE;
+    if (waits || !p->done)
+        flags |= waits ? PROV_FENCE : p->flags & PROV_FENCE;
+    post(conn, &wr, flags, last ? p->xfer->cookie : 0, last ? p->tag : VP_TAG_PART);
+    p->done += length;
+}
+
+/* Its receive completes when all that is before it is placed. */
+static void post_notice(struct vp_conn *conn, const struct parts *p)
+{
+    struct ibv_send_wr wr = *p->whole;
+
+    wr.sg_list = NULL;
+    wr.num_sge = 0;
+    if (p->lands)
+        post(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
+    else
+        post(conn, &wr, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
+}
+
+static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct parts *p)
+{
+    uint32_t body = p->xfer->length - p->tail, most = conn->ep->max_msg;
+
+    if (p->head)
+        post_part(conn, p, p->head, p->first_waits);
+    while (p->done < body) {
+        uint32_t n = body - p->done < most ? body - p->done : most;
+        post_part(conn, p, n, p->first_waits && !p->done);
+    }
+    if (p->tail)
+        post_part(conn, p, p->tail, p->tail_waits);
+    if (p->apart)
+        post_notice(conn, p);
+    if (p->lands)
+        post_flush(conn, p, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
+}
+
+static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct parts *p)
+{
+    if (__builtin_expect(p->more != 0, 0))
+        post_parts(conn, p);
+    else
+        post(conn, whole, p->flags, p->xfer->cookie, p->tag);
+}
+
+/* Must it be looked at whether the transfer goes in parts? */
+static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->ep->max_msg ||
+                                (xfer->flags & conn->slow_flags & PROV_LANDED),
+                            0);
+}
+
+/* With a struct ibv_send_wr: in a batch, in parts, without data, or without ibv_wr_start(). */
+static int __attribute__((noinline))
+write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    struct vp_ep *ep = conn->ep;
+    int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_WRITE};
+    struct parts p = {
+        .whole = &wr, .xfer = xfer, .flags = xfer->flags, .tag = xfer->flags & VP_TAG_UNSIGNALLED};
+
+    wr.wr.rdma.remote_addr = xfer->rmt;
+    wr.wr.rdma.rkey = xfer->rkey;
+    if (xfer->flags & PROV_NOTIFY) {
+        wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr.imm_data = htobe32(xfer->imm);
+    }
+    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+        return rc;
+    if (xfer->length <= ep->max_inline) {
+        wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
+        posted = PROV_SRC_FREE;
+        p.flags &= ~(uint32_t)PROV_SIGNAL_SRC;
+    } else if (xfer->flags & PROV_COPY) {
+        if (xfer->length > PROV_COPY_MAX)
+            return -EPERM;
+        if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &p.tag))
+            return -EAGAIN;
+        posted = PROV_SRC_FREE;
+    }
+    if (xfer->flags & PROV_NOTIFY)
+        wr.send_flags |= solicit(conn, xfer->flags);
+    post_all(conn, &wr, &p);
+    return posted;
+}
+
+static int __attribute__((noinline))
+read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    struct ibv_sge sge = {.addr = (uintptr_t)xfer->lcl, .length = xfer->length, .lkey = xfer->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = xfer->length != 0, .opcode = IBV_WR_RDMA_READ};
+    wr.wr.rdma.remote_addr = xfer->rmt;
+    wr.wr.rdma.rkey = xfer->rkey;
+    struct parts p = {.whole = &wr, .xfer = xfer, .flags = xfer->flags};
+    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+        return rc;
+    post_all(conn, &wr, &p);
+    return 0;
+}
+
+/*
+ * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue. There
+ * is plenty of room; it is neither empty nor longer than a message (a packet, where these may pass
+ * each other), neither fenced nor strong, and in no batch; and the device has ibv_wr_start(). Few
+ * values are kept in registers over the calls into the device's library: they are loaded again.
+ */
+ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
+                                 const struct prov_xfer *xfer)
+{
+    return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
+           __builtin_expect(ep->room > ep->room_signal, 1) &&
+           __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
+           __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & conn->slow_flags)) == 0, 1);
+}
+
+/* Up to the call that gives the operation and its remote address. */
+ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfer,
+                               unsigned int send_flags, bool soon)
+{
+    struct ibv_qp_ex *qpx = conn->qpx;
+
+    qpx->wr_id = take_place(conn, xfer->cookie, xfer->flags & VP_TAG_UNSIGNALLED);
+    send_flags |= signal_flag(conn, soon);
+    if (xfer->flags & PROV_NOTIFY)
+        send_flags |= solicit(conn, xfer->flags);
+    qpx->wr_flags = send_flags;
+    ibv_wr_start(qpx);
+    if (xfer->flags & PROV_NOTIFY)
+        ibv_wr_rdma_write_imm(qpx, xfer->rkey, xfer->rmt, htobe32(xfer->imm));
+    else
+        ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
+}
+
+/* Not inline: the device reads the source later. */
+static int __attribute__((noinline)) write_from(struct vp_conn *conn, const struct prov_xfer *xfer)
+{
+    if (__builtin_expect(xfer->flags & PROV_COPY, 0))
+        return write_by_request(conn, xfer);
+    begin_write(conn, xfer, 0, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
+    ibv_wr_set_sge(conn->qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
+    complete_wr(conn->qpx);
+    return 0;
+}
+
+__attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+    const struct vp_ep *ep = conn->ep;
+
+    if (!goes_straight(conn, ep, xfer))
+        return write_by_request(conn, xfer);
+    if (xfer->length > ep->max_inline)
+        return write_from(conn, xfer);
+    struct ibv_qp_ex *qpx = conn->qpx; /* before it is up, progress() may be making it */
+    begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
+    ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
+    complete_wr(qpx);
+    return PROV_SRC_FREE;
+}
+
+static int __attribute__((noinline))
+write_few_usually(struct prov_conn *base, void *data, uint64_t rmt, uint32_t rkey, uint32_t length,
+                  uint64_t cookie)
+{
+    int rc = vp_write(base, &(struct prov_xfer){.lcl = data,
+                                                .rmt = rmt,
+                                                .length = length,
+                                                .rkey = rkey,
+                                                .flags = PROV_UNSIGNALLED,
+                                                .cookie = cookie});
+
+    vp_limit_few(vp_conn(base));
+    return rc < 0 ? rc : 0;
+}
+
+/* The shortest path, of all but one in `signal_every`. */
+__attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, uint64_t rmt,
+                                      uint32_t rkey, uint32_t length, uint64_t cookie)
+{
+    struct vp_conn *conn = vp_conn(base);
+    struct vp_ep *ep = conn->ep;
+    uint32_t head = conn->head;
+
+    UT_ASSERT(length > 0 && length <= ep->max_inline);
+    if (__builtin_expect((int32_t)(conn->few_until - head) <= 0, 0) ||
+        __builtin_expect(ep->room <= ep->room_few, 0))
+        return write_few_usually(base, (void *)(uintptr_t)data, rmt, rkey, length, cookie);
+    struct {
+        uint64_t rmt;
+        uint32_t rkey, length;
+    } later = {rmt, rkey, length};
+    __asm__("" : "+m"(later)); /* less than saving registers for them */
+    struct ibv_qp_ex *qpx = conn->qpx;
+    struct vp_op *op = &conn->ops[head & conn->sq_mask];
+    UT_ASSERT(vp_is_postable(conn) && conn->direct_max >= length && !ep->batch);
+    UT_ASSERT(head - conn->tail < conn->sq_app && head + 1 != conn->signal_due);
+    op->cookie = cookie;
+    op->tag = VP_TAG_UNSIGNALLED;
+    conn->head = head + 1;
+    ep->room--;
+    qpx->wr_id = (uintptr_t)op;
+    qpx->wr_flags = IBV_SEND_INLINE;
+    ibv_wr_start(qpx);
+    ibv_wr_rdma_write(qpx, later.rkey, later.rmt);
+    ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)data, later.length);
+    int rc = ibv_wr_complete(qpx);
+    if (__builtin_expect(rc, 0)) {
+        complete_failed(qpx, rc);
+        return 0;
+    }
+    return rc; /* 0 */
+}
+
+__attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
+{
+    struct vp_conn *conn = vp_conn(base);
+
+    if (!goes_straight(conn, conn->ep, xfer))
+        return read_by_request(conn, xfer);
+    struct ibv_qp_ex *qpx = conn->qpx;
+    qpx->wr_id = take_place(conn, xfer->cookie, 0);
+    qpx->wr_flags = signal_flag(conn, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
+    ibv_wr_start(qpx);
+    ibv_wr_rdma_read(qpx, xfer->rkey, xfer->rmt);
+    ibv_wr_set_sge(qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
+    complete_wr(qpx);
+    return 0;
+}
+
+/* A message that is longer than what goes inline, or behind an open batch, or empty, or where the
+ * device has only work requests. */
+static int __attribute__((noinline))
+send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned int flags,
+                uint64_t cookie)
+{
+    struct vp_ep *ep = conn->ep;
+    uint32_t tag = 0;
+    struct ibv_sge sge = {.addr = (uintptr_t)data, .length = (uint32_t)size};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
+
+    if (size > PROV_MSG_MAX) {
+        ut_error(VP_CAT, "a message of %zu bytes is longer than %d", size, PROV_MSG_MAX);
+        return -EIO;
+    }
+    if (size && size <= ep->max_inline)
+        wr.send_flags = IBV_SEND_INLINE;
+    else if (size && !bounce_copy(ep, &sge, data, size, &tag))
+        return -EAGAIN;
+    wr.send_flags |= solicit(conn, flags);
+    post(conn, &wr, flags, cookie, tag);
+    return PROV_SRC_FREE;
+}
+
+/* Messages may use the entries that writes leave free (room_app): answers to a peer must not wait
+ * for the program's puts. */
+int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+            uint64_t cookie)
+{
+    struct vp_conn *conn = vp_conn(base);
+    int rc = check_room(conn, conn->sq_cap, 0);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    struct ibv_qp_ex *qpx = conn->qpx;
+    if (__builtin_expect(!qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) ||
+                             size - 1 >= conn->ep->max_inline,
+                         0))
+        return send_by_request(conn, data, size, flags, cookie);
+    qpx->wr_id = take_place(conn, cookie, 0);
+    qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags) |
+                    signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
+                                          conn->ep->room < conn->ep->room_signal);
+    ibv_wr_start(qpx);
+    ibv_wr_send(qpx);
+    ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)data, size);
+    complete_wr(qpx);
+    return PROV_SRC_FREE;
+}
+
+int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
+{
+    struct vp_conn *conn = vp_conn(base);
+    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
+    if (atomic->rmt & 7)
+        return -EACCES; /* misaligned: the device would refuse the whole batch */
+    if ((uintptr_t)atomic->result & 7)
+        return -EPERM;
+    struct ibv_sge sge = {.addr = (uintptr_t)atomic->result, .length = 8, .lkey = atomic->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
+    wr.wr.atomic.remote_addr = atomic->rmt;
+    wr.wr.atomic.rkey = atomic->rkey;
+    if (atomic->op == PROV_ATOMIC_FADD) {
+        wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        wr.wr.atomic.compare_add = atomic->operand;
+    } else {
+        wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr.wr.atomic.compare_add = atomic->compare;
+        wr.wr.atomic.swap = atomic->operand;
+    }
+    post(conn, &wr, atomic->flags, atomic->cookie, 0);
+    return 0;
+}
+
+void vp_post_report(struct vp_conn *conn)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+    if (check_room(conn, conn->sq_depth - 1, 0) == 0)
+        post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+}
+
+bool vp_post_control(struct vp_conn *conn, uint32_t what)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM,
+                             .imm_data = htobe32(what),
+                             .send_flags = IBV_SEND_SOLICITED};
+
+    if (check_room(conn, conn->sq_cap, 0) != 0)
+        return false;
+    post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+    return true;
+}
+
+/*
+ * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
+ * that everything before it has ended. Its place and its completion-queue entry were kept for it.
+ */
+void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
+{
+    struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+    if (conn->last == VP_LAST_POSTED)
+        return;
+    UT_ASSERT(conn->last == VP_LAST_KEPT && conn->ep->credits > 0);
+    UT_ASSERT(conn->head - conn->tail <= conn->sq_mask);
+    conn->last = VP_LAST_POSTED;
+    conn->ep->credits--;
+    if (control) {
+        wr.opcode = IBV_WR_SEND_WITH_IMM;
+        wr.imm_data = htobe32(control);
+        wr.send_flags |= IBV_SEND_SOLICITED;
+    }
+    op->tag = VP_TAG_OURS;
+    wr.wr_id = (uintptr_t)op;
+    conn->unsignalled_from = ++conn->head;
+    vp_expect_report(conn);
+    submit(conn, &wr, false);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection and its queue pair: see qp.h. */
+#include "qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ports/device.h"
+#include "verbs/ports/ece.h"
+#include "verbs/ports/order.h"
+#include "verbs/ports/places.h"
+#include "recvs.h"
+#include "verbs/connect/way.h"
+#include "util/log.h"
+
+struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
+{
+    struct vp_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ep = ep;
+    conn->active = active;
+    conn->signal_due = ep->signal_every;
+    conn->sq_depth = ep->sq_first;
+    conn->phase = active ? VP_QUEUED : VP_REQUESTED;
+    conn->refusal = VP_REFUSED_BY_CORE;
+    conn->end.reason = VP_REASON_UNKNOWN;
+    conn->id.kind = VP_ID_CONN;
+    vp_list_init(&conn->tend_link);
+    vp_list_init(&conn->hs.link);
+    vp_list_init(&conn->ev_link);
+    vp_list_init(&conn->ep_link);
+    vp_list_init(&conn->place_link);
+    return conn;
+}
+
+static int ring_alloc(struct vp_conn *conn)
+{
+    uint32_t size = 1;
+
+    while (size < conn->sq_depth)
+        size *= 2;
+    conn->ops = calloc(size, sizeof(*conn->ops));
+    if (!conn->ops)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < size; i++) {
+        conn->ops[i].conn = conn;
+        conn->ops[i].slot = i;
+    }
+    conn->sq_mask = size - 1;
+    return 0;
+}
+
+int vp_conn_create_qp(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+    struct vp_device *dev = ep->port->dev;
+    struct ibv_qp_init_attr_ex attr = {
+        .qp_context = conn,
+        .send_cq = ep->send_cq,
+        .recv_cq = ep->recv_cq,
+        .srq = ep->srq,
+        .cap = {.max_send_wr = conn->sq_depth,
+                .max_recv_wr = ep->rq_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = ep->srq ? 0 : 1,
+                .max_inline_data = ep->max_inline},
+        .qp_type = IBV_QPT_RC,
+        .pd = dev->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (dev->has_wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+                          IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    };
+
+    int rc = ring_alloc(conn);
+    if (!rc && !ep->srq)
+        rc = vp_recvs_take(conn);
+    struct ibv_qp *qp = rc ? NULL : ibv_create_qp_ex(dev->context, &attr);
+    if (!qp) {
+        rc = rc ? rc : -errno;
+        vp_recvs_drop(conn);
+        free(conn->ops);
+        conn->ops = NULL;
+        return rc;
+    }
+    if (conn->recvs)
+        conn->recvs->qp = qp;
+    conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
+    conn->direct_max = conn->qpx ? ep->max_msg : 0;
+    pthread_mutex_lock(&ep->prov->lock);
+    conn->qp = qp; /* from here on receives are found to be this connection's */
+    pthread_mutex_unlock(&ep->prov->lock);
+    return 0;
+}
+
+/* The kernel has not found the way to the peer's port again, as where very many resolve theirs at
+ * once: the peer answered a moment ago, so another attempt may find it. */
+static bool is_way_lost(int err)
+{
+    return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
+}
+
+struct vp_ece vp_conn_offer(const struct vp_conn *conn)
+{
+    if (conn->hs.plain || conn->ep->port->dev->no_ece)
+        return (struct vp_ece){0};
+    return vp_ece_of(conn->qp);
+}
+
+/* The accepting side may use less than was offered, or nothing. The origin may not use less than
+ * the accepting side says that it uses. */
+static int disagree(struct vp_conn *conn)
+{
+    if (!conn->active)
+        return 0;
+    ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: again without");
+    conn->hs.plain = true;
+    return -ECONNABORTED;
+}
+
+/* Before INIT. */
+static int set_ece(struct vp_conn *conn)
+{
+    if (conn->ep->port->dev->no_ece && !conn->active)
+        conn->ece.options = 0;
+    int rc = conn->ece.options ? vp_ece_use(conn->qp, &conn->ece) : 0;
+
+    if (!rc)
+        return 0;
+    ut_debug(VP_CAT, "enhancements %#x of vendor %#x: %s", conn->ece.options, conn->ece.vendor_id,
+             strerror(-rc));
+    conn->ece.options = 0;
+    return disagree(conn);
+}
+
+/* Ready to receive: it says what it uses of what was set. */
+static int check_ece(struct vp_conn *conn)
+{
+    uint32_t set = conn->ece.options;
+
+    if (set)
+        conn->ece = vp_ece_of(conn->qp);
+    return conn->ece.options == set ? 0 : disagree(conn);
+}
+
+/* A device that offers what it then refuses is not asked again. */
+static bool is_ece_refused(struct vp_conn *conn, int err)
+{
+    struct vp_port *port = conn->ep->port;
+
+    if (!conn->ece.options || (err != EINVAL && err != EOPNOTSUPP))
+        return false;
+    ut_info(VP_CAT, "setting up a queue pair on %s with enhancements %#x: %s: from now on without",
+            port->name, conn->ece.options, strerror(err));
+    port->dev->no_ece = true;
+    return true;
+}
+
+/* RNR timer: librdmacm's would be 655 ms between retries. */
+int vp_conn_ready_qp(struct vp_conn *conn)
+{
+    static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+    const struct vp_tuning *tuning = &conn->ep->prov->tuning;
+
+    int rc = set_ece(conn);
+    if (rc)
+        return rc;
+    conn->packet = PROV_LINE;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        struct ibv_qp_attr attr = {.qp_state = states[i]};
+        int mask = 0;
+        if (conn->id.way->qp_attr(&conn->id, &attr, &mask))
+            return -ECONNABORTED;
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+        attr.min_rnr_timer = 12; /* 0.64 ms */
+        attr.timeout = tuning->timeout;
+        attr.retry_cnt = tuning->retry_count;
+        attr.rnr_retry = 7; /* for ever */
+        rc = ibv_modify_qp(conn->qp, &attr, mask);
+        if (is_ece_refused(conn, rc))
+            return -ECONNABORTED;
+        if (is_way_lost(rc)) {
+            ut_info(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
+                    strerror(rc));
+            return -ECONNABORTED;
+        }
+        if (rc) {
+            ut_error(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
+                     strerror(rc));
+            return -rc;
+        }
+        if (mask & IBV_QP_PATH_MTU)
+            conn->packet = 128u << attr.path_mtu;
+        if (states[i] == IBV_QPS_INIT && conn->recvs) {
+            rc = vp_recvs_post_all(conn->ep, conn->recvs);
+            if (rc)
+                return rc;
+        }
+        conn->qp_state = (uint8_t)states[i];
+        rc = states[i] == IBV_QPS_RTR ? check_ece(conn) : 0;
+        if (rc)
+            return rc;
+    }
+    conn->here_unit = (uint8_t)vp_qp_unit(conn->ep->port->dev, conn->qp);
+    return 0;
+}
+
+void vp_conn_drop_qp(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    struct ibv_qp *qp = conn->qp;
+    conn->qp = NULL;
+    pthread_mutex_unlock(&prov->lock);
+    int rc = qp ? ibv_destroy_qp(qp) : 0;
+    if (rc)
+        ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
+    conn->qp_state = IBV_QPS_RESET;
+    vp_recvs_drop(conn);
+    free(conn->ops);
+    conn->ops = NULL;
+    pthread_mutex_lock(&prov->lock);
+    vp_place_free_locked(conn);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+bool vp_conn_qp_to_error(struct vp_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    int rc = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
+
+    if (rc)
+        ut_debug(VP_CAT, "moving queue pair %u to the error state: %s", conn->qp->qp_num,
+                 strerror(rc));
+    return rc == 0;
+}
+
+void vp_conn_free(struct vp_conn *conn)
+{
+    vp_list_remove(&conn->ep_link);
+    free(conn->ops);
+    free(conn);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queues of an endpoint: see queues.h. */
+#include "queues.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ports/device.h"
+#include "recvs.h"
+#include "table.h"
+#include "util/assert.h"
+#include "util/log.h"
+
+enum {
+    CQ_DEPTH_MOST = 1 << 20, /* of what an owner asks for */
+    CQ_EXTRA_MOST = 4096,    /* entries beyond that: for messages, and for connections */
+    CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
+    SQ_SHORT = 63,           /* send queues of so many entries are not halved */
+    RQS_FIRST = 8,           /* own receive queues that a new completion queue has room for */
+};
+
+static int buffers_new(struct vp_ep *ep)
+{
+    uint32_t most = ep->recv_cq_size;
+    int rc = ep->srq ? vp_recvs_new(ep, &ep->recvs, vp_srq_first(most), most, 0) : 0;
+
+    if (!rc)
+        rc = vp_slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
+                         &ep->bounce_mr);
+    if (rc)
+        return rc;
+    ep->bounce_free = calloc(VP_BOUNCE_SLOTS, sizeof(*ep->bounce_free));
+    ep->chain = calloc(VP_BATCH_MAX, sizeof(*ep->chain));
+    if (!ep->bounce_free || !ep->chain)
+        return -ENOMEM;
+    for (uint16_t i = 0; i < VP_BOUNCE_SLOTS; i++)
+        ep->bounce_free[ep->bounce_count++] = i;
+    return vp_table_new(ep);
+}
+
+void vp_srq_rearm(struct vp_ep *ep)
+{
+    struct ibv_srq_attr attr = {.srq_limit = ep->recvs.depth / 2};
+    int rc = ibv_modify_srq(ep->srq, &attr, IBV_SRQ_LIMIT);
+
+    if (rc)
+        ut_debug(VP_CAT, "arming the receive queue of %s: %s", ep->port->name, strerror(rc));
+}
+
+/* Of the adapter's interrupts, the one for this process: each may go to another CPU. */
+static int vector_of(const struct vp_ep *ep)
+{
+    int vectors = ep->port->dev->context->num_comp_vectors;
+
+    return vectors > 1 ? (int)(ep->prov->config.local_rank % (unsigned int)vectors) : 0;
+}
+
+/* Where the connections have receives of their own, recv_cq grows with their number. */
+static int receive_queues_new(struct vp_ep *ep)
+{
+    struct vp_device *dev = ep->port->dev;
+    uint32_t size = vp_srq_depth(ep->prov, dev);
+
+    ep->rq_depth = vp_rq_depth(ep->prov, dev);
+    if (ep->rq_depth) {
+        size = vp_at_most(RQS_FIRST * ep->rq_depth, dev->attr.max_cqe);
+        ep->recv_room = size;
+    }
+    struct ibv_srq_init_attr attr = {.srq_context = ep, .attr = {.max_wr = size, .max_sge = 1}};
+    ep->recv_cq_size = size;
+    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, vector_of(ep));
+    if (dev->has_srq && ep->recv_cq)
+        ep->srq = ibv_create_srq(dev->pd, &attr);
+    return ep->recv_cq && (ep->srq || !dev->has_srq) ? 0 : -errno;
+}
+
+static int queues_new(struct vp_ep *ep, unsigned int depth)
+{
+    struct vp_device *dev = ep->port->dev;
+    const struct vp_tuning *tuning = &ep->prov->tuning;
+    uint32_t requests = vp_at_most(depth, CQ_DEPTH_MOST),
+             extra = vp_at_most(2 * requests, CQ_EXTRA_MOST);
+    uint32_t cq_size = vp_at_most(requests + extra, dev->attr.max_cqe);
+
+    ep->send_cq = ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, vector_of(ep));
+    int rc = ep->send_cq ? receive_queues_new(ep) : -errno;
+    if (rc) {
+        vp_log_nomem("creating queues", ep->port->name, -rc);
+        return rc;
+    }
+    ep->cq_size = ep->room = cq_size;
+    ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
+    ep->room_app = cq_size / 8;
+    ep->room_signal = ep->room_few = cq_size / 2;
+    ep->max_inline = dev->max_inline;
+    ep->max_msg = ep->port->max_msg;
+    ep->notice_apart = tuning->notice_apart;
+    ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
+    ep->sq_first = ep->sq_depth > SQ_SHORT ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
+    ep->signal_every =
+        ep->sq_depth / 4; /* half of a short one: it must not fill without a report */
+    if (ep->signal_every > VP_SIGNAL_EVERY)
+        ep->signal_every = VP_SIGNAL_EVERY;
+    return 0;
+}
+
+int vp_queues_open(struct vp_ep *ep, unsigned int depth)
+{
+    int rc = queues_new(ep, depth);
+
+    if (!rc)
+        rc = buffers_new(ep);
+    if (rc || !ep->srq)
+        return rc;
+    rc = vp_recvs_post_all(ep, &ep->recvs);
+    if (!rc)
+        vp_srq_rearm(ep);
+    return rc;
+}
+
+void vp_queues_close(struct vp_ep *ep)
+{
+    if (ep->srq)
+        ibv_destroy_srq(ep->srq);
+    if (ep->send_cq)
+        ibv_destroy_cq(ep->send_cq);
+    if (ep->recv_cq)
+        ibv_destroy_cq(ep->recv_cq);
+    vp_recvs_free(&ep->recvs);
+    if (ep->bounce_mr)
+        ibv_dereg_mr(ep->bounce_mr);
+    free(ep->bounce_slab);
+    free(ep->bounce_free);
+    free(ep->table);
+    free(ep->chain);
+    free(ep->origins);
+}
+
+/* Doubles the entries for requests. A device that cannot resize is not asked again. */
+static void grow_cq(struct vp_ep *ep)
+{
+    uint32_t size = vp_at_most(ep->cq_size * 2, ep->port->dev->attr.max_cqe);
+    int rc = size > ep->cq_size ? ibv_resize_cq(ep->send_cq, (int)size) : E2BIG;
+
+    if (rc) {
+        ut_info(VP_CAT, "the completion queue of %s stays at %u entries: %s", ep->port->name,
+                ep->cq_size, strerror(rc));
+        ep->cq_wanted = 0;
+        return;
+    }
+    ut_debug(VP_CAT, "a completion queue of %s has %u entries now", ep->port->name, size);
+    ep->room += size - ep->cq_size;
+    ep->cq_size = size;
+}
+
+bool vp_ep_take_credit(struct vp_ep *ep)
+{
+    bool is_low = ep->room <= ep->room_app / 2; /* messages may have used them */
+
+    if (ep->cq_wanted && (is_low || ep->cq_size - ep->credits <= ep->cq_wanted))
+        grow_cq(ep);
+    /* enough must be left for writes, which leave room_app to messages */
+    if (!ep->room || ep->cq_size - ep->credits <= 2 * ep->room_app)
+        return false;
+    ep->room--;
+    ep->credits++;
+    UT_ASSERT(ep->room + ep->credits <= ep->cq_size);
+    return true;
+}
+
+void vp_ep_give_credit(struct vp_ep *ep)
+{
+    UT_ASSERT(ep->credits > 0 && ep->room + ep->credits <= ep->cq_size);
+    ep->room++;
+    ep->credits--;
+}

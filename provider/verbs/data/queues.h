@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queues of an endpoint: two completion queues, whose entries are given out as credits, a
+ * shared receive queue, and the buffers behind them.
+ */
+#ifndef VP_QUEUES_H
+#define VP_QUEUES_H
+
+#include <stdbool.h>
+
+#include "verbs/ep_types.h"
+
+enum {
+    VP_BATCH_MAX = 16, /* requests behind one doorbell */
+    VP_SIGNAL_EVERY = 64,
+    VP_BOUNCE_SLOTS = 256,
+};
+
+/* 0 or -errno after an error line; what there is then, vp_queues_close() takes away. */
+int vp_queues_open(struct vp_ep *ep, unsigned int depth);
+void vp_queues_close(struct vp_ep *ep);
+/* Asks for an event when half of the receives are gone: then somebody must poll. */
+void vp_srq_rearm(struct vp_ep *ep);
+/* The completion-queue entry that a connection keeps for its last request; false: none is left. */
+bool vp_ep_take_credit(struct vp_ep *ep);
+void vp_ep_give_credit(struct vp_ep *ep);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives: see recvs.h. */
+#include "recvs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/ports/device.h"
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+
+enum { REFILL_MOST = 32, REFILL_PART = 4, AGAIN_MS = 10 };
+
+static size_t whole_pages(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (size + page - 1) & ~(page - 1);
+}
+
+static uint8_t *slab_alloc(size_t size)
+{
+    void *mem;
+
+    return posix_memalign(&mem, (size_t)sysconf(_SC_PAGESIZE), whole_pages(size)) ? NULL : mem;
+}
+
+/* Its first use: memory that is not touched yet costs nothing. */
+static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size)
+{
+    memset(from, 0, size);
+    return ibv_reg_mr(ep->port->dev->pd, from, size,
+                      IBV_ACCESS_LOCAL_WRITE | vp_key_flags(ep->port->dev));
+}
+
+int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
+{
+    *slab = slab_alloc(size);
+    if (!*slab)
+        return -ENOMEM;
+    *mr = slab_register(ep, *slab, whole_pages(size));
+    if (!*mr) {
+        int err = errno;
+        vp_log_nomem("registering message buffers", ep->port->name, err);
+        return -err;
+    }
+    return 0;
+}
+
+/* Posting several receives costs little more than posting one: buffers are collected, up to a part
+ * of the queue's depth, and so many that enough stay posted. */
+static uint32_t refill_at(uint32_t depth, uint32_t awake)
+{
+    uint32_t n = (depth + REFILL_PART - 1) / REFILL_PART;
+
+    if (n > REFILL_MOST)
+        n = REFILL_MOST;
+    if (n > depth - awake)
+        n = depth > awake ? depth - awake : 1;
+    return n ? n : 1;
+}
+
+/* Prepares receives up to `depth`, as one list behind those that there are. */
+static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
+{
+    uint32_t first = recvs->depth, part = 0;
+    size_t from = (size_t)first * PROV_MSG_MAX, to = (size_t)depth * PROV_MSG_MAX;
+
+    while (recvs->mrs[part])
+        part++;
+    UT_ASSERT(part < VP_RECVS_PARTS && depth <= recvs->most);
+    recvs->mrs[part] =
+        slab_register(ep, recvs->slab + from, (depth == recvs->most ? whole_pages(to) : to) - from);
+    if (!recvs->mrs[part])
+        return -errno;
+    for (uint32_t i = first; i < depth; i++) {
+        recvs->sges[i] = (struct ibv_sge){
+            .addr = (uintptr_t)recvs->slab + (size_t)i * PROV_MSG_MAX,
+            .length = PROV_MSG_MAX,
+            .lkey = recvs->mrs[part]->lkey,
+        };
+        recvs->wrs[i] = (struct ibv_recv_wr){
+            .wr_id = i,
+            .next = i + 1 < depth ? &recvs->wrs[i + 1] : NULL,
+            .sg_list = &recvs->sges[i],
+            .num_sge = 1,
+        };
+    }
+    recvs->depth = depth;
+    return 0;
+}
+
+int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
+                 uint32_t awake)
+{
+    recvs->most = most;
+    recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
+    recvs->slab = slab_alloc((size_t)most * PROV_MSG_MAX);
+    recvs->wrs = calloc(most, sizeof(*recvs->wrs));
+    recvs->sges = calloc(most, sizeof(*recvs->sges));
+    if (!recvs->slab || !recvs->wrs || !recvs->sges)
+        return -ENOMEM;
+    int rc = prepare(ep, recvs, depth);
+    if (rc)
+        vp_log_nomem("registering message buffers", ep->port->name, -rc);
+    return rc;
+}
+
+void vp_recvs_free(struct vp_recvs *recvs)
+{
+    for (int i = 0; i < VP_RECVS_PARTS && recvs->mrs[i]; i++)
+        ibv_dereg_mr(recvs->mrs[i]);
+    free(recvs->slab);
+    free(recvs->wrs);
+    free(recvs->sges);
+}
+
+/* `bad`: the first one that the device has not taken. */
+static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first,
+                     struct ibv_recv_wr **bad)
+{
+    *bad = first;
+    int rc =
+        recvs->qp ? ibv_post_recv(recvs->qp, first, bad) : ibv_post_srq_recv(ep->srq, first, bad);
+
+    if (__builtin_expect(rc, 0))
+        ut_error(VP_CAT, "posting receives on %s failed: %s", ep->port->name, strerror(rc));
+    return -rc;
+}
+
+/* Those of the list from `first` on are posted later: with the next ones that are given back, and
+ * as there may be none, when the owner polls. Peers would wait for them for ever. */
+static void __attribute__((noinline, cold))
+keep(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
+{
+    if (recvs->to_post)
+        recvs->last->next = first;
+    else
+        recvs->first = first;
+    for (struct ibv_recv_wr *wr = first; wr; wr = wr->next) {
+        recvs->last = wr;
+        recvs->to_post++;
+        recvs->posted--;
+    }
+    UT_ASSERT(recvs->to_post <= recvs->depth);
+    __atomic_fetch_or(&ep->pending, VP_PEND_REFILL, __ATOMIC_RELEASE);
+    vp_ep_wake_later(ep, ut_clock_ms() + AGAIN_MS);
+}
+
+int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    struct ibv_recv_wr *bad;
+
+    recvs->posted += recvs->depth;
+    return post_list(ep, recvs, recvs->wrs, &bad);
+}
+
+void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    uint32_t before = recvs->depth, depth = before < recvs->most / 2 ? 2 * before : recvs->most;
+
+    if (before == recvs->most)
+        return;
+    int rc = prepare(ep, recvs, depth);
+    if (rc) {
+        ut_info(VP_CAT, "an endpoint of %s keeps %u receives: %s", ep->port->name, before,
+                strerror(-rc));
+        recvs->most = before;
+        return;
+    }
+    ut_debug(VP_CAT, "an endpoint of %s has %u receives now", ep->port->name, depth);
+    struct ibv_recv_wr *bad;
+    recvs->posted += depth - before;
+    if (post_list(ep, recvs, &recvs->wrs[before], &bad))
+        keep(ep, recvs, bad);
+}
+
+void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
+{
+    if (!recvs->to_post)
+        return;
+    UT_ASSERT(recvs->posted - recvs->completed + recvs->to_post <= recvs->depth);
+    recvs->last->next = NULL;
+    recvs->posted += recvs->to_post;
+    recvs->to_post = 0;
+    struct ibv_recv_wr *bad;
+    if (__builtin_expect(post_list(ep, recvs, recvs->first, &bad), 0))
+        keep(ep, recvs, bad);
+}
+
+/* Another queue of `depth` receives has room in the completion queue, which may have to grow.
+ * Others only give room back meanwhile. */
+static bool take_room(struct vp_ep *ep, uint32_t depth)
+{
+    struct vp_prov *prov = ep->prov;
+    uint32_t most = (uint32_t)ep->port->dev->attr.max_cqe, size = ep->recv_cq_size;
+
+    pthread_mutex_lock(&prov->lock);
+    bool fits = ep->recv_room >= depth;
+    if (fits)
+        ep->recv_room -= depth;
+    pthread_mutex_unlock(&prov->lock);
+    if (fits)
+        return true;
+    uint32_t larger = size > most / 2 ? most : 2 * size;
+    int rc = larger >= size + depth ? ibv_resize_cq(ep->recv_cq, (int)larger) : E2BIG;
+    if (rc) {
+        ut_info(VP_CAT, "the completion queue for receives of %s stays at %u entries: %s",
+                ep->port->name, size, strerror(rc));
+        return false;
+    }
+    __atomic_store_n(&ep->recv_cq_size, larger, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&prov->lock);
+    ep->recv_room += larger - size - depth;
+    pthread_mutex_unlock(&prov->lock);
+    return true;
+}
+
+static void give_room(struct vp_ep *ep, uint32_t n)
+{
+    pthread_mutex_lock(&ep->prov->lock);
+    ep->recv_room += n;
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
+/* What was posted and did not complete may still be in the completion queue. */
+static void owe_room(struct vp_ep *ep, uint32_t n)
+{
+    pthread_mutex_lock(&ep->prov->lock);
+    ep->recv_owed += n;
+    __atomic_fetch_or(&ep->pending, VP_PEND_OWED, __ATOMIC_RELEASE);
+    vp_wake_locked(ep);
+    pthread_mutex_unlock(&ep->prov->lock);
+}
+
+uint32_t vp_recvs_owed_locked(struct vp_ep *ep)
+{
+    uint32_t owed = ep->recv_owed;
+
+    UT_ASSERT_LOCKED(&ep->prov->lock);
+    ep->recv_owed = 0;
+    return owed;
+}
+
+void vp_recvs_pay(struct vp_ep *ep, uint32_t owed)
+{
+    if (owed)
+        give_room(ep, owed);
+}
+
+int vp_recvs_take(struct vp_conn *conn)
+{
+    struct vp_ep *ep = conn->ep;
+
+    if (!take_room(ep, ep->rq_depth))
+        return -ENOSPC;
+    struct vp_recvs *recvs = calloc(1, sizeof(*recvs));
+    int rc =
+        recvs ? vp_recvs_new(ep, recvs, ep->rq_depth, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
+    if (rc) {
+        if (recvs)
+            vp_recvs_free(recvs);
+        free(recvs);
+        give_room(ep, ep->rq_depth);
+        return rc;
+    }
+    conn->recvs = recvs;
+    return 0;
+}
+
+void vp_recvs_drop(struct vp_conn *conn)
+{
+    struct vp_recvs *recvs = conn->recvs;
+
+    if (!recvs)
+        return;
+    conn->recvs = NULL;
+    UT_ASSERT(!conn->end.drained || recvs->posted == recvs->completed);
+    if (conn->end.drained || !recvs->posted)
+        give_room(conn->ep, recvs->depth);
+    else
+        owe_room(conn->ep, recvs->depth);
+    vp_recvs_free(recvs);
+    free(recvs);
+}

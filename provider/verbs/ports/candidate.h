@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses at which a port might listen, best first. */
+#ifndef VP_CANDIDATE_H
+#define VP_CANDIDATE_H
+
+#include <stdbool.h>
+
+#include "verbs/prov_types.h"
+
+enum { VP_MAX_GIDS = 1024, VP_MAX_CANDIDATES = 64 };
+
+struct vp_candidate {
+    union vp_sockaddr addr;
+    unsigned int subnet; /* the first of UTOFU_VERBS_SUBNETS that it is in; without them, 0 */
+    int rank;            /* higher is preferred */
+    int gid_index;
+};
+
+/* Does every entry of UTOFU_VERBS_SUBNETS name a subnet? If not, says which does not. */
+bool vp_subnets_are_sound(void);
+
+/* Does UTOFU_VERBS_CONNECT,gid_index choose an index? */
+bool vp_wants_gid(void);
+
+/* RoCE: the address that a GID stands for, and its rank. */
+void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *out);
+
+/* Is the RoCE port's address still in its table of GIDs? Where that cannot be read: true. */
+bool vp_has_its_address(const struct vp_port *port);
+
+/* The best VP_MAX_CANDIDATES of a port, RoCE or InfiniBand, in order; returns their number. */
+int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
+                  struct vp_candidate *out);
+
+#endif

@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the RDMA devices, chooses ports and addresses for the TNIs, and listens on them. Uses
+ * libibverbs for devices and GIDs and librdmacm to learn which addresses it can really bind.
+ */
+#include "device.h"
+
+#include "address.h"
+#include "candidate.h"
+#include "verbs/conn_types.h"
+#include "ece.h"
+#include "order.h"
+#include "places.h"
+#include "providers.h"
+#include "rails.h"
+#include "ud.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { LISTEN_BACKLOG = 1024 };
+
+void vp_log_nomem(const char *what, const char *device, int err)
+{
+    struct rlimit limit = {0, 0};
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        err != (limit.rlim_cur ? ENOMEM : EPERM)) {
+        ut_error(VP_CAT, "%s on %s failed: %s", what, device, strerror(err));
+        return;
+    }
+    ut_error(VP_CAT,
+             "%s on %s failed: %s; this process may lock %llu KiB of memory (ulimit -l): raise the "
+             "limit with `ulimit -l unlimited`, or in /etc/security/limits.conf",
+             what, device, strerror(err), (unsigned long long)limit.rlim_cur / 1024);
+}
+
+/* Says why a device (port 0) or a port is not used. */
+static void __attribute__((format(printf, 4, 5)))
+refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
+{
+    struct vp_port_refusal local, *r = &local;
+    char number[16] = "";
+    va_list ap;
+
+    if (prov->survey && prov->survey->num_refusals < VP_MAX_REFUSALS)
+        r = &prov->survey->refusals[prov->survey->num_refusals++];
+    snprintf(r->device, sizeof(r->device), "%s", device);
+    r->port = port;
+    va_start(ap, fmt);
+    vsnprintf(r->why, sizeof(r->why), fmt, ap);
+    va_end(ap);
+    if (port)
+        snprintf(number, sizeof(number), ":%u", port);
+    ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
+}
+
+/* Does a name of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
+static bool names_port(const char *name, const char *device, unsigned int port)
+{
+    char with_port[IBV_SYSFS_NAME_MAX + 8];
+
+    snprintf(with_port, sizeof(with_port), "%s:%u", device, port);
+    return strcmp(name, device) == 0 || strcmp(name, with_port) == 0;
+}
+
+/* Is device:port among those that UTOFU_VERBS_DEVICES names? An empty list names all. */
+static bool is_wanted(const char *device, unsigned int port)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
+    char name[UT_ENV_ITEM_SIZE];
+    bool any = false;
+
+    while (ut_env_next_item(&list, name, sizeof(name))) {
+        any = true;
+        if (names_port(name, device, port))
+            return true;
+    }
+    return !any;
+}
+
+/* Logs each name of UTOFU_VERBS_DEVICES that is not used: a misspelt one costs bandwidth. */
+static void check_wanted(const struct vp_prov *prov, const char *there)
+{
+    const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
+    char name[UT_ENV_ITEM_SIZE];
+
+    while (ut_env_next_item(&list, name, sizeof(name))) {
+        bool taken = false;
+        for (unsigned int i = 0; i < prov->num_ports; i++) {
+            const struct vp_port *port = &prov->ports[i];
+            taken |= names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
+        }
+        if (!taken)
+            ut_error(VP_CAT,
+                     "UTOFU_VERBS_DEVICES: '%s' is not used: it is none of the devices here (%s), "
+                     "has no active port with an address, or there are more ports than TNIs",
+                     name, there);
+    }
+}
+
+/* Listens on one address if it belongs to this port of this device. */
+static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c,
+                      bool roce)
+{
+    const char *device = ibv_get_device_name(port->dev->context->device);
+    struct rdma_cm_id *id;
+
+    if (!prov->channel)
+        return false;
+    port->addr = c->addr;
+    vp_set_ip_port(&port->addr, 0);
+    if (rdma_create_id(prov->channel, &id, prov->ways.listener, RDMA_PS_TCP))
+        return false;
+    if (rdma_bind_addr(id, &port->addr.sa))
+        goto destroy;
+    if (!id->verbs || strcmp(ibv_get_device_name(id->verbs->device), device) != 0 ||
+        (id->port_num && id->port_num != port->num))
+        goto destroy;
+    if (rdma_listen(id, LISTEN_BACKLOG))
+        goto destroy;
+    vp_set_ip_port(&port->addr, rdma_get_src_port(id));
+    port->listener = id;
+    port->gid_index = roce ? c->gid_index : -1;
+    return true;
+
+destroy:
+    rdma_destroy_id(id);
+    return false;
+}
+
+static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, unsigned int size,
+                                   bool wr_api, unsigned int *got)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = {.max_send_wr = 16,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = size},
+        .qp_type = IBV_QPT_RC,
+        .pd = dev->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+                          IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    };
+    struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
+
+    *got = attr.cap.max_inline_data;
+    return qp;
+}
+
+/* Found by making a queue pair: no query says how much data a device takes inline, whether it has
+ * ibv_wr_start(), in which order it places data, or what it offers beyond the specification. */
+static int probe_device(struct vp_device *dev, const struct vp_port *port,
+                        unsigned int inline_wanted)
+{
+    struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
+    unsigned int got = 0;
+    struct ibv_qp *qp = NULL;
+
+    if (!cq) {
+        vp_log_nomem("creating a completion queue", ibv_get_device_name(dev->context->device),
+                     errno);
+        return -EIO;
+    }
+    for (unsigned int size = inline_wanted;; size /= 2) {
+        qp = ut_env_num(UT_ENV_VERBS_WR_API) ? make_test_qp(dev, cq, size, true, &got) : NULL;
+        dev->has_wr_api = qp != NULL;
+        if (!qp)
+            qp = make_test_qp(dev, cq, size, false, &got);
+        dev->max_inline = got < inline_wanted ? got : inline_wanted;
+        if (qp || size == 0)
+            break;
+    }
+    int err = errno;
+    if (qp) {
+        dev->ece = vp_ece_of(qp);
+        vp_find_order(dev, port, qp);
+        ibv_destroy_qp(qp);
+    } else {
+        vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
+    }
+    ibv_destroy_cq(cq);
+    return qp ? 0 : -EIO;
+}
+
+static int set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static void device_close(struct vp_device *dev)
+{
+    if (dev->channel)
+        ibv_destroy_comp_channel(dev->channel);
+    if (dev->pd)
+        ibv_dealloc_pd(dev->pd);
+    if (dev->context)
+        ibv_close_device(dev->context);
+    memset(dev, 0, sizeof(*dev));
+}
+
+/* Opens what a device in use needs, once `port` of it is usable. */
+static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
+{
+    const char *name = ibv_get_device_name(dev->context->device);
+
+    if (ibv_query_device(dev->context, &dev->attr) || !(dev->pd = ibv_alloc_pd(dev->context)) ||
+        !(dev->channel = ibv_create_comp_channel(dev->context))) {
+        vp_log_nomem("opening", name, errno);
+        return -EIO;
+    }
+    dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
+    vp_places_init(prov, dev);
+    int rc = probe_device(dev, port, prov->tuning.inline_size);
+    if (!rc)
+        rc = set_nonblocking(dev->channel->fd);
+    if (!rc)
+        rc = set_nonblocking(dev->context->async_fd);
+    if (!rc)
+        rc = vp_watch(prov, dev->channel->fd, VP_WATCH_COMP + dev->index);
+    if (!rc)
+        rc = vp_watch(prov, dev->context->async_fd, VP_WATCH_ASYNC + dev->index);
+    return rc;
+}
+
+bool vp_port_is_active(const struct vp_port *port)
+{
+    struct ibv_port_attr attr;
+
+    return ibv_query_port(port->dev->context, port->num, &attr) == 0 &&
+           attr.state == IBV_PORT_ACTIVE;
+}
+
+bool vp_port_is_down(const struct vp_port *port)
+{
+    return port->down_since && !vp_port_is_active(port);
+}
+
+/* What this machine has; of it, the ports that are used go to the provider. */
+struct finding {
+    struct vp_device devices[VP_MAX_DEVICES];
+    struct vp_found ports[VP_MAX_FOUND];
+    unsigned int num_devices, num_ports;
+    struct vp_device *taken[VP_MAX_DEVICES]; /* where they are now */
+};
+
+/* Takes datagrams: an InfiniBand port without an address, a RoCE port with its best GID. */
+static bool take_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
+                           bool roce)
+{
+    int i = 0;
+
+    memset(&port->addr, 0, sizeof(port->addr));
+    if (!roce && *ut_env_str(UT_ENV_VERBS_SUBNETS))
+        return false; /* it is in none */
+    while (roce && i < count && vp_ud_try(port, candidates[i].gid_index))
+        i++;
+    if (roce ? i == count : vp_ud_try(port, -1) != 0)
+        return false;
+    if (roce)
+        port->addr = candidates[i].addr;
+    port->by_datagrams = true;
+    return true;
+}
+
+/* At one of its addresses, or where it has none by datagrams: UTOFU_VERBS_CONNECT. */
+static bool listen_somewhere(struct vp_prov *prov, struct vp_port *port,
+                             const struct vp_candidate *candidates, int count, bool roce)
+{
+    uint64_t how = ut_env_num(UT_ENV_VERBS_CONNECT);
+
+    for (int i = 0; how != UT_VERBS_CONNECT_UD && i < count; i++)
+        if (listen_at(prov, port, &candidates[i], roce))
+            return true;
+    return how != UT_VERBS_CONNECT_RDMACM && take_datagrams(port, candidates, count, roce);
+}
+
+static void name_port(struct vp_port *port)
+{
+    const char *device = ibv_get_device_name(port->dev->context->device);
+    char text[INET6_ADDRSTRLEN];
+
+    if (port->addr.sa.sa_family == AF_UNSPEC)
+        snprintf(port->name, sizeof(port->name), "%s:%u LID %u", device, port->num, port->at.lid);
+    else if (port->gid_index >= 0)
+        snprintf(port->name, sizeof(port->name), "%s:%u gid %d (%s)", device, port->num,
+                 port->gid_index, vp_addr_text(&port->addr, text, sizeof(text)));
+    else
+        snprintf(port->name, sizeof(port->name), "%s:%u (%s)", device, port->num,
+                 vp_addr_text(&port->addr, text, sizeof(text)));
+}
+
+/* Listens on the port if it is active and peers can reach it. */
+static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_device *dev,
+                      unsigned int num)
+{
+    const char *name = ibv_get_device_name(dev->context->device);
+    struct vp_candidate candidates[VP_MAX_CANDIDATES];
+    struct vp_found *found = &finding->ports[finding->num_ports];
+    struct vp_port *port = &found->port;
+    struct ibv_port_attr attr;
+
+    if (finding->num_ports == VP_MAX_FOUND || ibv_query_port(dev->context, (uint8_t)num, &attr))
+        return;
+    if (attr.state != IBV_PORT_ACTIVE) {
+        refuse(prov, name, num, "is %s", ibv_port_state_str(attr.state));
+        return;
+    }
+    bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    int count = vp_candidates(dev, num, roce, candidates);
+    memset(found, 0, sizeof(*found));
+    found->infiniband = !roce;
+    found->near = vp_is_near(name);
+    snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
+    port->dev = dev;
+    port->num = (uint8_t)num;
+    port->max_msg = attr.max_msg_sz;
+    port->speed = vp_port_speed(&attr);
+    if (!listen_somewhere(prov, port, candidates, count, roce)) {
+        refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
+               *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
+        return;
+    }
+    if (port->addr.sa.sa_family == AF_UNSPEC)
+        vp_network_of_gid(&port->at.gid, &port->network);
+    else
+        vp_network_of(&port->addr, &port->network);
+    if (!roce && vp_wants_gid())
+        ut_error(VP_CAT,
+                 "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT means nothing to it", name,
+                 num);
+    name_port(port);
+    finding->num_ports++;
+}
+
+static void find_device(struct vp_prov *prov, struct finding *finding, struct ibv_device *device)
+{
+    struct vp_device *dev = &finding->devices[finding->num_devices];
+    const char *name = ibv_get_device_name(device);
+    unsigned int first = finding->num_ports;
+
+    if (finding->num_devices == VP_MAX_DEVICES)
+        return;
+    if (device->transport_type != IBV_TRANSPORT_IB) {
+        refuse(prov, name, 0, "has no writes with immediate data");
+        return;
+    }
+    dev->context = ibv_open_device(device);
+    if (!dev->context) {
+        refuse(prov, name, 0, "cannot be opened (%s)", strerror(errno));
+        return;
+    }
+    if (ibv_query_device(dev->context, &dev->attr))
+        goto not_used;
+    for (unsigned int num = 1; num <= dev->attr.phys_port_cnt; num++) {
+        if (is_wanted(name, num))
+            find_port(prov, finding, dev, num);
+        else
+            refuse(prov, name, num, "is not among UTOFU_VERBS_DEVICES");
+    }
+    if (finding->num_ports > first) {
+        finding->num_devices++;
+        return;
+    }
+
+not_used:
+    device_close(dev);
+}
+
+/* The device at this place of the provider's, where one of its ports is used; NULL: not usable. */
+static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port *port)
+{
+    struct vp_device *from = port->dev;
+    const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
+
+    if (!name)
+        return NULL; /* taken before, or could not be set up */
+    struct vp_device *dev = &prov->devices[prov->num_devices];
+    *dev = *from;
+    memset(from, 0, sizeof(*from));
+    dev->index = prov->num_devices;
+    if (device_set_up(prov, dev, port)) {
+        refuse(prov, name, 0, "cannot be set up");
+        device_close(dev);
+        return NULL;
+    }
+    prov->num_devices++;
+    return dev;
+}
+
+/* A process has one way to connect, as its address has one form: datagrams where one of its ports
+ * has no other. */
+static void agree_on_way(struct finding *finding, unsigned int used)
+{
+    bool any = false;
+
+    for (unsigned int i = 0; i < used; i++)
+        any |= finding->ports[i].port.by_datagrams;
+    for (unsigned int i = 0; any && i < used; i++) {
+        struct vp_port *port = &finding->ports[i].port;
+        if (port->by_datagrams || vp_ud_try(port, port->gid_index))
+            continue;
+        port->by_datagrams = true;
+        rdma_destroy_id(port->listener);
+        port->listener = NULL;
+    }
+}
+
+/* All ports of a process go one way, and datagrams to GIDs that begin alike. */
+static const char *why_not_beside(const struct vp_prov *prov, const struct vp_port *port)
+{
+    const struct vp_port *first = &prov->ports[0];
+
+    if (!prov->num_ports)
+        return NULL;
+    if (port->by_datagrams != first->by_datagrams)
+        return "takes no datagrams, and other ports have no address";
+    if (port->by_datagrams && memcmp(&first->at.gid, &port->at.gid, 8) != 0)
+        return "has a GID of another subnet than the first port (UTOFU_VERBS_CONNECT)";
+    return NULL;
+}
+
+/* Takes a port and, with the first one of it, its device. */
+static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_found *found)
+{
+    struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
+    const char *why_not = why_not_beside(prov, &found->port);
+
+    if (why_not) {
+        char device[sizeof(found->name)];
+        snprintf(device, sizeof(device), "%s", found->name);
+        *strrchr(device, ':') = '\0';
+        refuse(prov, device, found->port.num, "%s", why_not);
+        return;
+    }
+    if (!*taken)
+        *taken = take_device(prov, &found->port);
+    if (!*taken)
+        return;
+    struct vp_port *port = &prov->ports[prov->num_ports];
+    *port = found->port;
+    port->dev = *taken;
+    memcpy(port->at.key, prov->ud_key, sizeof(port->at.key));
+    port->at.qkey = prov->qkey;
+    found->port.listener = NULL;
+    port->way = port->by_datagrams ? prov->ways.ud : prov->ways.rdmacm;
+    int rc = port->by_datagrams ? vp_ud_open(prov, port) : 0;
+    if (rc)
+        vp_log_nomem("opening a queue pair for datagrams", port->name, -rc);
+    else
+        prov->num_ports++;
+}
+
+/* Opens what is used of it. */
+static void take_ports(struct vp_prov *prov, struct finding *finding)
+{
+    bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);
+    unsigned int most = VP_MAX_PORTS;
+
+    if (most > prov->config.num_tnis)
+        most = prov->config.num_tnis;
+    vp_rails_choose(finding->ports, finding->num_ports, chosen);
+    for (unsigned int i = 0; i < finding->num_ports; i++) {
+        const struct vp_found *found = &finding->ports[i];
+        if (found->why_not[0])
+            refuse(prov, ibv_get_device_name(found->port.dev->context->device), found->port.num,
+                   "%s", found->why_not);
+    }
+    unsigned int used =
+        vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
+    prov->many_ports = used > 1;
+    agree_on_way(finding, used < most ? used : most);
+    for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
+        take_port(prov, finding, &finding->ports[i]);
+    for (unsigned int i = 0; i < finding->num_ports; i++)
+        if (finding->ports[i].port.listener)
+            rdma_destroy_id(finding->ports[i].port.listener);
+    for (unsigned int i = 0; i < finding->num_devices; i++)
+        device_close(&finding->devices[i]);
+}
+
+static void list_devices(struct ibv_device **list, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (struct ibv_device **d = list; d && *d && used < size - 1; d++) {
+        int n =
+            snprintf(buf + used, size - used, "%s%s", used ? ", " : "", ibv_get_device_name(*d));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (!used)
+        snprintf(buf, size, "none");
+}
+
+/* "rxe0:1 0 fe80::1, rxe0:1 1 10.0.0.1": every GID of every device. */
+static void list_gids(struct ibv_device **list, char *buf, size_t size)
+{
+    struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
+    char text[INET6_ADDRSTRLEN];
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (struct ibv_device **d = list; table && d && *d; d++) {
+        struct ibv_context *context = ibv_open_device(*d);
+        ssize_t n = context ? ibv_query_gid_table(context, table, VP_MAX_GIDS, 0) : 0;
+        for (ssize_t i = 0; i < n && used < size - 1; i++) {
+            struct vp_candidate c;
+            vp_gid_candidate(&table[i], &c);
+            int wrote = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
+                                 ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
+                                 vp_addr_text(&c.addr, text, sizeof(text)));
+            used += wrote > 0 ? (size_t)wrote : 0;
+        }
+        if (context)
+            ibv_close_device(context);
+    }
+    free(table);
+}
+
+/* Logs what was looked for and what there is; as an error if the user asked for a device. */
+static int nothing_found(struct ibv_device **list)
+{
+    const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;
+    char name[UT_ENV_ITEM_SIZE];
+    const char *subnets = ut_env_str(UT_ENV_VERBS_SUBNETS);
+    uint64_t gid = ut_env_num(UT_ENV_VERBS_GID_INDEX);
+    char there[512];
+
+    list_devices(list, there, sizeof(there));
+    if (ut_env_next_item(&rest, name, sizeof(name))) {
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_DEVICES=%s names no usable port (device or device:port, active, with "
+                 "an address); RDMA devices here: %s",
+                 wanted, there);
+        return -EINVAL;
+    }
+    if (vp_wants_gid() && list && *list) {
+        list_gids(list, there, sizeof(there));
+        ut_error(
+            VP_CAT,
+            "gid_index=%llu of UTOFU_VERBS_CONNECT is no usable GID of an active port; there are "
+            "(device:port, index, GID): %s",
+            (unsigned long long)gid, there);
+        return -EINVAL;
+    }
+    if (*subnets && list && *list) {
+        list_gids(list, there, sizeof(there));
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_SUBNETS=%s: no active port has an address there; there are "
+                 "(device:port, index, GID): %s",
+                 subnets, there);
+        return -EINVAL;
+    }
+    ut_log_at(
+        ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_verbs ? UT_LOG_ERROR
+                                                                            : UT_LOG_INFO,
+        VP_CAT,
+        "no RDMA device with an active port and an address to listen on; RDMA devices here: %s "
+        "(see ibv_devinfo; UTOFU_PROVIDER=shm does without on one host)",
+        there);
+    return -ENODEV;
+}
+
+static void log_tni(unsigned int tni, const struct vp_port *port)
+{
+    char order[VP_ORDER_TEXT];
+
+    ut_info(VP_CAT, "TNI %u: %s; connects by %s; data in %s (%s)", tni, port->name,
+            port->by_datagrams ? "ud" : "rdmacm", vp_unit_text(vp_unit_of(port->dev), order),
+            vp_order_why((enum vp_order)port->dev->order));
+}
+
+int vp_devices_open(struct vp_prov *prov)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct finding *finding = calloc(1, sizeof(*finding));
+    char there[512];
+    int rc = finding ? 0 : -ENOMEM;
+
+    if (rc)
+        goto free_list;
+    if (!vp_subnets_are_sound()) {
+        for (struct ibv_device **d = list; d && *d; d++)
+            refuse(prov, ibv_get_device_name(*d), 0, "is not opened: UTOFU_VERBS_SUBNETS is wrong");
+        rc = -EINVAL;
+        goto free_list;
+    }
+    if (!list || !*list ||
+        (!prov->channel && ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM)) {
+        rc = nothing_found(list);
+        goto free_list;
+    }
+    for (struct ibv_device **d = list; *d; d++)
+        find_device(prov, finding, *d);
+    take_ports(prov, finding);
+    list_devices(list, there, sizeof(there));
+    if (!prov->num_ports)
+        rc = nothing_found(list);
+    else
+        check_wanted(prov, there);
+    for (unsigned int tni = 0; !rc && tni < prov->config.num_tnis; tni++)
+        log_tni(tni, &prov->ports[tni % prov->num_ports]);
+
+free_list:
+    free(finding);
+    if (list)
+        ibv_free_device_list(list);
+    return rc;
+}
+
+void vp_devices_close(struct vp_prov *prov)
+{
+    while (prov->num_ports) {
+        struct vp_port *port = &prov->ports[--prov->num_ports];
+        if (port->listener)
+            rdma_destroy_id(port->listener);
+        vp_ud_close(port);
+    }
+    while (prov->num_devices)
+        device_close(&prov->devices[--prov->num_devices]);
+}

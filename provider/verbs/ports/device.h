@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The RDMA devices and ports that are used. */
+#ifndef VP_DEVICE_H
+#define VP_DEVICE_H
+
+#include <stdbool.h>
+
+#include "verbs/prov_types.h"
+
+int vp_devices_open(struct vp_prov *prov);
+void vp_devices_close(struct vp_prov *prov);
+bool vp_port_is_active(const struct vp_port *port);
+/* An event said that it went down, and it still is: no system call without such an event. By
+ * progress(). */
+bool vp_port_is_down(const struct vp_port *port);
+/* An error line, with the limit of locked memory where that may be the cause. */
+void vp_log_nomem(const char *what, const char *device, int err);
+
+#endif

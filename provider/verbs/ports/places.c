@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places: how many queue pairs a process may have on a device (UTOFU_VERBS_MAX_QPS), and which of
+ * its connections is closed for another one.
+ *
+ * The connections that are up are in the order in which they were last seen to be used. Where one
+ * is wanted and no place is free, the first of them is asked to rest. Its owner looks whether it
+ * has posted anything on it since the last look, and if not asks the peer, which does the same: so
+ * what arrives needs no mark. Who has used it keeps it, and it becomes the last. If all are kept,
+ * the one that has been up longest has to go, but not before it was up for HOLD_MS: more busy peers
+ * than places take turns. conn.c says how a connection is closed so that nothing is lost.
+ *
+ * Own handshakes have half of the places at the most: so those that peers wait for get one even
+ * where all processes wait for each other.
+ */
+#include "places.h"
+
+#include "util/assert.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "verbs/wake.h"
+
+enum {
+    LEAST = 2,        /* the halves of a connection to oneself */
+    HOLD_MS = 100,    /* a connection in use is not closed before */
+    ANSWER_MS = 250,  /* after that another one is asked */
+    CYCLE_MOST = 256, /* connections that are asked before one has to go that is in use */
+    BURST = 16,       /* that are asked at once, */
+    PAUSE_MS = 10,    /* and how long after that none is */
+    SHORT_MS = 5000,  /* so long a device that had no more queue pairs is taken at its word */
+    WANTED_MOST = 16,
+};
+
+void vp_places_init(const struct vp_prov *prov, struct vp_device *dev)
+{
+    struct vp_places *p = &dev->places;
+    unsigned int processes = prov->config.local_size ? prov->config.local_size : 1;
+    unsigned int has = dev->attr.max_qp > 0 ? (unsigned int)dev->attr.max_qp : UINT32_MAX;
+    uint64_t wanted = prov->tuning.max_qps;
+
+    *p = (struct vp_places){.most = has / processes};
+    if (wanted)
+        p->most = wanted < has ? (unsigned int)wanted : has;
+    if (p->most < LEAST)
+        p->most = LEAST;
+    p->limit = p->most;
+    vp_list_init(&p->open);
+    vp_list_init(&p->asked);
+    vp_list_init(&p->own);
+    vp_list_init(&p->others);
+}
+
+static struct vp_places *places_of(const struct vp_conn *conn)
+{
+    UT_ASSERT_LOCKED(&conn->ep->prov->lock);
+    return &conn->ep->port->dev->places;
+}
+
+static bool is_asked(const struct vp_conn *conn)
+{
+    return conn->place == VP_PLACE_ASKED || conn->place == VP_PLACE_MUST;
+}
+
+static bool is_soon_free(enum vp_place place)
+{
+    return place == VP_PLACE_ASKED || place == VP_PLACE_MUST || place == VP_PLACE_ENDS;
+}
+
+static void count(struct vp_places *p, const struct vp_conn *conn, int by)
+{
+    enum vp_place place = (enum vp_place)conn->place;
+
+    p->taken += (unsigned int)(place != VP_PLACE_NONE ? by : 0);
+    p->opening += (unsigned int)(place == VP_PLACE_OPENING && conn->active ? by : 0);
+    p->num_open += (unsigned int)(place == VP_PLACE_OPEN ? by : 0);
+    p->soon_free += (unsigned int)(is_soon_free(place) ? by : 0);
+}
+
+static void move_to(struct vp_conn *conn, enum vp_place place)
+{
+    struct vp_places *p = places_of(conn);
+
+    count(p, conn, -1);
+    conn->place = (uint8_t)place;
+    count(p, conn, 1);
+    vp_list_remove(&conn->place_link);
+    if (place == VP_PLACE_OPEN)
+        vp_list_append(&p->open, &conn->place_link);
+    if (is_soon_free(place)) {
+        conn->place_since = ut_clock_ms();
+        vp_list_append(&p->asked, &conn->place_link);
+    }
+}
+
+static struct vp_conn *first_of(const struct vp_list *list)
+{
+    return vp_list_empty(list) ? NULL : vp_container_of(list->next, struct vp_conn, place_link);
+}
+
+static unsigned int own_most(const struct vp_places *p)
+{
+    return p->limit / 2 > 1 ? p->limit / 2 : 1;
+}
+
+static bool has_room(const struct vp_places *p, bool active)
+{
+    return p->taken < p->limit && (!active || p->opening < own_most(p));
+}
+
+/* How many handshakes wait for a place that one of the others would have to give up. */
+static unsigned int num_wanted(const struct vp_places *p)
+{
+    unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
+
+    for (const struct vp_list *l = p->others.next; l != &p->others && n < WANTED_MOST; l = l->next)
+        n++;
+    unsigned int own = 0;
+    for (const struct vp_list *l = p->own.next;
+         l != &p->own && n < WANTED_MOST && p->opening + own < own_most(p); l = l->next)
+        own++, n++;
+    return n > more ? n - more : 0;
+}
+
+static unsigned int cycle_of(const struct vp_places *p)
+{
+    return p->num_open < CYCLE_MOST ? p->num_open : CYCLE_MOST;
+}
+
+/* Where all are in use, they are not asked again at once. */
+static bool pauses(struct vp_prov *prov, struct vp_places *p, uint64_t now)
+{
+    if (p->burst > BURST || p->burst > p->num_open) {
+        p->burst = 0;
+        p->look_at = now + PAUSE_MS;
+        vp_deadline_locked(prov, p->look_at);
+        vp_kick(prov);
+    }
+    return now < p->look_at;
+}
+
+/* Asks as many connections as are wanted, the least recently used first. */
+static void seek_locked(struct vp_prov *prov, struct vp_places *p)
+{
+    unsigned int wanted = num_wanted(p);
+    struct vp_conn *conn;
+
+    while (wanted > p->soon_free && (conn = first_of(&p->open))) {
+        uint64_t now = ut_clock_ms();
+        if (pauses(prov, p, now))
+            return;
+        bool forced = p->kept > cycle_of(p) && now >= conn->up_since + HOLD_MS;
+        if (forced)
+            p->kept = 0;
+        move_to(conn, forced ? VP_PLACE_MUST : VP_PLACE_ASKED);
+        vp_post_event_locked(conn, VP_EV_PLACE);
+        vp_kick(prov); /* it wakes the owner, and minds how long the answer takes */
+    }
+}
+
+/* Gives free places to those that wait, in turn to own handshakes and to peers'. */
+static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
+{
+    for (;;) {
+        bool own = !vp_list_empty(&p->own) && has_room(p, true);
+        bool others = !vp_list_empty(&p->others) && has_room(p, false);
+        if (!own && !others)
+            break;
+        own = own && (!others || p->own_turn);
+        p->own_turn = !own;
+        struct vp_list *link = own ? p->own.next : p->others.next;
+        struct vp_conn *conn = vp_container_of(link, struct vp_conn, hs.link);
+        uint64_t waited = ut_clock_ms() - conn->place_since;
+        move_to(conn, VP_PLACE_OPENING);
+        if (conn->hs.first) { /* it says nothing of the peer */
+            conn->hs.first += waited;
+            conn->hs.sign += waited;
+        }
+        /* in front: it has waited already */
+        vp_list_append(own ? prov->queue.next : prov->accepts.next, link);
+        vp_kick(prov);
+    }
+    if (!vp_list_empty(&p->own) || !vp_list_empty(&p->others))
+        seek_locked(prov, p);
+}
+
+bool vp_place_take_locked(struct vp_conn *conn)
+{
+    struct vp_places *p = places_of(conn);
+    struct vp_list *waiting = conn->active ? &p->own : &p->others;
+
+    if (conn->place != VP_PLACE_NONE)
+        return true;
+    if (vp_list_empty(waiting) && has_room(p, conn->active)) {
+        move_to(conn, VP_PLACE_OPENING);
+        return true;
+    }
+    conn->place_since = ut_clock_ms();
+    vp_list_append(waiting, &conn->hs.link);
+    seek_locked(conn->ep->prov, p);
+    return false;
+}
+
+bool vp_place_short(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    struct vp_places *p = places_of(conn);
+    bool others = p->taken > 1;
+    if (others && !conn->abandoned) {
+        if (p->limit == p->most)
+            ut_info(VP_CAT, "%s has no more queue pairs: this process makes do with %u for now",
+                    conn->ep->port->name, p->taken - 1);
+        p->limit = p->taken - 1;
+        p->short_until = ut_clock_ms() + SHORT_MS;
+        vp_deadline_locked(prov, p->short_until);
+        vp_place_free_locked(conn);
+        conn->phase = conn->active ? VP_QUEUED : VP_ACCEPTING;
+        conn->place_since = ut_clock_ms();
+        vp_list_append(conn->active ? &p->own : &p->others, &conn->hs.link);
+        seek_locked(prov, p);
+    }
+    pthread_mutex_unlock(&prov->lock);
+    return others;
+}
+
+void vp_place_open(struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    if (conn->place == VP_PLACE_OPENING) {
+        conn->up_since = ut_clock_ms();
+        conn->mark = conn->head;
+        move_to(conn, VP_PLACE_OPEN);
+        hand_out_locked(prov, places_of(conn));
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+void vp_place_ends_locked(struct vp_conn *conn)
+{
+    if (conn->place != VP_PLACE_NONE && conn->place < VP_PLACE_ENDS)
+        move_to(conn, VP_PLACE_ENDS);
+}
+
+void vp_place_ends(struct vp_conn *conn)
+{
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    vp_place_ends_locked(conn);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+}
+
+void vp_place_free_locked(struct vp_conn *conn)
+{
+    struct vp_places *p = places_of(conn);
+
+    if (conn->place == VP_PLACE_NONE)
+        return;
+    if (conn->place >= VP_PLACE_ENDS)
+        p->kept = p->burst = 0;
+    move_to(conn, VP_PLACE_NONE);
+    hand_out_locked(conn->ep->prov, p);
+}
+
+bool vp_place_look_locked(struct vp_conn *conn)
+{
+    bool used = conn->head != conn->mark;
+
+    conn->mark = conn->head;
+    if (used && conn->place == VP_PLACE_OPEN)
+        move_to(conn, VP_PLACE_OPEN);
+    return used;
+}
+
+static void kept_locked(struct vp_conn *conn)
+{
+    struct vp_places *p = places_of(conn);
+
+    if (!is_asked(conn))
+        return;
+    p->kept++;
+    p->burst++;
+    move_to(conn, VP_PLACE_OPEN);
+    seek_locked(conn->ep->prov, p);
+}
+
+void vp_place_kept(struct vp_conn *conn)
+{
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    kept_locked(conn);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+}
+
+enum vp_place_plea vp_place_plea(struct vp_conn *conn)
+{
+    enum vp_place_plea plea = VP_PLEA_NONE;
+
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    if (conn->life != VP_ALIVE || conn->closed)
+        vp_place_ends_locked(conn); /* of itself */
+    else if (conn->place == VP_PLACE_MUST)
+        plea = VP_PLEA_MUST;
+    else if (conn->place == VP_PLACE_ASKED && !vp_place_look_locked(conn))
+        plea = VP_PLEA_ASK;
+    else
+        kept_locked(conn);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+    return plea;
+}
+
+bool vp_place_is_spare(struct vp_conn *conn)
+{
+    pthread_mutex_lock(&conn->ep->prov->lock);
+    const struct vp_places *p = places_of(conn);
+    bool spare = conn->place == VP_PLACE_OPEN && p->taken < p->limit && vp_list_empty(&p->own) &&
+                 vp_list_empty(&p->others);
+    pthread_mutex_unlock(&conn->ep->prov->lock);
+    return spare;
+}
+
+/* Peers that do not answer are not waited for. */
+static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint64_t now)
+{
+    struct vp_conn *conn;
+
+    while ((conn = first_of(&p->asked)) && conn->place_since + ANSWER_MS <= now) {
+        p->kept += is_asked(conn);
+        move_to(conn, is_asked(conn) ? VP_PLACE_OPEN : VP_PLACE_ENDS_LATE);
+    }
+    if (conn)
+        vp_deadline_locked(prov, conn->place_since + ANSWER_MS);
+}
+
+static void run_locked(struct vp_prov *prov, struct vp_device *dev, uint64_t now)
+{
+    struct vp_places *p = &dev->places;
+
+    if (dev->gone)
+        p->limit = UINT32_MAX; /* who waits is told so */
+    else if (p->limit < p->most && now >= p->short_until)
+        p->limit = p->most;
+    else if (p->limit < p->most)
+        vp_deadline_locked(prov, p->short_until);
+    if (p->look_at > now)
+        vp_deadline_locked(prov, p->look_at);
+    pass_by_late_locked(prov, p, now);
+    hand_out_locked(prov, p);
+}
+
+void vp_places_run(struct vp_prov *prov, uint64_t now)
+{
+    pthread_mutex_lock(&prov->lock);
+    for (unsigned int i = 0; i < prov->num_devices; i++)
+        run_locked(prov, &prov->devices[i], now);
+    pthread_mutex_unlock(&prov->lock);
+}
+
+struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now,
+                                        uint64_t (*patience_ms)(const struct vp_conn *conn))
+{
+    for (unsigned int i = 0; i < prov->num_devices; i++) {
+        struct vp_places *p = &prov->devices[i].places;
+        if (vp_list_empty(&p->others))
+            continue;
+        struct vp_conn *conn = vp_container_of(p->others.next, struct vp_conn, hs.link);
+        uint64_t end = conn->place_since + patience_ms(conn);
+        if (now > end) {
+            vp_list_remove(&conn->hs.link);
+            return conn;
+        }
+        vp_deadline_locked(prov, end + 1);
+    }
+    return NULL;
+}

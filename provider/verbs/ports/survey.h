@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the RDMA ports of this machine are: for people. */
+#ifndef VP_SURVEY_H
+#define VP_SURVEY_H
+
+#include "verbs/prov_types.h"
+
+void vp_survey_ports(const struct vp_prov *prov, void *ctx,
+                     void (*tell)(void *ctx, const struct prov_port *port));
+
+#endif
