@@ -3,7 +3,7 @@
  * What Fujitsu MPI adds to MPI, as far as it can be had elsewhere: the rank query interface, on the
  * coordinates that this library gives to nodes; extended persistent requests, as MPI's own; the
  * assistant core, without effect. The mpi-ext.h of the MPI library comes first, where it has one.
- * docs/porting.md names what is missing, and what is known of the original only from memory.
+ * docs/guide/porting.md names what is missing, and what is known of the original only from memory.
  *
  * Call them between MPI_Init and MPI_Finalize. Ranks are those of the communicator; what is asked
  * of the library are ranks of MPI_COMM_WORLD, which are the job's.

@@ -2,8 +2,8 @@
 /*
  * A stencil solver with MPI's persistent neighbourhood collectives: 2-D with five points or 3-D
  * with 27, on a torus. The halo is on its way while the inner points are computed. It uses no uTofu
- * itself; with libprdma in front of it (docs/prdma.md) the halo needs no help from MPI. The same is
- * computed with messages, and has to be the same to the last bit.
+ * itself; with libprdma in front of it (docs/guide/prdma.md) the halo needs no help from MPI. The
+ * same is computed with messages, and has to be the same to the last bit.
  *
  *     mpicc -o stencil_mpi stencil_mpi.c
  *     mpirun -n 4 prdma-run ./stencil_mpi 3

@@ -6,12 +6,13 @@
  *
  * name    its operations are `name`_provider; UTOFU_PROVIDER, counters and log lines call it so
  * number  names it between processes, 1 to 255: never changed and never given to another one
- *         (docs/versions.md lists them)
+ *         (docs/reference/versions.md lists them)
  * reach   enum prov_reach: the peers that it can lead to
  * needs   what a host has to have for it, for error texts: "has no ..."
  *
  * The order is that of preference: of those that both processes have open and that reach the peer,
- * the first one is used. docs/adding-a-provider.md tells the rest; the table is in registry.h.
+ * the first one is used. docs/design/adding-a-provider.md tells the rest; the table is in
+ * registry.h.
  */
 #ifndef PROV_PROVIDERS_H
 #define PROV_PROVIDERS_H

@@ -217,7 +217,7 @@ static void stop_layer(const char *function)
     al_unlock();
 }
 
-/* For the tests and the table in docs/acp.md. */
+/* For the tests and the figures in docs/measurements/layers.md. */
 static void tell_memory(void)
 {
     struct al_use use = {.fixed = sizeof(al)};

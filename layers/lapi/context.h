@@ -2,8 +2,8 @@
 /*
  * What the layer knows: one struct, `la`. A member that is a struct belongs to the file with its
  * name, which alone writes it (tests/lapi/owners.py); others read it. Functions are in the headers
- * of their groups, so that a file sees those of the groups below it and no others; docs/lapi.md has
- * the order.
+ * of their groups, so that a file sees those of the groups below it and no others;
+ * docs/design/lapi.md has the order.
  */
 #ifndef LA_CONTEXT_H
 #define LA_CONTEXT_H

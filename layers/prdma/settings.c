@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says. docs/prdma.md has the list. */
+/* What the environment says. docs/guide/prdma.md has the list. */
 #include "layer.h"
 
 #include <errno.h>

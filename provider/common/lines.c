@@ -7,7 +7,8 @@
  * "rep movsb" is faster where the lines lie in the level-2 cache or in that of another core, as it
  * neither fetches the lines that it overwrites nor waits for one before the next; but within one
  * its stores have no order, and one for each line takes four times as long. Wider stores and
- * prefetchw gain nothing for the sizes that take time: docs/benchmarks.md has the figures.
+ * prefetchw gain nothing for the sizes that take time: docs/measurements/benchmarks.md has the
+ * figures.
  */
 #include "lines.h"
 

@@ -42,7 +42,7 @@ static void combine_pair(uint64_t *into, const uint64_t *other)
     }
 }
 
-/* docs/adding-a-reduction.md tells what else another operation touches. */
+/* docs/design/adding-a-reduction.md tells what else another operation touches. */
 static void combine_element(struct ut_value *into, const struct ut_value *other, unsigned int i)
 {
     switch (into->op) {

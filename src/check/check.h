@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The check mode, UTOFU_CHECK: reports use that the uTofu manual forbids or leaves undefined.
- * docs/check.md lists the findings.
+ * docs/guide/check.md lists the findings.
  *
  * Communications are held back, as with DELAY_START, until the program waits for something (an
  * empty poll starts one, the next one two...), until others are behind them, or for a millisecond

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every finding of the check mode, once: X(ID, id, what, do instead, sections of the manual).
- * `what` and `do instead` are one line of a report each; docs/check.md and `utofu-info
+ * `what` and `do instead` are one line of a report each; docs/guide/check.md and `utofu-info
  * --check-list` have the same rows.
  */
 X(SOURCE, "source-written", "the source of a put was changed before the put was sent",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kinds of one-sided operations, one row each: docs/adding-an-operation.md. Modules expand the
- * rows to calls of functions that are named after the kind:
+ * The kinds of one-sided operations, one row each: docs/design/adding-an-operation.md. Modules
+ * expand the rows to calls of functions that are named after the kind:
  *
  *   KIND(NAME, name, FAMILY, family, traits, called)
  *     NAME    UT_DESC_<NAME>, the kind in a descriptor

@@ -2,8 +2,8 @@
 /*
  * The life of a connection: what a link does when something happens to it, as one table. Whoever
  * notices what has happened says it by an event; the table says what is done and which state
- * follows. Pure functions, which know no link and no provider. docs/architecture.md has the table
- * as `utofu-info --life` prints it. Uses nothing.
+ * follows. Pure functions, which know no link and no provider. docs/design/connections.md has the
+ * table as `utofu-info --life` prints it. Uses nothing.
  */
 #ifndef UT_LINK_LIFE_H
 #define UT_LINK_LIFE_H

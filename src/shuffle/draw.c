@@ -24,7 +24,7 @@ void ut_shuffle_open(bool warns)
         ut_log_note(
             "process",
             "UTOFU_SHUFFLE=%llu, level %llu: communication is slow and out of order, as far as "
-            "the uTofu manual allows, to find errors of the program (docs/check.md)",
+            "the uTofu manual allows, to find errors of the program (docs/guide/check.md)",
             (unsigned long long)seed, (unsigned long long)level);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shuffle mode, UTOFU_SHUFFLE: uses the freedoms that the uTofu manual leaves to the hardware,
- * so that a program that relies on more than it promises fails in its tests. docs/check.md lists
- * the freedoms.
+ * so that a program that relies on more than it promises fails in its tests. docs/guide/check.md
+ * lists the freedoms.
  *
  * Most of it is a provider around the one in use, so that without the mode nothing is different: it
  * holds operations back, hands them over in another order and in pieces, and tells of completions

@@ -10,8 +10,8 @@
  * A counter that both have is summed up over the VCQs. NULL: not in a line, or not in the summary.
  * Those before PEERS only grow, so that a region is the difference of two rows. Adding one here
  * makes its field, and all that merges, prints and sums up; the engine has to count it. It needs
- * its row in docs/tracing.md, which tests/stats/check_counters.py --fix makes from this table, and
- * a test that names it.
+ * its row in docs/guide/tracing.md, which tests/stats/check_counters.py --fix makes from this
+ * table, and a test that names it.
  */
 COUNTER(PUTS, BOTH, SUM, "puts", "puts",
         "puts that were started; Put Piggyback is one, and so is each block of a stride")

@@ -9,8 +9,8 @@
  * NULL, and from the type on as in X). They are written behind the variable's value:
  * VARIABLE=value,option=value,option=value. A variable of type OPTIONS has no value of its own. The
  * old name is a variable that means the same; a process that finds it set warns. A variable without
- * a meaning (NULL) is for tests: docs/tests.md lists its options, utofu-info and utofu-verbs(7) do
- * not show them.
+ * a meaning (NULL) is for tests: docs/reference/tests.md lists its options, utofu-info and
+ * utofu-verbs(7) do not show them.
  *
  * At the end, OTHER(names, who): names that begin with UTOFU_ and belong to other software. Any
  * other one that is set is taken for misspelt, and there is a warning.

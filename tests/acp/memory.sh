@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The memory of the layer in each process: a fixed part, which does not depend on how many processes
 # the job has; up to 64 bytes for each registration; up to 64 for each process that is used. Prints
-# the table of docs/acp.md.
+# the figures of docs/measurements/layers.md.
 #
 # usage: memory.sh UTOFURUN PROGRAM PROCS...
 utofurun=$1 program=$2

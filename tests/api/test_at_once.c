@@ -32,8 +32,8 @@ static bool cpu_has(const char *const words[], size_t num)
     return found == (1u << num) - 1;
 }
 
-/* What docs/porting.md promises holds where stores of 16 bytes are seen at once; and of copies by
- * the kernel only where those are. */
+/* What docs/guide/porting.md promises holds where stores of 16 bytes are seen at once; and of
+ * copies by the kernel only where those are. */
 static void need_machine(void)
 {
     static const char *const wide[] = {" avx "}, *const by_kernel[] = {"AuthenticAMD", " fsrm"};

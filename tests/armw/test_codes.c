@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every constant of enum utofu_return_code: the smallest call that provokes it, and that it does;
- * or why it does not occur here (docs/porting.md). Section 3.1.2.
+ * or why it does not occur here (docs/guide/porting.md). Section 3.1.2.
  */
 #include "words.h"
 
@@ -400,7 +400,7 @@ static int fatal(void)
     return utofu_create_vcq(0, 0, &end.vcq);
 }
 
-#define NEVER "docs/porting.md"
+#define NEVER "docs/guide/porting.md"
 
 static const struct code_case cases[] = {
     {UTOFU_SUCCESS, success, NULL, NULL},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that a put calls are those that docs/architecture.md lists, in this order.
+"""The functions that a put calls are those that docs/design/architecture.md lists, in this order.
 
 usage: test_put_path.py UTOFURUN PUT_PATH ARCHITECTURE.MD
 The library in PUT_PATH is not optimized, so that no call is missing; functions that are always inlined are found in

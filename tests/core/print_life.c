@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the life of a connection (src/link/life.h) as the table of docs/architecture.md. */
+/* Prints the life of a connection (src/link/life.h) as the table of docs/design/connections.md. */
 #include <stdio.h>
 
 #include "link/life.h"

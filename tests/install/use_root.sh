@@ -135,8 +135,8 @@ use_lapi() {
 # use_docs FOLDER: what the documents lead to is there
 use_docs() {
     local file link
-    [ -f "$1/README.md" ] && [ -f "$1/docs/architecture.md" ] || fail "no README.md or docs/ in $1"
-    for file in "$1"/*.md "$1"/docs/*.md; do
+    [ -f "$1/README.md" ] && [ -f "$1/docs/design/architecture.md" ] || fail "no README.md or docs/ in $1"
+    for file in "$1"/*.md "$1"/docs/*.md "$1"/docs/*/*.md; do
         while read -r link; do
             case $link in *://* | '#'*) continue ;; esac
             [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file leads to $link, which is not there"

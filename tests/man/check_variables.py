@@ -4,9 +4,9 @@
 
 usage: check_variables.py told|old SOURCE-FOLDER
 
-  told   README.md and docs/porting.md speak of every variable of src/util/env_table.h and, in the same
-         line, of its options; docs/versions.md has a line "| old name | new spelling |" for each option;
-         docs/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
+  told   README.md and docs/reference/variables.md speak of every variable of src/util/env_table.h and, in the same
+         line, of its options; docs/reference/versions.md has a line "| old name | new spelling |" for each option;
+         docs/reference/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
          without one of these, which has to be noticed.
   old    no file of the sources has the old name of an option, but for those that are about old names
 """
@@ -16,7 +16,7 @@ import sys
 
 TABLE = "src/util/env_table.h"
 ABOUT_OLD_NAMES = (TABLE, "tests/core/test_env.c", "tests/tools/old_names.sh", "tests/man/check_variables.py",
-                   "tests/man/check_man_finds_gaps.sh", "docs/versions.md", "CHANGELOG.md")
+                   "tests/man/check_man_finds_gaps.sh", "docs/reference/versions.md", "CHANGELOG.md")
 
 
 def read(path):
@@ -37,13 +37,13 @@ def read_names(folder):
 def tell(document, text, names, options):
     """Yields what a document lacks."""
     lines = text.split("\n")
-    if document == "docs/versions.md":
+    if document == "docs/reference/versions.md":
         for variable, option, old in options:
             if not any(line.startswith("| `%s` |" % old) and "%s=" % variable in line and "%s=" % option in line
                        for line in lines):
                 yield "has no line with %s, %s and its option %s" % (old, variable, option)
         return
-    tests = document == "docs/tests.md"
+    tests = document == "docs/reference/tests.md"
     for variable in names:
         if (variable == "UTOFU_TEST") == tests and not any("`%s`" % variable in line for line in lines):
             yield "does not speak of %s" % variable
@@ -58,8 +58,9 @@ def tell(document, text, names, options):
 def check_told(folder):
     names, options = read_names(folder)
     failed = []
-    for document, one in (("README.md", "`rd_atomic`"), ("docs/porting.md", "`UTOFU_CQ_MAP`"),
-                          ("docs/versions.md", "UTOFU_VERBS_SL"), ("docs/tests.md", "`map_refuse`")):
+    for document, one in (("README.md", "`rd_atomic`"), ("docs/reference/variables.md", "`UTOFU_CQ_MAP`"),
+                          ("docs/reference/versions.md", "UTOFU_VERBS_SL"),
+                          ("docs/reference/tests.md", "`map_refuse`")):
         text = read(os.path.join(folder, document))
         failed += ["%s %s" % (document, gap) for gap in tell(document, text, names, options)]
         if not list(tell(document, text.replace(one, ""), names, options)):

@@ -2,8 +2,8 @@
 /*
  * What a process has after it has loaded libfabric, and after it has opened and closed the
  * provider, that it did not have before: handlers of signals, the signal mask, environment,
- * threads, descriptors. docs/fabrics.md lists it ("What loading libfabric does to a process"), and
- * so does this.
+ * threads, descriptors. docs/guide/fabrics.md lists it ("What loading libfabric does to a
+ * process"), and so does this.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -81,7 +81,7 @@ static bool has_setting(const struct state *s, const char *setting)
     return false;
 }
 
-/* What the provider sets before it loads libfabric: docs/fabrics.md. */
+/* What the provider sets before it loads libfabric: docs/guide/fabrics.md. */
 static bool is_ours(const char *setting)
 {
     static const char *const ours[] = {"FI_OFI_RXM_BUFFER_SIZE=4096", "FI_OFI_RXM_MSG_RX_SIZE=64",

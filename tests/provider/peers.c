@@ -670,7 +670,8 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
             return 2;
     }
     ops = find_provider(provider);
-    /* nobody connects again here: queues that are short for good, see docs/architecture.md */
+    /* nobody connects again here: queues that are short for good, see docs/design/verbs.md
+     */
     vt_tune("sq_depth=63");
     if (!ops || ut_env_load() != 0) {
         fprintf(stderr, "usage: %s [-p provider] [-s seed] [-d] [test...]\n", argv[0]);

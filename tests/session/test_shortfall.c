@@ -131,7 +131,7 @@ static void exactly_2000(void *arg)
     with_missing(2000);
 }
 
-/* Documented in docs/porting.md: one error line, and the descriptors start all the same. */
+/* Documented in docs/guide/porting.md: one error line, and the descriptors start all the same. */
 static void more_than_2000(void *arg)
 {
     (void)arg;

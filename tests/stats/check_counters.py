@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every counter of src/stats/totals.h has its row in docs/tracing.md, and a test that names it.
+"""Every counter of src/stats/totals.h has its row in docs/guide/tracing.md, and a test that names it.
 
 usage: check_counters.py [--fix] SOURCE-FOLDER
 
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-TABLE, DOCUMENT = "src/stats/totals.h", "docs/tracing.md"
+TABLE, DOCUMENT = "src/stats/totals.h", "docs/guide/tracing.md"
 MORE_TESTS = ("tests/adapter/crowd.sh", "tests/rxe/turns.sh")
 HEAD = "| counter | of | in the summary of a job | meaning |\n| --- | --- | --- | --- |\n"
 HOLDERS = {"VCQ": "VCQ", "PEER": "peer", "BOTH": "VCQ, peer", "GATE": "gate", "JOB": ""}

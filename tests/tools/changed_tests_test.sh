@@ -8,10 +8,10 @@ command -v git >/dev/null || { echo 'skipped: git is not installed'; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tree=$folder/tree
-mkdir -p "$tree/scripts" "$tree/docs" "$tree/src/barrier" "$tree/src/util" "$tree/layers/acp" "$tree/tests/shm_map" \
+mkdir -p "$tree/scripts" "$tree/docs/design" "$tree/src/barrier" "$tree/src/util" "$tree/layers/acp" "$tree/tests/shm_map" \
     "$tree/build/meson-info"
 cp "$source/scripts/changed-tests" "$source/scripts/module-graph" "$tree/scripts/"
-cp "$source/docs/architecture.md" "$tree/docs/"
+cp "$source/docs/design/architecture.md" "$tree/docs/design/"
 for file in src/barrier/gate.c src/util/log.c layers/acp/acp.c tests/shm_map/test_heap.c meson.build; do echo x >"$tree/$file"; done
 printf 'build\n' >"$tree/.gitignore"
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: contributing_test.sh SOURCE BUILD MESON
-# Every command of CONTRIBUTING.md and docs/tests.md: what takes seconds is run; of the rest, the
+# Every command of CONTRIBUTING.md and docs/reference/tests.md: what takes seconds is run; of the rest, the
 # script has the options, and Meson the tests and suites.
 set -u
 
@@ -75,7 +75,7 @@ while read -r command; do
     build/tests/*) ran "$@" ;;
     *) fail 'is not known here: how is it tried?' ;;
     esac
-done < <(sed -n '/^```sh/,/^```/{/^```/d;s/ *#.*//;/./p}' "$source/CONTRIBUTING.md" "$source/docs/tests.md")
+done < <(sed -n '/^```sh/,/^```/{/^```/d;s/ *#.*//;/./p}' "$source/CONTRIBUTING.md" "$source/docs/reference/tests.md")
 [ "$number" -ge 15 ] || { echo "FAILED: only $number commands were found"; bad=1; }
 echo "contributing: $number commands"
 exit $bad

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The smallest provider that does what programs need of provider.h, for tests with three providers
- * in the registry, and to be read beside docs/adding-a-provider.md. Every operation is a frame on a
- * Unix socket; the target executes it when it polls, in order, and answers. No device, no atomics,
- * no mapped memory. It does not look whether memory is there, and takes a forked child of a peer
- * for the peer. Where memory runs out it ends the process.
+ * in the registry, and to be read beside docs/design/adding-a-provider.md. Every operation is a
+ * frame on a Unix socket; the target executes it when it polls, in order, and answers. No device,
+ * no atomics, no mapped memory. It does not look whether memory is there, and takes a forked child
+ * of a peer for the peer. Where memory runs out it ends the process.
  */
 #include <errno.h>
 #include <pthread.h>
