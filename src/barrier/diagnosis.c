@@ -16,31 +16,6 @@ enum {
     TRACE_EVERY_MS = 500, /* a gate is not traced more often */
 };
 
-struct ut_gate_name ut_gate_name(utofu_vbg_id_t id)
-{
-    struct ut_gate_name name;
-    const uint8_t *at;
-    struct ut_vbg_ident ident;
-    struct ut_peer peer;
-
-    if (!ut_vbg_id_unpack(id, &ident)) {
-        snprintf(name.text, sizeof(name.text), "VBG %#llx", (unsigned long long)id);
-        return name;
-    }
-    at = ident.coords.at;
-    if (ut_gate_is_own(&ident))
-        snprintf(name.text, sizeof(name.text), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
-                 ut_process_peek()->job->rank);
-    else if (ut_peers_find_local_rank(&ident.coords, ident.local_rank, &peer) == 0)
-        snprintf(name.text, sizeof(name.text), "gate %u (TNI %u, rank %u)", ident.gate, ident.tni,
-                 peer.rank);
-    else
-        snprintf(name.text, sizeof(name.text),
-                 "gate %u (TNI %u, node %u,%u,%u,%u,%u,%u, local rank %u)", ident.gate, ident.tni,
-                 at[0], at[1], at[2], at[3], at[4], at[5], ident.local_rank);
-    return name;
-}
-
 /* At the first check, which is early enough to stand for the start. */
 static void begin_wait(struct ut_gate *start)
 {

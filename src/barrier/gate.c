@@ -8,8 +8,6 @@
 #include "util/log.h"
 #include "stats/stats.h"
 
-struct ut_gates ut_gates[UT_NUM_TNIS];
-
 static inline struct ut_gate *enter_circuit(utofu_vbg_id_t id)
 {
     struct ut_gate *g = ut_gate_enter_id(id);

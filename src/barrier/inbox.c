@@ -1,43 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-TNI messages, from gates of one TNI to those of another in the same process. */
+/* Cross-TNI messages that have come, and progress on several TNIs. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
 #include "barrier/inner.h"
-#include "util/log.h"
-#include "vcq/wake.h"
 
-uint32_t ut_gate_filled_inboxes;
 static uint32_t in_use; /* bit per TNI: some gate of it is allocated; atomic */
 
 /*
  * Inboxes
  */
-
-void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
-                            const struct ut_gate_cross_tni *message)
-{
-    struct ut_gates *t = &ut_gates[to];
-    struct ut_gate_cross_tni *p = malloc(sizeof(*p));
-
-    if (!p) {
-        ut_error("barrier", "no memory for a packet between two TNIs: the barrier will not end");
-        return;
-    }
-    *p = *message;
-    p->next = NULL;
-    ut_lock(&t->inbox_lock);
-    if (!t->inbox)
-        t->inbox_last = &t->inbox;
-    *t->inbox_last = p;
-    t->inbox_last = &p->next;
-    __atomic_fetch_or(&ut_gate_filled_inboxes, 1u << to, __ATOMIC_RELEASE);
-    ut_unlock(&t->inbox_lock);
-    /* a call of the program checks the inboxes before it returns; else the background thread does
-     */
-    if (!ut_gates[from].entered)
-        ut_vcq_need(ut_gates_vcq(t));
-}
 
 static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
 {

@@ -154,6 +154,15 @@ static inline struct ut_stats *ut_gate_stats(const struct ut_gate *g)
     return g->home->vcq->stats;
 }
 
+/* local.c */
+/* Does the gate belong to this process? */
+bool ut_gate_is_own(const struct ut_vbg_ident *ident);
+utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
+extern uint32_t ut_gate_filled_inboxes; /* bit per TNI: something is in its inbox; atomic */
+/* Puts a message into the inbox of TNI `to`; the lock of TNI `from` is held. */
+void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
+                            const struct ut_gate_cross_tni *message);
+
 /* inbox.c: locks and other TNIs */
 /* Around everything that a call of the program does under the lock of the VCQ; which is t->vcq when
  * it leaves. */
@@ -167,13 +176,9 @@ static inline void ut_gate_leave(struct ut_gates *t)
     t->entered = false;
     ut_unlock(&t->vcq->lock);
 }
-/* Puts a message into the inbox of TNI `to`; the lock of TNI `from` is held. */
-void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
-                            const struct ut_gate_cross_tni *message);
 /* Delivers what is in the inbox of this VCQ's TNI; returns the number of messages. */
 int ut_gate_progress(struct ut_vcq *vcq);
 /* Delivers what is in the inboxes of all TNIs; with no lock held. */
-extern uint32_t ut_gate_filled_inboxes; /* bit per TNI: something is in its inbox; atomic */
 void ut_gate_deliver_inboxes(void);
 static inline void ut_gate_check_inboxes(void)
 {
@@ -208,11 +213,6 @@ static inline void ut_gate_leave_id(const struct ut_gate *g)
 void ut_gate_count_allocated(struct ut_gates *t, int more);
 /* Makes progress on the other TNIs that have gates; with no lock held. */
 void ut_gate_progress_others(unsigned int own);
-
-/* setup.c */
-/* Does the gate belong to this process? */
-bool ut_gate_is_own(const struct ut_vbg_ident *ident);
-utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
 
 /* automaton.c */
 void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src);
@@ -262,6 +262,15 @@ bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
 void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value);
 /* Sends the `last` value from this gate. */
 void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit);
+/* Asks the packet source in another process for its epoch and state, unless an answer is due.
+ * waited: a barrier communication waits for it. */
+void ut_gate_ask(struct ut_gate *g, bool waited);
+/* The same where the epoch is not known yet. */
+static inline void ut_gate_ask_first(struct ut_gate *g)
+{
+    if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
+        ut_gate_ask(g, false);
+}
 /* ut_gate_run() lets the gate fire if it can. */
 static inline void ut_gate_mark_ready(struct ut_gate *g)
 {
@@ -301,21 +310,11 @@ static inline void ut_gate_run(struct ut_gates *t)
         ut_gate_run_ready(t);
 }
 
-/* net.c: packets and messages */
+/* net.c: links, and what comes over them */
 extern const struct ut_vcq_handlers ut_gate_handlers;
 void ut_gate_find_links(struct ut_gate *g);
 /* Allocates the links that a setting needs, before any gate is changed. False: no memory. */
 bool ut_gate_can_reach(struct ut_gate *start, const struct utofu_vbg_setting *s);
-void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last);
-/* Asks the packet source in another process for its epoch and state, unless an answer is due.
- * waited: a barrier communication waits for it. */
-void ut_gate_ask(struct ut_gate *g, bool waited);
-/* The same where the epoch is not known yet. */
-static inline void ut_gate_ask_first(struct ut_gate *g)
-{
-    if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
-        ut_gate_ask(g, false);
-}
 enum ut_gate_answer {
     UT_ANSWER_VALID = 1,
     UT_ANSWER_ALLOCATED = 2,

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets between gates, and the queries and answers of gates in different processes. */
+/* Links between gates of different processes, and what comes over them: packets, queries, answers.
+ */
 #include <string.h>
 
 #include "barrier/inner.h"
 #include "util/log.h"
 #include "stats/stats.h"
-
-_Static_assert(sizeof(struct ut_msg_packet) + UT_VALUE_PACKED_MAX <= PROV_MSG_MAX,
-               "the largest packet fits into one message");
 
 /* The library's own VCQ that a gate belongs to. */
 static utofu_vcq_id_t vcq_id_of(const struct ut_vbg_ident *gate)
@@ -51,90 +49,6 @@ void ut_gate_find_links(struct ut_gate *g)
     g->src_link = link_to(g, g->setting.src_rmt_vbg_id);
     g->dst_link = link_to(g, g->setting.dst_rmt_vbg_id);
 }
-
-/*
- * Sending
- */
-
-static void send_message(struct ut_link *link, struct ut_msg_gate *m)
-{
-    m->head.type = UT_MSG_GATE;
-    ut_link_send(link, m, sizeof(*m), true);
-}
-
-static inline __attribute__((always_inline)) void send_remote(struct ut_gate *g,
-                                                              const struct ut_value *value,
-                                                              bool last)
-{
-    union {
-        struct ut_msg_packet packet;
-        uint8_t bytes[sizeof(struct ut_msg_packet) + UT_VALUE_PACKED_MAX];
-        uint64_t aligned;
-    } m;
-
-    m.packet = (struct ut_msg_packet){.type = UT_MSG_PACKET,
-                                      .src = (uint8_t)g->index,
-                                      .dst = (uint8_t)ut_vbg_id_gate(g->setting.dst_rmt_vbg_id),
-                                      .last = last,
-                                      .epoch = g->epoch,
-                                      .number = g->out_packets};
-    size_t size = sizeof(m.packet) + ut_value_pack(value, m.bytes + sizeof(m.packet));
-    ut_link_send(g->dst_link, &m, size, true);
-}
-
-static void send_local(struct ut_gate *g, const struct ut_vbg_ident *dst,
-                       const struct ut_value *value, bool last)
-{
-    struct ut_gate_cross_tni p = {
-        .gate = dst->gate,
-        .tag = {.src = g->id, .number = g->out_packets, .epoch = g->epoch, .last = last}};
-
-    if (dst->tni == g->tni) {
-        ut_gate_deliver(&ut_gates[g->tni].gate[dst->gate], UT_INPUT_PACKET, &p.tag, value);
-        return;
-    }
-    ut_value_copy(&p.value, value);
-    ut_gate_send_cross_tni(g->tni, dst->tni, &p);
-}
-
-void ut_gate_send_packet(struct ut_gate *g, const struct ut_value *value, bool last)
-{
-    struct ut_stats *stats = ut_gate_stats(g);
-    struct ut_vbg_ident dst;
-
-    g->out_packets++;
-    if (__builtin_expect(stats && !last, 0))
-        ut_gate_report_send(stats, g, UT_INPUT_PACKET, g->setting.dst_rmt_vbg_id, g->out_packets);
-    if (__builtin_expect(g->dst_link != NULL, 1)) {
-        send_remote(g, value, last);
-        return;
-    }
-    ut_vbg_id_unpack(g->setting.dst_rmt_vbg_id, &dst);
-    if (ut_gate_is_own(&dst))
-        send_local(g, &dst, value, last);
-}
-
-void ut_gate_ask(struct ut_gate *g, bool waited)
-{
-    struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
-
-    if (!g->src_link || in->asked || in->failed)
-        return;
-    struct ut_msg_gate m = {.head = {.flags = UT_GATE_QUERY},
-                            .src = in->src,
-                            .dst = g->id,
-                            .serial = g->serial,
-                            .last = waited};
-    in->asked = true;
-    in->waited = waited;
-    send_message(g->src_link, &m);
-    if (ut_link_is_given_up(g->src_link))
-        ut_gate_fail_input(g, UT_INPUT_PACKET, in->src);
-}
-
-/*
- * Receiving
- */
 
 static void bad_message(const struct ut_link *link, size_t size)
 {
@@ -233,15 +147,16 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
  * that this gate waits for itself. */
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
-    struct ut_msg_gate reply = {.head = {.flags = UT_GATE_ANSWER, .slot = g->epoch},
-                                .src = m->src,
-                                .dst = m->dst,
-                                .serial = m->serial,
-                                .answer = state_of(g, m->dst)};
+    struct ut_msg_gate reply = {
+        .head = {.type = UT_MSG_GATE, .flags = UT_GATE_ANSWER, .slot = g->epoch},
+        .src = m->src,
+        .dst = m->dst,
+        .serial = m->serial,
+        .answer = state_of(g, m->dst)};
 
     if (reply.answer & UT_ANSWER_SENDS_HERE)
         reply.number = g->out_packets;
-    send_message(link, &reply);
+    ut_link_send(link, &reply, sizeof(reply), true);
     if (m->last)
         ut_gate_trace(g, false);
 }

@@ -14,14 +14,6 @@
  * Allocating
  */
 
-bool ut_gate_is_own(const struct ut_vbg_ident *ident)
-{
-    const struct ut_process *process = ut_process_peek();
-
-    return process && ident->local_rank == process->job->local_rank &&
-           memcmp(&ident->coords, &process->coords, sizeof(ident->coords)) == 0;
-}
-
 static void next_epoch(struct ut_gate *g)
 {
     __atomic_store_n(&g->epoch, g->epoch + 1, __ATOMIC_RELAXED);
@@ -30,17 +22,6 @@ static void next_epoch(struct ut_gate *g)
 static void set_allocated(struct ut_gate *g, bool allocated)
 {
     __atomic_store_n(&g->allocated, allocated, __ATOMIC_RELAXED);
-}
-
-utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index)
-{
-    const struct ut_process *process = ut_process_peek();
-    struct ut_vbg_ident ident = {.coords = process->coords,
-                                 .tni = (uint16_t)tni,
-                                 .local_rank = process->job->local_rank,
-                                 .gate = (uint16_t)index};
-
-    return ut_vbg_id_pack(&ident);
 }
 
 static void take_gate(struct ut_gates *t, unsigned int tni, unsigned int index,

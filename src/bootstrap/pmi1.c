@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMI-1 on the socket PMI_FD: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's pmi2 plugin. Records
- * go through publish_name and lookup_name, which answer at once; put and get are collective.
+ * The socket PMI_FD of a launcher that speaks PMI-1: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's
+ * pmi2 plugin. What this launcher's operations do with it is in pmi1_record.c.
  *
  * An MPI library of this process uses the same socket, one request and one answer at a time, as
  * this file does. pmi1_share.c keeps the two apart. The answer to a request is always read before
@@ -32,7 +32,6 @@ enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 3072 };
 /* The socket and `broken` are touched between ut_job_pmi1_enter() and _leave(). */
 static struct {
     int fd;
-    uint32_t size;
     pid_t owner; /* the process that sends finalize at exit; 0 when MPI does */
     int broken;
     bool refusal_logged; /* that the socket must not be used; atomic */
@@ -87,7 +86,7 @@ static bool is_over(void)
     return !ut_env_text("PMIX_RANK") && ut_job_mpi_state() == UT_JOB_MPI_OVER;
 }
 
-static bool present(void)
+bool ut_job_pmi1_present(void)
 {
     int64_t fd = ut_job_launcher_number("PMI_FD");
 
@@ -328,7 +327,7 @@ static int read_layout(void)
     if (rc != 0)
         return rc;
     if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
-        ut_job_layout_parse(&pmi.info.layout, text, pmi.size) != 0) {
+        ut_job_layout_parse(&pmi.info.layout, text, pmi.info.size) != 0) {
         ut_info("bootstrap", "the launcher does not say where processes are: '%s'", line);
         return -ENOENT;
     }
@@ -342,7 +341,8 @@ static int place_by_variables(struct ut_job_info *info)
     int64_t local_size = ut_job_launcher_number("MPI_LOCALNRANKS");
 
     if (local_rank < 0 || local_size <= local_rank) {
-        if (pmi.size > 1 && !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
+        if (pmi.info.size > 1 &&
+            !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
             ut_error("bootstrap",
                      "the launcher on PMI_FD %d does not say on which node rank %u is; set "
                      "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
@@ -354,7 +354,7 @@ static int place_by_variables(struct ut_job_info *info)
     }
     info->local_rank = (uint32_t)local_rank;
     info->local_size = (uint32_t)local_size;
-    if (info->local_size == pmi.size) {
+    if (info->local_size == pmi.info.size) {
         info->num_nodes = 1;
     } else if (!ut_env_is_set(UT_ENV_NODE)) {
         ut_error("bootstrap", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
@@ -405,7 +405,7 @@ static void share_channel(void)
 {
     int rc;
 
-    if (pmi.size == 1 || !ut_env_num(UT_ENV_PROGRESS_THREAD))
+    if (pmi.info.size == 1 || !ut_env_num(UT_ENV_PROGRESS_THREAD))
         return;
     rc = ut_job_pmi1_share(pmi.fd, &pmi.fd);
     pmi.shared = rc == 0;
@@ -416,11 +416,10 @@ static void share_channel(void)
                 strerror(-rc));
 }
 
-static int pmi1_open(struct ut_job_info *info, int64_t deadline)
+int ut_job_pmi1_open(struct ut_job_info *info, const struct ut_job_pmi1_info **launcher)
 {
     int rc;
 
-    (void)deadline; /* every request has its own deadline */
     if (is_port_mode()) {
         ut_error("bootstrap",
                  "this job was started with mpiexec -pmi-port, which does not work with MPI "
@@ -429,23 +428,22 @@ static int pmi1_open(struct ut_job_info *info, int64_t deadline)
     }
     pmi.fd = (int)ut_job_launcher_number("PMI_FD");
     pmi.info.rank = (uint32_t)ut_job_launcher_number("PMI_RANK");
-    pmi.size = (uint32_t)ut_job_launcher_number("PMI_SIZE");
-    if (pmi.info.rank >= pmi.size) {
-        ut_error("bootstrap", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.info.rank, pmi.size);
+    pmi.info.size = (uint32_t)ut_job_launcher_number("PMI_SIZE");
+    if (pmi.info.rank >= pmi.info.size) {
+        ut_error("bootstrap", "PMI_RANK=%u is not below PMI_SIZE=%u", pmi.info.rank, pmi.info.size);
         return -EPROTO;
     }
     rc = open_channel(info);
-    if (rc == 0) {
+    if (rc == 0)
         share_channel();
-        ut_job_pmi1_record_open(&pmi.info);
-    }
+    *launcher = &pmi.info;
     info->rank = pmi.info.rank;
-    info->size = pmi.size;
+    info->size = pmi.info.size;
     snprintf(info->id, sizeof(info->id), "%s", pmi.info.job);
     return rc;
 }
 
-/* ---- records ---- */
+/* ---- for records ---- */
 
 static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
 {
@@ -475,18 +473,3 @@ int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_
     }
     return rc;
 }
-
-static int pmi1_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
-{
-    return ut_job_retry(ut_job_pmi1_record_ask, rank, record, size, wait_ms);
-}
-
-static int64_t pmi1_rank_at(uint32_t node, uint32_t local_rank)
-{
-    if (pmi.info.layout.num_blocks == 0 && pmi.size == 1)
-        return node == 0 && local_rank == 0 ? 0 : -ENOENT;
-    return ut_job_layout_rank_at(&pmi.info.layout, node, local_rank);
-}
-
-const struct ut_job_ops ut_job_pmi1 = {
-    "pmi1", present, pmi1_open, ut_job_pmi1_record_publish, pmi1_lookup, pmi1_rank_at};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records over PMI-1: what pmi1.c, which has the socket, and pmi1_record.c know of each other.
+ * PMI-1: pmi1.c has the socket, and pmi1_record.c, which uses it, the launcher's operations.
  */
 #ifndef UT_BOOTSTRAP_PMI1_H
 #define UT_BOOTSTRAP_PMI1_H
@@ -9,26 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bootstrap/job.h"
 #include "bootstrap/layout.h"
 
 enum { UT_JOB_PMI1_LINE = 4096 };
 
 /* What the launcher says of itself and of the job. */
 struct ut_job_pmi1_info {
-    uint32_t rank;
+    uint32_t rank, size;
     char job[128];
     size_t key_max, value_max; /* bytes of a key and of a value, with the zero at the end */
     struct ut_job_layout layout;
 };
 
+/* As in ops.h. `launcher` stays where it is; it is set where the result is 0. */
+bool ut_job_pmi1_present(void);
+int ut_job_pmi1_open(struct ut_job_info *info, const struct ut_job_pmi1_info **launcher);
+
 /* One request, one answer. With in_time it waits while MPI uses the socket; else -EBUSY. */
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time);
-
-/* As in job.h; ut_job_pmi1_record_open() comes first, keeps the pointer, and forgets an earlier
- * job.
- */
-void ut_job_pmi1_record_open(const struct ut_job_pmi1_info *info);
-int ut_job_pmi1_record_publish(const void *record, size_t size);
-int ut_job_pmi1_record_ask(uint32_t rank, void *record, size_t *size);
 
 #endif

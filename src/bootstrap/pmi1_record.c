@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records over PMI-1, in few questions. Each process publishes its own under its rank. The first
- * one of a node says where the node's board is (board.h): the others write their records there
- * too, and then need no question for one another. Who writes last publishes all records of the
- * node at once, for the other nodes.
+ * Records over PMI-1, in few questions, and what else a launcher is asked for (ops.h). Records go
+ * through publish_name and lookup_name, which answer at once; put and get are collective. Each
+ * process publishes its own under its rank. The first one of a node says where the node's board is
+ * (board.h): the others write their records there too, and then need no question for one another.
+ * Who writes last publishes all records of the node at once, for the other nodes.
  *
  * Values are as long as the launcher says that they may be: a longer one goes in pieces, NAME,
  * NAME.1, NAME.2..., and the first begins with their number and a colon.
@@ -304,9 +305,10 @@ static bool read_node(const struct ut_job_place *place, void *record, size_t *si
     return rc == 0;
 }
 
-/* ---- as in job.h ---- */
+/* ---- as in ops.h ---- */
 
-void ut_job_pmi1_record_open(const struct ut_job_pmi1_info *info)
+/* Forgets an earlier job. */
+static void open_records(const struct ut_job_pmi1_info *info)
 {
     here.info = info;
     here.needed = 0;
@@ -317,7 +319,7 @@ void ut_job_pmi1_record_open(const struct ut_job_pmi1_info *info)
         here.place = (struct ut_job_place){0};
 }
 
-int ut_job_pmi1_record_publish(const void *record, size_t size)
+static int publish_own(const void *record, size_t size)
 {
     struct name name = {"rank", here.info->rank};
     int rc = put(&name, record, size, true);
@@ -332,7 +334,7 @@ int ut_job_pmi1_record_publish(const void *record, size_t size)
     return 0;
 }
 
-int ut_job_pmi1_record_ask(uint32_t rank, void *record, size_t *size)
+static int ask_record(uint32_t rank, void *record, size_t *size)
 {
     struct name name = {"rank", rank};
     struct ut_job_place place;
@@ -345,3 +347,31 @@ int ut_job_pmi1_record_ask(uint32_t rank, void *record, size_t *size)
     }
     return get(&name, record, UT_JOB_RECORD_MAX, size);
 }
+
+static int open_job(struct ut_job_info *info, int64_t deadline)
+{
+    const struct ut_job_pmi1_info *launcher;
+    int rc = ut_job_pmi1_open(info, &launcher);
+
+    (void)deadline; /* every request has its own deadline */
+    if (rc == 0)
+        open_records(launcher);
+    return rc;
+}
+
+static int look_up(uint32_t rank, void *record, size_t *size, int wait_ms)
+{
+    return ut_job_retry(ask_record, rank, record, size, wait_ms);
+}
+
+static int64_t find_rank_at(uint32_t node, uint32_t local_rank)
+{
+    const struct ut_job_layout *layout = &here.info->layout;
+
+    if (layout->num_blocks == 0 && here.info->size == 1)
+        return node == 0 && local_rank == 0 ? 0 : -ENOENT;
+    return ut_job_layout_rank_at(layout, node, local_rank);
+}
+
+const struct ut_job_ops ut_job_pmi1 = {"pmi1",  ut_job_pmi1_present, open_job, publish_own,
+                                       look_up, find_rank_at};

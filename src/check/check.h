@@ -17,8 +17,9 @@
  * Uses shuffle, link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and
  * runtime call it with the VCQ's lock held, unless it says otherwise. what.c: what is looked for.
  * hold.c: what is held, and for how long. origins.c and table.c: what other processes hold.
- * target.c: who else writes the memory of a put. report.c: lines on standard error. place.c:
- * addresses to lines of source files. notes.c: what differs there, told at the end.
+ * target.c: who else writes the memory of a put. memory.c: the memory of this process. report.c:
+ * lines on standard error. place.c: addresses to lines of source files. module.c: places of the
+ * program for other processes. notes.c: what differs there, told at the end.
  */
 #ifndef UT_CHECK_CHECK_H
 #define UT_CHECK_CHECK_H

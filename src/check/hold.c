@@ -41,9 +41,6 @@ enum {
     MOST_LOOKS = 1000,
 };
 
-bool ut_check_on;
-const struct ut_job_info *ut_check_job;
-
 static uint64_t opened_at;
 static uint32_t num_holding; /* atomic: VCQs that hold something */
 static uint64_t late_ns;     /* atomic: for so long, those that the background thread has started */
@@ -126,25 +123,12 @@ bool ut_check_attach(struct ut_vcq *vcq)
     return true;
 }
 
-static bool is_session(const struct ut_vcq *vcq)
-{
-    return vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
-}
-
-uint32_t ut_check_num_held(const struct ut_vcq *vcq)
-{
-    uint32_t submitted = vcq->toq_tail - vcq->toq_exec;
-    uint64_t due = vcq->scheduled - vcq->started;
-
-    return is_session(vcq) && due < submitted ? (uint32_t)due : submitted;
-}
-
 /* To be called when something may be held, or nothing any more. */
 static void count_holding(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
     bool holds = ut_check_num_held(vcq) > 0;
-    uintptr_t thread = is_session(vcq) ? check->poster : my_thread();
+    uintptr_t thread = ut_check_is_session(vcq) ? check->poster : my_thread();
 
     __atomic_store_n(&check->thread, holds ? thread : 0, __ATOMIC_RELAXED);
     if (holds == check->counted)
@@ -250,7 +234,7 @@ static bool hold_next(struct ut_vcq *vcq, const struct ut_slot *slot, uint64_t n
     if (op->which == 0 || !may_hold(now))
         return false;
     op->at = now;
-    ut_check_look(vcq, slot);
+    ut_check_look(vcq, slot, ut_check_others_hold(vcq));
     enter(vcq, slot);
     return true;
 }
@@ -291,17 +275,17 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
             .caller = caller, .at = now, .number = ++check->number, .which = sampled};
         if (!sampled)
             ut_check_pass(vcq, slot);
-        else if (is_session(vcq))
+        else if (ut_check_is_session(vcq))
             ut_check_look_ahead(vcq, slot);
         else
-            ut_check_look(vcq, slot);
+            ut_check_look(vcq, slot, ut_check_others_hold(vcq));
         ut_check_note_comm(check, slot);
-        if (sampled && !is_session(vcq) && may_hold(now))
+        if (sampled && !ut_check_is_session(vcq) && may_hold(now))
             enter(vcq, slot);
     }
     check->poster = my_thread();
     set_in_call(vcq, 0);
-    if (is_session(vcq))
+    if (ut_check_is_session(vcq))
         return ut_check_scheduled(vcq);
     if (sampled)
         count_holding(vcq);
@@ -455,4 +439,12 @@ void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error)
     ut_check_note_end(vcq);
     if (r.rc)
         ut_check_report(&r);
+}
+
+void ut_check_close(void)
+{
+    if (!ut_check_on)
+        return;
+    ut_check_print_sums();
+    ut_check_print_notes();
 }

@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "check/table.h"
 #include "desc/desc.h"
+#include "util/hash.h"
 #include "vcq/vcq.h"
 
 enum { UT_CHECK_RECENT = 8 };
@@ -24,7 +25,7 @@ struct ut_check_op {
     uint64_t number;    /* of the VCQ, from 1 on */
     uint8_t *mem;       /* local memory of a put or a get; NULL: none, or it is not registered */
     uint32_t length;    /* of that */
-    uint64_t sum;       /* of that: see sum_of() */
+    uint64_t sum;       /* of that: see ut_check_sum() */
     uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of */
     uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
     bool rmt_known;
@@ -36,7 +37,7 @@ struct ut_check_op {
     bool gone;        /* it was reported as unmapped, cannot be read, or is not held */
 };
 
-/* A place of the program as another process can look it up: see origins.c. */
+/* A place of the program as another process can look it up: see module.c. */
 struct ut_check_module_place {
     const void *caller;
     uint64_t module, offset;
@@ -92,12 +93,25 @@ struct ut_check_report {
 };
 void ut_check_report(const struct ut_check_report *report);
 
-/* Of a free-mode or a session-mode VCQ, the oldest ones that are not started: these are held. */
-uint32_t ut_check_num_held(const struct ut_vcq *vcq);
+static inline bool ut_check_is_session(const struct ut_vcq *vcq)
+{
+    return vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
+}
 
+/* Of a free-mode or a session-mode VCQ, the oldest ones that are not started: these are held. */
+static inline uint32_t ut_check_num_held(const struct ut_vcq *vcq)
+{
+    uint32_t submitted = vcq->toq_tail - vcq->toq_exec;
+    uint64_t due = vcq->scheduled - vcq->started;
+
+    return ut_check_is_session(vcq) && due < submitted ? (uint32_t)due : submitted;
+}
+
+/* what.c */
 /* Looks for what is wrong with a communication when it would start, which is when it is held, by
- * itself and beside those that are held; and between that and its start. */
-void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot);
+ * itself and beside those that are held, also by other VCQs if these hold any; and between that and
+ * its start. */
+void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold);
 /* Of one that an arrival will start: what is wrong by itself when it is submitted. */
 void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* Of one that is not held: what it fills. */
@@ -110,9 +124,7 @@ static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
     return &vcq->check->ops[slot - vcq->toq];
 }
 
-/* May this process read it? Memory that it protects from itself is no error: an adapter does not
- * mind. */
-bool ut_check_is_readable(const uint8_t *p, uint32_t size);
+/* target.c */
 /* Of a put that is held: copies its remote memory where that can be read; compares it when the put
  * starts, and reports what others have written; or forgets the copy. */
 void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot);
@@ -122,6 +134,18 @@ void ut_target_forget(struct ut_check_op *op);
  * VCQ that it has freed and made again, may lie elsewhere. */
 bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot);
 
+static inline uint64_t ut_check_mix(uint64_t h, uint64_t v)
+{
+    h = ut_hash_word(h, v);
+    return h ^ h >> 32;
+}
+
+/* memory.c */
+uint64_t ut_check_sum(const uint8_t *p, uint32_t size, uint64_t number);
+bool ut_check_is_mapped(const uint8_t *p, uint32_t size);
+/* May this process read it? Memory that it protects from itself is no error: an adapter does not
+ * mind. */
+bool ut_check_is_readable(const uint8_t *p, uint32_t size);
 /* What a put writes, or NULL where it cannot be read. */
 const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot);
 
@@ -143,6 +167,7 @@ static inline struct ut_range ut_lines_of(struct ut_range r)
     return (struct ut_range){r.from / line * line, (r.to + line - 1) / line * line};
 }
 
+/* place.c */
 /* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */
 void ut_check_place(const void *address, char *buf, size_t size);
 /* Finds this library in memory. */
@@ -151,6 +176,16 @@ void ut_check_place_open(void);
  * calls leave one within the library. */
 const void *ut_check_caller(const void *address);
 
+/* module.c */
+/* The place of a call, which is looked up once. */
+const struct ut_check_module_place *ut_check_module_place(struct ut_check *check,
+                                                          const void *caller);
+/* For a report, without the lock: "put of 8 bytes, number 3 of VCQ ..., of rank 2, 0.12 ms ago in
+ * main() at a.c:7". Which process and place it is, of those of equal ones. */
+void ut_check_describe_origin(const struct ut_table_found *found, const char *kind, char *text,
+                              size_t size);
+const void *ut_check_origin_place(const struct ut_table_found *found);
+
 /* notes.c */
 void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot);
 void ut_check_note_end(struct ut_vcq *vcq);
@@ -158,8 +193,11 @@ void ut_check_note_end(struct ut_vcq *vcq);
 void ut_check_note_line(const void *caller);
 void ut_check_print_notes(void);
 
+/* report.c */
 /* One line, or several, in one write. */
 void ut_check_write(const char *text, size_t size);
+/* How often what was found. */
+void ut_check_print_sums(void);
 extern const struct ut_job_info *ut_check_job;
 
 #endif

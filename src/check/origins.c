@@ -2,20 +2,15 @@
 /* What is entered into the table of the node, what of others it meets, and how long it lingers. */
 #include "check/origins.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "bootstrap/job.h"
 #include "link/link.h"
 #include "peers/peers.h"
 #include "util/clock.h"
-#include "util/hash.h"
 
 enum {
     /* Of memory, a communication has references in the buckets of the least pages that are no
@@ -38,12 +33,6 @@ enum {
 
 static uint64_t lingered_ns; /* atomic */
 static uint64_t opened_at;   /* atomic; 0: nothing lingered so far */
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = ut_hash_word(h, v);
-    return h ^ h >> 32;
-}
 
 /*
  * The table
@@ -77,101 +66,6 @@ void ut_origins_open(void)
 }
 
 /*
- * Places of the program, which another process cannot look up by an address of this one: a number
- * of the file, the same in all processes that have loaded it, and an offset.
- */
-
-static uint64_t number_of_file(const char *path)
-{
-    struct stat st;
-
-    /* the program itself may have been found by a name that is no path */
-    if (stat(path, &st) != 0 && stat("/proc/self/exe", &st) != 0)
-        return ut_hash(UT_HASH_FIRST, path, strlen(path));
-    return mix(mix(UT_HASH_FACTOR, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
-}
-
-static void find_place(const void *caller, struct ut_check_module_place *p)
-{
-    Dl_info info;
-    int error = errno; /* the program's */
-
-    *p = (struct ut_check_module_place){.caller = caller};
-    if (caller && dladdr(caller, &info) && info.dli_fname) {
-        const char *slash = strrchr(info.dli_fname, '/');
-        p->module = number_of_file(info.dli_fname);
-        p->offset = (uintptr_t)caller - (uintptr_t)info.dli_fbase;
-        snprintf(p->name, sizeof(p->name), "%s", slash ? slash + 1 : info.dli_fname);
-    }
-    errno = error;
-}
-
-static const struct ut_check_module_place *place_of(struct ut_check *check, const void *caller)
-{
-    uint64_t hash = mix(0, (uint64_t)(uintptr_t)caller);
-    struct ut_check_module_place *p = &check->recent[hash % UT_CHECK_RECENT];
-
-    if (p->caller != caller)
-        find_place(caller, p);
-    return p;
-}
-
-/* Looked for among the modules of this process: one by its number. */
-struct wanted_module {
-    uint64_t number;
-    uintptr_t base; /* 0: it is not loaded */
-};
-
-static int note_module(struct dl_phdr_info *loaded, size_t size, void *arg)
-{
-    struct wanted_module *w = arg;
-    Dl_info info;
-
-    (void)size;
-    for (int i = 0; i < loaded->dlpi_phnum; i++) {
-        const ElfW(Phdr) *ph = &loaded->dlpi_phdr[i];
-        if (ph->p_type != PT_LOAD)
-            continue;
-        if (dladdr((const void *)(loaded->dlpi_addr + ph->p_vaddr), &info) && info.dli_fname &&
-            number_of_file(info.dli_fname) == w->number)
-            w->base = (uintptr_t)info.dli_fbase;
-        break;
-    }
-    return w->base != 0;
-}
-
-static void print_place(const struct ut_table_comm *c, char *text, size_t size)
-{
-    struct wanted_module w = {.number = c->module};
-
-    if (c->module)
-        dl_iterate_phdr(note_module, &w);
-    if (w.base)
-        ut_check_place((const void *)(w.base + c->offset), text, size);
-    else
-        snprintf(text, size, "%s+%#llx", c->name, (unsigned long long)c->offset);
-}
-
-void ut_origins_describe(const struct ut_table_found *found, const char *kind, char *text,
-                         size_t size)
-{
-    const struct ut_table_comm *c = &found->comm;
-    char place[320];
-
-    print_place(c, place, sizeof(place));
-    snprintf(text, size,
-             "%s of %u bytes, number %llu of VCQ %016llx of rank %u, to VCQ %016llx, %.3f ms ago "
-             "in %s",
-             kind, c->length, (unsigned long long)c->number, (unsigned long long)c->vcq_id, c->rank,
-             (unsigned long long)c->rmt_vcq_id, (double)(ut_clock_ns() - c->at) * 1e-6, place);
-}
-
-const void *ut_origins_place_of(const struct ut_table_found *found)
-{
-    return (const void *)(uintptr_t)mix(found->comm.module, found->comm.offset);
-}
-
-/*
  * Memory
  */
 
@@ -194,15 +88,15 @@ struct spot {
 
 static unsigned int find_spots(const struct ut_table_comm *c, struct spot spots[2])
 {
-    spots[0] = (struct spot){mix(1, ut_vcq_id_key(c->rmt_vcq_id)), at_stadd(c)};
-    spots[1] = (struct spot){mix(2, c->rmt_rank), at_address(c)};
+    spots[0] = (struct spot){ut_check_mix(1, ut_vcq_id_key(c->rmt_vcq_id)), at_stadd(c)};
+    spots[1] = (struct spot){ut_check_mix(2, c->rmt_rank), at_address(c)};
     return c->rmt_rank == UT_NO_RANK ? 1 : 2;
 }
 
 /* The bucket of a page: 2 to the power of `bits` bytes. */
 static uint32_t bucket_of(const struct spot *s, unsigned int bits, uint64_t page)
 {
-    return ut_table_bucket(mix(mix(s->space, page), bits));
+    return ut_table_bucket(ut_check_mix(ut_check_mix(s->space, page), bits));
 }
 
 static unsigned int add_references(const struct spot *s, uint32_t buckets[], unsigned int num)
@@ -400,7 +294,7 @@ static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool f
                           struct ut_table_comm *c)
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
-    const struct ut_check_module_place *place = place_of(vcq->check, op->caller);
+    const struct ut_check_module_place *place = ut_check_module_place(vcq->check, op->caller);
     const uint8_t *source = slot->desc.kind == UT_DESC_PIGGYBACK ? slot->desc.data : op->mem;
 
     *c = (struct ut_table_comm){

@@ -29,10 +29,4 @@ uint32_t ut_origins_let_go(struct ut_vcq *vcq, uint32_t most);
 /* One that has held up polls is started by the background thread. */
 void ut_origins_lingered(void);
 
-/* For a report, without the lock: "put of 8 bytes, number 3 of VCQ ..., of rank 2, 0.12 ms ago in
- * main() at a.c:7". Which process and place it is, of those of equal ones. */
-void ut_origins_describe(const struct ut_table_found *found, const char *kind, char *text,
-                         size_t size);
-const void *ut_origins_place_of(const struct ut_table_found *found);
-
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "bootstrap/job.h"
-#include "check/origins.h"
+#include "check/inner.h"
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/codes.h"
@@ -29,6 +29,9 @@ struct place {
     const void *caller, *other;
     uint8_t id;
 };
+
+bool ut_check_on;
+const struct ut_job_info *ut_check_job;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place places[MOST_PLACES];
@@ -52,7 +55,7 @@ static bool is_new(const struct ut_check_report *r)
                                           : NULL,
                       .other = r->caller && r->op ? r->op->caller
                                : r->other_op      ? r->other_op->caller
-                               : r->origin        ? ut_origins_place_of(r->origin)
+                               : r->origin        ? ut_check_origin_place(r->origin)
                                                   : NULL,
                       .id = (uint8_t)r->id};
 
@@ -139,7 +142,8 @@ static void print(const struct ut_check_report *r)
     }
     if (r->origin) {
         char origin[TEXT_SIZE / 2];
-        ut_origins_describe(r->origin, kind_name(r->origin->comm.kind), origin, sizeof(origin));
+        ut_check_describe_origin(r->origin, kind_name(r->origin->comm.kind), origin,
+                                 sizeof(origin));
         used = append(text, used, "    beside %s\n", origin);
     }
     used = append(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
@@ -158,7 +162,7 @@ void ut_check_report(const struct ut_check_report *r)
         abort();
 }
 
-static void print_sums(void)
+void ut_check_print_sums(void)
 {
     char text[TEXT_SIZE];
     uint64_t sum = 0;
@@ -176,12 +180,4 @@ static void print_sums(void)
     if (sum > 0)
         ut_check_write(text, (size_t)used);
     pthread_mutex_unlock(&lock);
-}
-
-void ut_check_close(void)
-{
-    if (!ut_check_on)
-        return;
-    print_sums();
-    ut_check_print_notes();
 }

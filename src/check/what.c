@@ -1,105 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is looked for: in a communication when it is submitted, between it and those that are held,
  * and in its memory until it starts. */
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "check/inner.h"
 #include "link/link.h"
 #include "peers/peers.h"
 #include "stag/stag.h"
-#include "util/hash.h"
-
-/*
- * The sum of memory. Of more than SUM_ALL bytes the first and the last SUM_ENDS, and between them
- * one word of each line, not always the same: who changes a buffer changes more than that.
- */
-
-enum { SUM_ALL = 16384, SUM_ENDS = 4096, LANES = 4, PAGES_AT_ONCE = 64 };
-#define SUM_STEP (LANES * sizeof(uint64_t))
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = ut_hash_word(h, v);
-    return h ^ h >> 32;
-}
-
-/* The background thread reads here what the program may write by now. */
-#define READS_OTHERS __attribute__((no_sanitize("thread")))
-
-READS_OTHERS static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size)
-{
-    uint64_t lanes[LANES] = {h, h + 1, h + 2, h + 3}, word[LANES];
-
-    for (; size >= SUM_STEP; p += SUM_STEP, size -= SUM_STEP) {
-        memcpy(word, p, SUM_STEP);
-        for (unsigned int i = 0; i < LANES; i++)
-            lanes[i] = mix(lanes[i], word[i]);
-    }
-    for (; size >= sizeof(*word); p += sizeof(*word), size -= sizeof(*word)) {
-        memcpy(word, p, sizeof(*word));
-        lanes[0] = mix(lanes[0], word[0]);
-    }
-    for (word[0] = 0; size > 0; size--) /* memcpy() would be a call */
-        word[0] = word[0] << 8 | p[size - 1];
-    return mix(mix(mix(mix(lanes[0], word[0]), lanes[1]), lanes[2]), lanes[3]);
-}
-
-READS_OTHERS static uint64_t sum_of(const uint8_t *p, uint32_t size, uint64_t number)
-{
-    uint64_t h = UT_HASH_FACTOR, word;
-
-    if (size <= SUM_ALL)
-        return sum_bytes(h, p, size);
-    h = sum_bytes(sum_bytes(h, p, SUM_ENDS), p + size - SUM_ENDS, SUM_ENDS);
-    uint32_t turn = (uint32_t)number % (UT_CACHE_LINE / sizeof(word)) * sizeof(word);
-    for (uint32_t at = SUM_ENDS; at < size - SUM_ENDS - UT_CACHE_LINE; at += UT_CACHE_LINE) {
-        memcpy(&word, p + at + turn, sizeof(word));
-        h = mix(h, word);
-    }
-    return h;
-}
-
-static uintptr_t page_of(const uint8_t *p)
-{
-    static uintptr_t page;
-    uintptr_t mask = __atomic_load_n(&page, __ATOMIC_RELAXED);
-
-    if (mask == 0) {
-        mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-        __atomic_store_n(&page, mask, __ATOMIC_RELAXED);
-    }
-    return (uintptr_t)p & mask;
-}
-
-static bool is_mapped(const uint8_t *p, uint32_t size)
-{
-    uintptr_t from = page_of(p);
-
-    return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* does only look */
-}
-
-/* Reads a byte of each page through the kernel; where that is forbidden, the answer is yes. */
-bool ut_check_is_readable(const uint8_t *p, uint32_t size)
-{
-    uintptr_t from = page_of(p), end = (uintptr_t)p + size, page = -page_of((uint8_t *)UINTPTR_MAX);
-    int error = errno; /* the program's */
-    bool readable = true;
-
-    while (readable && from < end) {
-        uint8_t bytes[PAGES_AT_ONCE];
-        struct iovec pages[PAGES_AT_ONCE], to = {bytes, 0};
-        for (; to.iov_len < PAGES_AT_ONCE && from < end; from += page)
-            pages[to.iov_len++] = (struct iovec){(void *)from, 1};
-        ssize_t got = process_vm_readv(getpid(), &to, 1, pages, to.iov_len, 0);
-        readable = got == (ssize_t)to.iov_len || (got < 0 && errno != EFAULT);
-    }
-    errno = error;
-    return readable;
-}
 
 /*
  * One communication
@@ -154,13 +61,13 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     }
     if (!op->mem || op->length == 0)
         return;
-    op->gone = !is_mapped(op->mem, op->length);
+    op->gone = !ut_check_is_mapped(op->mem, op->length);
     if (op->gone)
         report(UT_CHECK_UNMAPPED, vcq, slot);
     else if (later || !ut_check_is_readable(op->mem, op->length))
         op->gone = true;
     else
-        op->sum = sum_of(op->mem, op->length, op->number);
+        op->sum = ut_check_sum(op->mem, op->length, op->number);
 }
 
 /* Looked for by its id: the VCQ of this process that is the target. */
@@ -319,15 +226,6 @@ static bool is_put(const struct ut_slot *slot)
     return slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_PIGGYBACK;
 }
 
-const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot)
-{
-    const struct ut_check_op *op = ut_check_op_of(vcq, slot);
-
-    if (slot->desc.kind == UT_DESC_PIGGYBACK)
-        return slot->desc.data;
-    return op->mem && !op->gone && ut_check_is_readable(op->mem, op->length) ? op->mem : NULL;
-}
-
 /* Two puts that write the same bytes where they meet: their order does not matter. */
 static bool write_the_same(struct held a, struct held b, const struct target *t)
 {
@@ -443,7 +341,7 @@ void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot)
     look_at_flags(vcq, slot);
 }
 
-void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot)
+void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold)
 {
     struct held mine = {vcq, slot};
 
@@ -455,7 +353,7 @@ void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot)
     op_of(mine)->shared = slot->desc.kind == UT_DESC_GET && is_filled_before(vcq, slot);
     for (uint32_t i = vcq->toq_exec; ut_vcq_slot(vcq, i) != slot; i++)
         look_at_both(mine, (struct held){vcq, ut_vcq_slot(vcq, i)});
-    if (ut_check_others_hold(vcq))
+    if (others_hold)
         ut_vcq_for_each(look_at_other, &mine);
 }
 
@@ -479,11 +377,11 @@ void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     if (!op->mem || op->length == 0 || op->gone)
         return;
-    if (!is_mapped(op->mem, op->length)) {
+    if (!ut_check_is_mapped(op->mem, op->length)) {
         op->gone = true;
         report(UT_CHECK_UNMAPPED, vcq, slot);
     } else if (!op->shared && ut_check_is_readable(op->mem, op->length) &&
-               sum_of(op->mem, op->length, op->number) != op->sum) {
+               ut_check_sum(op->mem, op->length, op->number) != op->sum) {
         report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
     }
 }

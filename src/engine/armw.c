@@ -6,6 +6,25 @@
 
 #include "engine/posting.h"
 
+/* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?
+ */
+static bool armw_notice_missing_before(const struct ut_link *link, const struct ut_slot *slot)
+{
+    for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
+         s = &link->vcq->toq[s->next])
+        if (s->desc.kind == UT_DESC_ARMW && s->state == UT_SLOT_POSTED &&
+            s->stage != UT_STAGE_NOTICE && ut_slot_wants_remote_notice(s))
+            return true;
+    return false;
+}
+
+bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *slot)
+{
+    return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
+           (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
+            armw_notice_missing_before(link, slot));
+}
+
 /* Asks the target's CPU: the slot is in UT_STAGE_DATA until take_armw_reply(). */
 static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
 {

@@ -348,33 +348,6 @@ static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
     link->to_post = link->first;
 }
 
-/* Has its target been asked for it? Then an answer may come when the slot has another one. */
-static bool may_be_answered(const struct ut_slot *slot)
-{
-    return slot->desc.kind == UT_DESC_ARMW && (slot->stage != UT_STAGE_NONE || slot->owed);
-}
-
-void ut_engine_fail_all(struct ut_link *link, int rc)
-{
-    struct ut_vcq *vcq = link->vcq;
-    bool answers_late = false;
-
-    for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
-        struct ut_slot *slot = &vcq->toq[n];
-        if (slot->state == UT_SLOT_DONE)
-            continue;
-        answers_late |= may_be_answered(slot);
-        ut_slot_fails(link, slot, rc);
-        slot->pending = 0;
-        slot->state = UT_SLOT_DONE;
-    }
-    link->era += answers_late;
-    link->to_post = UT_NO_SLOT;
-    link->armw_out = 0;
-    link->reads_out = 0;
-    ut_engine_retire(link);
-}
-
 /*
  * struct ut_link_ops
  */

@@ -1,150 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of communications: completions of the provider, local notices, and delayed remote ones.
- */
-#include <stdlib.h>
-
-#include "engine/inner.h"
+/* Completions of the provider: communications end, and others behind them are posted. */
+#include "engine/retire.h"
 #include "stats/stats.h"
-#include "vcq/wake.h"
-
-/*
- * A slot is DONE when it is complete, and RETIRED when all before it on its link are, too
- */
-
-static void __attribute__((noinline, cold))
-retire_counted(struct ut_link *link, struct ut_slot *slot)
-{
-    ut_stats_done(link, slot);
-    if (slot->mrq_rc)
-        ut_mrq_push_failed(link, slot);
-    else if (!slot->tcq_rc && (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE))
-        ut_engine_local_notice(link->vcq, link, slot);
-}
-
-/*
- * A peer may answer a put before its adapter acknowledges it. Programs rely on the MRQ having the
- * local notice of the put before the remote notice of the answer. So a remote notice waits for the
- * local notices of its link that were outstanding when it came.
- */
-void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
-                            utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
-{
-    struct ut_link_early *early = malloc(sizeof(*early));
-
-    if (!early) {
-        ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
-        return;
-    }
-    *early = (struct ut_link_early){.after = link->lcl_notices_begun,
-                                    .type = type,
-                                    .edata = edata,
-                                    .lcl_stadd = lcl_stadd,
-                                    .rmt_stadd = rmt_stadd};
-    *link->early_last = early;
-    link->early_last = &early->next;
-}
-
-static void __attribute__((noinline)) push_early(struct ut_link *link)
-{
-    while (link->early_first) {
-        struct ut_link_early *early = link->early_first;
-        if ((int32_t)(link->lcl_notices_ended - early->after) < 0)
-            return;
-        link->early_first = early->next;
-        if (!link->early_first)
-            link->early_last = &link->early_first;
-        ut_engine_push_remote_notice(link, early->type, early->edata, early->lcl_stadd,
-                                     early->rmt_stadd);
-        free(early);
-    }
-}
-
-/* A communication with a local notice has ended: early notices may be due. */
-static inline void count_local_notice(struct ut_link *link)
-{
-    UT_ASSERT(link->lcl_notices_ended != link->lcl_notices_begun);
-    link->lcl_notices_ended++;
-    if (__builtin_expect(link->early_first != NULL, 0))
-        push_early(link);
-}
-
-static inline __attribute__((always_inline)) void retire_done(struct ut_link *link)
-{
-    struct ut_vcq *vcq = link->vcq;
-
-    while (link->first != UT_NO_SLOT) {
-        struct ut_slot *slot = &vcq->toq[link->first];
-        UT_ASSERT(slot->link == link && slot->state >= UT_SLOT_WAITING &&
-                  slot->state <= UT_SLOT_DONE);
-        if (slot->state != UT_SLOT_DONE)
-            return;
-        ut_link_remove_first(link);
-        if (slot->mrq_rc ||
-            (slot->desc.flags & (UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UT_DESC_COUNTED))) {
-            if (__builtin_expect(slot->desc.flags & UT_DESC_COUNTED, 0))
-                retire_counted(link, slot);
-            else if (__builtin_expect(slot->mrq_rc != 0, 0))
-                ut_mrq_push_failed(link, slot);
-            else if (!slot->tcq_rc)
-                ut_engine_local_notice(vcq, link, slot);
-        }
-        if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-            count_local_notice(link);
-        slot->tcq_ready = true;
-        slot->state = UT_SLOT_RETIRED;
-    }
-}
-
-void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot)
-{
-    ut_engine_local_notice(link->vcq, link, slot);
-}
-
-void ut_engine_retire(struct ut_link *link)
-{
-    retire_done(link);
-}
-
-void ut_engine_want_completions(struct ut_vcq *vcq)
-{
-    vcq->completions_wanted = true;
-    vcq->spin_limit = 0;
-    if (vcq->waits) /* nobody polls */
-        ut_vcq_need(vcq);
-}
-
-/* A slot is done, and its notices wait for earlier communications of the link, which may be
- * unsignalled. An ARMW completes by itself. */
-static void __attribute__((noinline, cold)) want_completions_before(struct ut_link *link)
-{
-    if (link->vcq->toq[link->first].desc.kind != UT_DESC_ARMW)
-        ut_engine_want_completions(link->vcq);
-}
-
-static inline __attribute__((always_inline)) void finish_slot(struct ut_link *link,
-                                                              struct ut_slot *slot)
-{
-    UT_ASSERT(ut_is_locked(&link->vcq->lock));
-    UT_ASSERT(slot->link == link);
-    UT_ASSERT(slot->state == UT_SLOT_WAITING || slot->state == UT_SLOT_POSTED);
-    slot->state = UT_SLOT_DONE;
-    retire_done(link);
-    if (__builtin_expect(slot->state == UT_SLOT_DONE, 0))
-        want_completions_before(link);
-}
-
-void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
-{
-    if (slot->desc.kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE) {
-        UT_ASSERT(link->armw_out > 0);
-        link->armw_out--;
-    }
-    finish_slot(link, slot);
-}
-
-/*
- * Completions of the provider
- */
 
 static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
@@ -205,7 +62,7 @@ static inline bool is_read_put(const struct ut_link *link, const struct ut_slot 
 static inline void reported_put(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
-        finish_slot(link, slot);
+        ut_engine_finish_slot(link, slot);
 }
 
 /* A read completes before the message that is posted behind it. */
@@ -380,13 +237,13 @@ static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot
 static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)
-        push_early(link);
-    retire_done(link);
+        ut_engine_push_early(link);
+    ut_engine_retire_done(link);
     if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
         ut_engine_pump(link);
 }
 
-/* The same as slot_done(), finish_slot() and retire_done(). */
+/* The same as slot_done(), ut_engine_finish_slot() and ut_engine_retire_done(). */
 static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;

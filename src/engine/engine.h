@@ -6,7 +6,8 @@
  * Uses desc, wire, armw, process, peers, stag, vcq, link, stats, provider.h. The path of a put:
  * ut_submit_direct() (direct.h) where it applies; else ut_engine_reserve(), ut_engine_submit(),
  * start_slot(), ut_engine_pump(), post_put(); at its end ut_engine_done() or
- * ut_engine_unsignalled_done(), finish_slot() and retire_done() (complete.c).
+ * ut_engine_unsignalled_done() (complete.c), ut_engine_finish_slot() and ut_engine_retire_done()
+ * (retire.h).
  */
 #ifndef UT_ENGINE_ENGINE_H
 #define UT_ENGINE_ENGINE_H

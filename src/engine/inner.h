@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the files of the engine: engine.c starts communications, post.c and armw.c post them,
- * complete.c ends them and writes notices, arrive.c handles messages and immediates of peers. All
- * with the VCQ's lock held.
+ * complete.c takes the completions of the provider, retire.c ends them and writes notices, arrive.c
+ * handles messages and immediates of peers. All with the VCQ's lock held.
  */
 #ifndef UT_ENGINE_INNER_H
 #define UT_ENGINE_INNER_H

@@ -8,65 +8,6 @@
 #include "mapped.h"
 #include "stats/stats.h"
 
-/* Where its data were posted, the slot ends when these complete: else their completion would hit
- * the next communication in the slot. Those before it on the link may be unsignalled, also behind
- * an ARMW that ends by itself. */
-enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc)
-{
-    ut_slot_fails(link, slot, rc);
-    if (slot->pending == 0)
-        ut_engine_finish(link, slot);
-    else
-        slot->state = UT_SLOT_POSTED;
-    if (slot->state != UT_SLOT_RETIRED)
-        ut_engine_want_completions(link->vcq);
-    return UT_POSTED;
-}
-
-/* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
- */
-static int local_error(const struct ut_slot *slot, enum ut_stag_result r)
-{
-    bool mrq = ut_slot_is_to_local(slot);
-
-    switch (r) {
-    case UT_STAG_BAD_STADD:
-        return mrq ? UTOFU_ERR_MRQ_LCL_STADD : UTOFU_ERR_TCQ_STADD;
-    case UT_STAG_BAD_LENGTH:
-        return mrq ? UTOFU_ERR_MRQ_LCL_LENGTH : UTOFU_ERR_TCQ_LENGTH;
-    default:
-        return mrq ? UTOFU_ERR_MRQ_LCL_MEMORY : UTOFU_ERR_TCQ_MEMORY;
-    }
-}
-
-enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc)
-{
-    if (link->vcq->stats && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
-        ut_stats_retry(link);
-    switch (rc) {
-    case -EAGAIN:
-        ut_link_wait(link);
-        return UT_NOT_NOW;
-    case -ENOTCONN:
-        return UT_NOT_NOW; /* ut_link_on_down() follows */
-    case -EACCES:
-        /* the STag entry may be of an earlier registration: read it again, once */
-        if (slot->retries++ == 0) {
-            ut_link_forget(link, slot->desc.rmt_stadd);
-            slot->fresh = false;
-            ut_link_wait(link);
-            return UT_NOT_NOW;
-        }
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
-    case -EFAULT:
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
-    case -EPERM:
-        return ut_post_fails(link, slot, local_error(slot, UT_STAG_BAD_ACCESS));
-    default:
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
-    }
-}
-
 /* While a thread sleeps until the VCQ can be polled everything is signalled: what it waits for may
  * stand behind this communication, and nobody polls who would request its completion. */
 static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot)
@@ -74,25 +15,6 @@ static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot
     return ut_signal_flags(slot->desc.flags, ut_desc_length(&slot->desc)) |
            (vcq->unflushed ? PROV_MORE : 0u) |
            (__builtin_expect(vcq->waits != NULL, 0) ? PROV_SIGNAL : 0u);
-}
-
-/* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?
- */
-static bool armw_notice_missing_before(const struct ut_link *link, const struct ut_slot *slot)
-{
-    for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
-         s = &link->vcq->toq[s->next])
-        if (s->desc.kind == UT_DESC_ARMW && s->state == UT_SLOT_POSTED &&
-            s->stage != UT_STAGE_NOTICE && ut_slot_wants_remote_notice(s))
-            return true;
-    return false;
-}
-
-bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *slot)
-{
-    return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
-           (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
-            armw_notice_missing_before(link, slot));
 }
 
 /* Sends the remote notice of a put or a get as a message; that of a put announces its STADD. */
@@ -179,7 +101,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
         enum ut_stag_result r = ut_stag_resolve(link->vcq->stags, d->lcl_stadd, ut_desc_length(d),
                                                 to_local, &stag, &local);
         if (__builtin_expect(r != UT_STAG_OK, 0)) {
-            *outcome = ut_post_fails(link, slot, local_error(slot, r));
+            *outcome = ut_post_fails(link, slot, ut_post_local_error(slot, r));
             return false;
         }
         x->lkey = stag->lkey[link->provider];

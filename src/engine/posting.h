@@ -20,6 +20,9 @@ enum ut_outcome {
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc);
 /* A negative return of the provider, with nothing of the operation posted. */
 enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc);
+/* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
+ */
+int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
 
 /*
  * What the two ways of a put or a get have in common

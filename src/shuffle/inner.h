@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the files of the shuffle mode. The wrapping provider (wrap.c) has an object around each
- * endpoint and connection of the provider inside, and a list of operations for each connection:
- * post.c takes them in, plan.c decides on their pieces and delays, issue.c hands the pieces to the
- * provider inside, report.c tells the owner what has ended and arrived.
+ * endpoint and connection (conn.c) of the provider inside, and a list of operations for each
+ * connection: post.c takes them in, plan.c decides on their pieces and delays, issue.c hands the
+ * pieces to the provider inside, report.c tells the owner what has ended and arrived.
  *
  * Everything of an endpoint is touched with its owner's lock held, but for the atomics that
  * progress() reads.
@@ -144,6 +144,12 @@ uint64_t sh_delay_us(uint64_t drawn);
 /* Are notices and completions delayed, too? From level 2 on. */
 bool sh_tells_late(void);
 
+/* conn.c */
+struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id);
+void sh_conn_free(struct sh_conn *conn);
+/* When something of the endpoint is due next, for progress(). */
+void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us);
+
 /* plan.c */
 void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us);
 /* What the TOQ slot behind an operation says. */
@@ -167,14 +173,6 @@ int sh_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 /* report.c */
 extern const struct prov_callbacks sh_callbacks, sh_callbacks_crowded;
 int sh_ep_poll(struct prov_ep *ep);
-/* When something of the endpoint is due next, for progress(). */
-void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us);
-
-/* wrap.c */
-struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id);
-void sh_conn_free(struct sh_conn *conn);
-void sh_conn_clear(struct sh_conn *conn); /* its operations and events */
-
 static inline struct sh_conn *sh_conn_of(struct prov_conn *conn)
 {
     return (struct sh_conn *)conn;

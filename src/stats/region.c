@@ -261,3 +261,28 @@ void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region
     }
     pthread_mutex_unlock(&lock);
 }
+
+struct place {
+    FILE *out;
+    uint32_t rank;
+};
+
+static void print_region(const struct ut_stats_region *r, void *arg)
+{
+    const struct place *p = arg;
+
+    fprintf(p->out, "utofu: stats: [rank %u] region calls=%llu seconds=%.6f", p->rank,
+            (unsigned long long)r->calls, (double)r->ns * 1e-9);
+    for (int i = 0; i < UT_COUNT_PEERS; i++) {
+        if (ut_counters[i].total && r->counted[i])
+            fprintf(p->out, " %s=%llu", ut_counters[i].total, (unsigned long long)r->counted[i]);
+    }
+    fprintf(p->out, " name=\"%s\"\n", r->name);
+}
+
+void ut_region_print(FILE *out, uint32_t rank)
+{
+    struct place p = {.out = out, .rank = rank};
+
+    ut_stats_region_for_each(print_region, &p);
+}

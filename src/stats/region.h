@@ -35,5 +35,7 @@ void ut_region_flush(void);
 /* Visits a copy of each region, in the order of their first starts, with what runs included. */
 void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
                               void *arg);
+/* A line for each of them to `out`. */
+void ut_region_print(FILE *out, uint32_t rank);
 
 #endif

@@ -26,7 +26,6 @@
 
 enum {
     FLUSH_EVERY_MS = 100,
-    LOCK_MS = 1000,         /* longer than any call holds the lock of a VCQ */
     TOGETHER_NS = 10000000, /* empty polls no further apart are one wait */
     CLOCK_EVERY_POLLS = 16,
 };
@@ -34,10 +33,6 @@ enum {
 static bool counting, tracing;
 static const struct ut_job_info *job;
 static uint64_t opened_at;
-
-static struct ut_stats *freed; /* counters of freed VCQs, one entry for each id */
-static uint32_t freed_changes;
-static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_t thread;
 static bool has_thread;
@@ -47,47 +42,6 @@ static uint32_t print_wanted, end_wanted; /* atomic */
 /*
  * Printing and writing
  */
-
-/* Fails for a VCQ in a call that exit(), called by a signal handler, has interrupted. */
-static bool lock(struct ut_vcq *vcq)
-{
-    return ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
-}
-
-static void add_live(struct ut_vcq *vcq, void *totals)
-{
-    if (!lock(vcq))
-        return;
-    if (vcq->stats)
-        ut_stats_add_totals(totals, vcq->stats);
-    ut_unlock(&vcq->lock);
-}
-
-void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
-{
-    uint32_t before, after;
-
-    /* again if a VCQ was freed meanwhile: it may have been counted twice or not at all */
-    do {
-        memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
-        before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);
-        ut_vcq_for_each(add_live, totals);
-        pthread_mutex_lock(&freed_lock);
-        for (const struct ut_stats *stats = freed; stats; stats = stats->next)
-            ut_stats_add_totals(totals, stats);
-        after = freed_changes;
-        pthread_mutex_unlock(&freed_lock);
-    } while (before != after);
-}
-
-static void print_live(struct ut_vcq *vcq, void *out)
-{
-    if (!lock(vcq))
-        return;
-    if (vcq->stats)
-        ut_stats_print(out, vcq->stats, job->rank);
-    ut_unlock(&vcq->lock);
-}
 
 static void print_all(void)
 {
@@ -103,12 +57,8 @@ static void print_all(void)
             job->rank, job->size, (double)(ut_clock_ns() - opened_at) * 1e-9, ut_peers_asked(),
             (unsigned long long)ut_job_questions(), ut_peers_bytes(),
             (double)ut_peers_bytes() / job->size);
-    pthread_mutex_lock(&freed_lock);
-    for (const struct ut_stats *stats = freed; stats; stats = stats->next)
-        ut_stats_print(out, stats, job->rank);
-    pthread_mutex_unlock(&freed_lock);
-    ut_vcq_for_each(print_live, out);
-    ut_stats_print_regions(out, job->rank);
+    ut_stats_print(out, job->rank);
+    ut_region_print(out, job->rank);
     if (fclose(out) == 0)
         ut_write_all(STDERR_FILENO, text, size);
     free(text);
@@ -120,7 +70,7 @@ static void write_events(struct ut_vcq *vcq, void *arg)
     struct ut_stats_event **spare = arg;
     uint32_t n = 0;
 
-    if (!lock(vcq))
+    if (!ut_stats_lock(vcq))
         return;
     if (vcq->stats && vcq->stats->events && vcq->stats->num_events > 0 && *spare) {
         struct ut_stats_event *full = vcq->stats->events;
@@ -182,7 +132,7 @@ static void end_events(struct ut_vcq *vcq);
 static void end_live(struct ut_vcq *vcq, void *arg)
 {
     (void)arg;
-    if (!lock(vcq))
+    if (!ut_stats_lock(vcq))
         return;
     if (vcq->stats)
         end_events(vcq);
@@ -354,36 +304,8 @@ void ut_stats_detach(struct ut_vcq *vcq)
         return;
     end_events(vcq);
     vcq->stats = NULL;
-    pthread_mutex_lock(&freed_lock);
-    struct ut_stats *sum = freed;
-    while (sum && sum->id != stats->id)
-        sum = sum->next;
-    if (!sum && (sum = calloc(1, sizeof(*sum)))) {
-        *sum = (struct ut_stats){.next = freed,
-                                 .id = stats->id,
-                                 .ident = stats->ident,
-                                 .tni = stats->tni,
-                                 .session = stats->session};
-        freed = sum;
-    }
-    if (sum)
-        ut_stats_add(sum, stats);
-    __atomic_fetch_add(&freed_changes, 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&freed_lock);
+    ut_stats_keep(stats);
     free_stats(stats);
-}
-
-struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id)
-{
-    struct ut_stats_peer *p = stats->peers;
-
-    while (p && p->id != id)
-        p = p->next;
-    if (!p && (p = calloc(1, sizeof(*p)))) {
-        *p = (struct ut_stats_peer){.next = stats->peers, .id = id, .rank = -1, .provider = -1};
-        stats->peers = p;
-    }
-    return p;
 }
 
 static void find_rank(struct ut_stats_peer *p)

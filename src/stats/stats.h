@@ -9,9 +9,9 @@
  * engine and barrier report events with the functions below, all with the lock of the VCQ held:
  * each VCQ has counters and a buffer of events of its own, and recording takes no other lock.
  *
- * stats.c and gates.c: recording. totals.c: printing. trace.c: buffers, and the file. region.c:
- * regions of the program. record.c, summary.c: one summary for the job. dump.c: for programs that
- * hang.
+ * stats.c and gates.c: recording. totals.c: sums, and printing. trace.c: buffers, and the file.
+ * region.c: regions of the program. record.c, summary.c: one summary for the job. dump.c: for
+ * programs that hang.
  */
 #ifndef UT_STATS_STATS_H
 #define UT_STATS_STATS_H
@@ -203,14 +203,13 @@ static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 /* gates.c: records barriers that are under way at the end of the process */
 void ut_stats_end_gates(struct ut_stats *stats);
 
-/* stats.c */
+/* totals.c */
+/* Fails for a VCQ in a call that exit(), called by a signal handler, has interrupted. */
+bool ut_stats_lock(struct ut_vcq *vcq);
 /* Adds the counters of a VCQ that is freed to those of earlier ones with the same id. */
-void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats);
-/* Prints one VCQ with its peers and gates to `out`. */
-void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank);
-void ut_stats_print_regions(FILE *out, uint32_t rank);
-/* Adds the counters of one VCQ to the row. */
-void ut_stats_add_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats);
+void ut_stats_keep(const struct ut_stats *stats);
+/* Prints every VCQ with its peers and gates to `out`. */
+void ut_stats_print(FILE *out, uint32_t rank);
 struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id);
 
 /* trace.c */

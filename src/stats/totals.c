@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTOFU_STATS: one line for each VCQ, each of its peers, each of its gates, as name=value. */
-#include "stats/region.h"
+/* UTOFU_STATS: the counters of freed VCQs, and the sums over all; one line for each VCQ, each of
+ * its peers, each of its gates, as name=value. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "stats/stats.h"
+#include "util/clock.h"
+
+enum { LOCK_MS = 1000 /* longer than any call holds the lock of a VCQ */ };
+
+static struct ut_stats *freed; /* counters of freed VCQs, one entry for each id */
+static uint32_t freed_changes;
+static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
 
 const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS] = {
 #define COUNTER(id, of, how_, line_, total_, meaning)                                              \
@@ -34,7 +45,20 @@ static struct ut_stats_counts counts_of(const struct ut_stats *stats)
     return c;
 }
 
-void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats)
+struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id)
+{
+    struct ut_stats_peer *p = stats->peers;
+
+    while (p && p->id != id)
+        p = p->next;
+    if (!p && (p = calloc(1, sizeof(*p)))) {
+        *p = (struct ut_stats_peer){.next = stats->peers, .id = id, .rank = -1, .provider = -1};
+        stats->peers = p;
+    }
+    return p;
+}
+
+static void add_vcq(struct ut_stats *into, const struct ut_stats *stats)
 {
     struct ut_stats_counts c = counts_of(stats);
 
@@ -96,7 +120,7 @@ static void print_gates(FILE *out, const struct ut_stats *stats, uint32_t rank)
     }
 }
 
-void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
+static void print_vcq(FILE *out, const struct ut_stats *stats, uint32_t rank)
 {
     struct ut_stats_counts c = counts_of(stats);
 
@@ -115,8 +139,37 @@ void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
 }
 
 /*
+ * VCQs that were freed
+ */
+
+void ut_stats_keep(const struct ut_stats *stats)
+{
+    pthread_mutex_lock(&freed_lock);
+    struct ut_stats *sum = freed;
+    while (sum && sum->id != stats->id)
+        sum = sum->next;
+    if (!sum && (sum = calloc(1, sizeof(*sum)))) {
+        *sum = (struct ut_stats){.next = freed,
+                                 .id = stats->id,
+                                 .ident = stats->ident,
+                                 .tni = stats->tni,
+                                 .session = stats->session};
+        freed = sum;
+    }
+    if (sum)
+        add_vcq(sum, stats);
+    __atomic_fetch_add(&freed_changes, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&freed_lock);
+}
+
+/*
  * The whole process
  */
+
+bool ut_stats_lock(struct ut_vcq *vcq)
+{
+    return ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
+}
 
 /* Adds what these holders have to the row; a counter that both a VCQ and its peers have, of the
  * VCQ. */
@@ -131,7 +184,7 @@ static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stat
     }
 }
 
-void ut_stats_add_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats)
+static void add_vcq_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats)
 {
     struct ut_stats_counts c = counts_of(stats);
 
@@ -147,27 +200,55 @@ void ut_stats_add_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats
     }
 }
 
+static void add_live(struct ut_vcq *vcq, void *totals)
+{
+    if (!ut_stats_lock(vcq))
+        return;
+    if (vcq->stats)
+        add_vcq_to_totals(totals, vcq->stats);
+    ut_unlock(&vcq->lock);
+}
+
+void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
+{
+    uint32_t before, after;
+
+    /* again if a VCQ was freed meanwhile: it may have been counted twice or not at all */
+    do {
+        memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
+        before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);
+        ut_vcq_for_each(add_live, totals);
+        pthread_mutex_lock(&freed_lock);
+        for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+            add_vcq_to_totals(totals, stats);
+        after = freed_changes;
+        pthread_mutex_unlock(&freed_lock);
+    } while (before != after);
+}
+
 struct place {
     FILE *out;
     uint32_t rank;
 };
 
-static void print_region(const struct ut_stats_region *r, void *arg)
+static void print_live(struct ut_vcq *vcq, void *arg)
 {
     const struct place *p = arg;
 
-    fprintf(p->out, "utofu: stats: [rank %u] region calls=%llu seconds=%.6f", p->rank,
-            (unsigned long long)r->calls, (double)r->ns * 1e-9);
-    for (int i = 0; i < UT_COUNT_PEERS; i++) {
-        if (ut_counters[i].total)
-            print_number(p->out, ut_counters[i].total, r->counted[i]);
-    }
-    fprintf(p->out, " name=\"%s\"\n", r->name);
+    if (!ut_stats_lock(vcq))
+        return;
+    if (vcq->stats)
+        print_vcq(p->out, vcq->stats, p->rank);
+    ut_unlock(&vcq->lock);
 }
 
-void ut_stats_print_regions(FILE *out, uint32_t rank)
+void ut_stats_print(FILE *out, uint32_t rank)
 {
     struct place p = {.out = out, .rank = rank};
 
-    ut_stats_region_for_each(print_region, &p);
+    pthread_mutex_lock(&freed_lock);
+    for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+        print_vcq(out, stats, rank);
+    pthread_mutex_unlock(&freed_lock);
+    ut_vcq_for_each(print_live, &p);
 }

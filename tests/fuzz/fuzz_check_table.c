@@ -17,6 +17,7 @@ static ssize_t read_answer(pid_t pid, const struct iovec *here, unsigned long nu
 #define fcntl            lock_answer
 #define process_vm_readv read_answer
 #include "../../src/check/table.c"
+#include "../../src/check/module.c"
 #include "../../src/check/origins.c"
 
 enum { NUM = 3, OWN = 1, MOST_OWN = 64, LONGEST = 8192, AT = 0x7f0000010000 };
@@ -69,7 +70,7 @@ static ssize_t read_answer(pid_t pid, const struct iovec *here, unsigned long nu
 }
 
 /*
- * What the two files call.
+ * What the three files call.
  */
 
 const uint8_t *ut_check_source(const struct ut_vcq *v, const struct ut_slot *s)
@@ -115,8 +116,8 @@ void ut_check_report(const struct ut_check_report *r)
 
     must(r->id < UT_CHECK_FINDINGS && r->slot == &slot);
     check_found(r->origin);
-    ut_origins_describe(r->origin, "put", text, sizeof(text));
-    ut_origins_place_of(r->origin);
+    ut_check_describe_origin(r->origin, "put", text, sizeof(text));
+    ut_check_origin_place(r->origin);
 }
 
 /*

@@ -5,6 +5,7 @@
 #define atexit(function) ((void)(function)) /* would be called for each input */
 #include "../../src/bootstrap/pmi1.c"
 #undef atexit
+#include "../../src/bootstrap/pmi1_record.c"
 
 #include "fuzz.h"
 #include "process/process.h"
@@ -20,7 +21,7 @@ static void check_place(const struct ut_job_info *info)
 {
     for (uint32_t node = 0; node < 4; node++)
         for (uint32_t local = 0; local < 4; local++)
-            if (pmi1_rank_at(node, local) >= pmi.size)
+            if (find_rank_at(node, local) >= pmi.info.size)
                 abort();
     if (info->local_rank >= info->local_size)
         abort();
@@ -33,20 +34,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ut_job_info info = {.local_size = 1};
     size_t got;
 
-    pmi.size = 1 + fuzz_byte(&in) % 64;
-    pmi.info.rank = fuzz_byte(&in) % pmi.size;
+    pmi.info.size = 1 + fuzz_byte(&in) % 64;
+    pmi.info.rank = fuzz_byte(&in) % pmi.info.size;
     pmi.fd = fuzz_stream(&in, in.left);
     pmi.broken = 0;
     memset(&pmi.info.layout, 0, sizeof(pmi.info.layout));
     if (open_channel(&info) != 0)
         goto end;
+    open_records(&pmi.info);
     check_place(&info);
-    ut_job_pmi1_record_open(&pmi.info);
     memset(record, 0, sizeof(record));
-    ut_job_pmi1_record_publish(record, sizeof(record));
+    publish_own(record, sizeof(record));
     for (uint32_t i = 0; i < 6 && !pmi.broken; i++) {
         got = sizeof(record);
-        if (ut_job_pmi1_record_ask(i % pmi.size, record, &got) == 0 && got > sizeof(record))
+        if (ask_record(i % pmi.info.size, record, &got) == 0 && got > sizeof(record))
             abort();
     }
 end:

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections of an endpoint, and when something that they hold back is due. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "shuffle/inner.h"
+
+struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
+{
+    struct sh_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ep = ep;
+    conn->peer_id = peer_id;
+    conn->last = &conn->first;
+    conn->last_event = &conn->first_event;
+    conn->next = ep->conns;
+    ep->conns = conn;
+    return conn;
+}
+
+/* Its operations and events. */
+static void clear_conn(struct sh_conn *conn)
+{
+    while (conn->first) {
+        struct sh_op *op = conn->first;
+        conn->first = op->next;
+        free(op);
+    }
+    conn->last = &conn->first;
+    while (conn->first_event) {
+        struct sh_event *e = conn->first_event;
+        conn->first_event = e->next;
+        free(e);
+    }
+    conn->last_event = &conn->first_event;
+}
+
+/* The connection inside is closed. While the endpoint is polled the list of connections is left as
+ * it is. */
+void sh_conn_free(struct sh_conn *conn)
+{
+    struct sh_conn **at = &conn->ep->conns;
+
+    conn->inside = NULL;
+    conn->closed = true;
+    clear_conn(conn);
+    if (conn->ep->polling)
+        return;
+    while (*at != conn)
+        at = &(*at)->next;
+    *at = conn->next;
+    free(conn);
+}
+
+/* The background thread looks again by itself, until nothing is held back. */
+static void watch(struct sh_prov *p)
+{
+    const uint64_t one = 1;
+
+    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
+        write(p->event_fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable */
+}
+
+static void sooner(uint64_t *due, uint64_t us)
+{
+    if (*due == 0 || us < *due)
+        *due = us ? us : 1;
+}
+
+void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us)
+{
+    uint64_t due = ep->first_request || ep->missed ? now_us : 0;
+
+    for (const struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
+        if (conn->first_event)
+            sooner(&due, conn->first_event->due_us);
+        if (conn->first || (conn->down && !conn->closed))
+            sooner(&due, now_us + 1);
+    }
+    __atomic_store_n(&ep->due_us, due, __ATOMIC_SEQ_CST);
+    if (due)
+        watch(ep->prov);
+}
