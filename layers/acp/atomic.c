@@ -26,7 +26,7 @@ static void end_return(struct al_op *op, int rc, uint64_t old_value)
         al_task_step(task);
     else
         al_task_fail(task, "the word is changed, but its old value cannot be written: %s",
-                     al_utofu_error());
+                     lc_utofu_error());
 }
 
 /* Writes the value from before to dst. */
@@ -77,7 +77,7 @@ static void end_change(struct al_op *op, int rc, uint64_t old_value)
     } else if (al_remote_try_again(task, rc, task->src)) {
         al_task_step(task);
     } else {
-        al_task_fail(task, "%s", al_utofu_error());
+        al_task_fail(task, "%s", lc_utofu_error());
     }
 }
 
@@ -85,7 +85,7 @@ static bool find_word(struct al_task *task, struct al_target *target)
 {
     if (!al_is_mine(task->src))
         return al_remote_find(task->src, task, target) == AL_FOUND;
-    target->rank = al.rank;
+    target->rank = al.job.rank;
     target->extent = (struct al_extent){0};
     target->id = al_port(al_color_of(task->src))->id;
     if (al_memory_find(task->src, task->width, &target->stadd) != NULL)

@@ -88,7 +88,7 @@ static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
         give_number(op->task->order);
-        al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, al_utofu_error());
+        al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, lc_utofu_error());
         return;
     }
     if (al_peer_find(op->rank, op->task, &peer) != AL_FOUND)
@@ -106,7 +106,7 @@ static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
  * of commands that were not taken out than all processes have numbers. */
 static bool is_head_for(uint64_t ticket, uint64_t seen)
 {
-    return seen <= ticket && ticket - seen <= (uint64_t)al.procs * AL_AWAY;
+    return seen <= ticket && ticket - seen <= (uint64_t)al.job.procs * AL_AWAY;
 }
 
 static void got_head(struct al_op *op, int rc, uint64_t old_value)
@@ -149,7 +149,7 @@ static void end_send(struct al_op *op, int rc, uint64_t old_value)
     (void)old_value;
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
-        al_fatal("a command cannot be sent to rank %u: %s", op->rank, al_utofu_error());
+        al_fatal("a command cannot be sent to rank %u: %s", op->rank, lc_utofu_error());
     if (task->stage != SENT)
         end_answered(task);
 }
@@ -179,7 +179,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
     const struct al_command command = {.dst = task->dst,
                                        .src = task->src,
                                        .size = task->size,
-                                       .rank = al.rank,
+                                       .rank = al.job.rank,
                                        .number = (uint32_t)task->order,
                                        .stamp = ++al.commands.last_stamp,
                                        .seq = task->value + 1};
@@ -309,7 +309,7 @@ static void end_report(struct al_op *op, int rc, uint64_t old_value)
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
         al_fatal("rank %u cannot be notified that its copy is done: %s", op->rank,
-                 al_utofu_error());
+                 lc_utofu_error());
     if (--op->task->in_flight == 0 && !op->task->queued)
         op->task->state = AL_FREE;
 }
@@ -379,20 +379,21 @@ static void execute_command(struct al_task *task, const struct al_command *comma
                              .size = command->size,
                              .order = (uint64_t)command->rank << 32 | command->number};
     al.commands.stamps[task - al.commands.servants] = command->stamp;
-    if (al_rank_of(command->src) == al.rank && al_direct_serve(task))
+    if (al_rank_of(command->src) == al.job.rank && al_direct_serve(task))
         return;
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
-        src.rank == al.rank)
+        src.rank == al.job.rank)
         al_task_step(task);
     else
         al_task_fail(task, "rank %u sent it to rank %u, which does not own the source",
-                     command->rank, al.rank);
+                     command->rank, al.job.rank);
 }
 
 /* Who sends one has a number for it, and no part in it; own copies are not sent. */
 static bool is_answerable(const struct al_command *command)
 {
-    return command->rank < al.procs && command->rank != al.rank && command->number < AL_AWAY;
+    return command->rank < al.job.procs && command->rank != al.job.rank &&
+           command->number < AL_AWAY;
 }
 
 bool al_command_serve(void)

@@ -31,7 +31,7 @@ bool al_control_setup(void)
     }
     if (utofu_reg_mem_with_stag(al_port(0)->vcq, memory, whole_size(), AL_STAG_CONTROL, 0,
                                 &al.control_stadd) != UTOFU_SUCCESS) {
-        al_log("acp_init: %zu bytes cannot be registered: %s", whole_size(), al_utofu_error());
+        al_log("acp_init: %zu bytes cannot be registered: %s", whole_size(), lc_utofu_error());
         munmap(memory, whole_size());
         return false;
     }

@@ -55,7 +55,7 @@ static void end_piece(struct al_op *op, int rc, uint64_t old_value)
         if (al_remote_try_again(task, rc, remote_of(task)))
             task->stage = AGAIN;
         else
-            al_task_fail_later(task, "%s", al_utofu_error());
+            al_task_fail_later(task, "%s", lc_utofu_error());
     }
     settle_copy(task);
 }

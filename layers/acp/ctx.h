@@ -15,6 +15,7 @@
 
 #include <utofu.h>
 
+#include "../common/job.h"
 #include "acp.h"
 #include "command.h"
 #include "sizes.h"
@@ -47,13 +48,11 @@ struct al_upcalls {
 
 extern struct al {
     const struct al_upcalls *up;
-    uint32_t lock; /* lock.h */
-    bool running;  /* between acp_init() and acp_finalize() */
-    bool leaving;  /* peers may be gone without being missed */
-    bool dying;    /* nothing goes on but the message that the job ends */
-    uint32_t rank, procs;
-    uint32_t job_rank; /* what the launcher says: where the process is */
-    uint32_t num_fingers;
+    uint32_t lock;     /* lock.h */
+    bool running;      /* between acp_init() and acp_finalize() */
+    bool leaving;      /* peers may be gone without being missed */
+    bool dying;        /* nothing goes on but the message that the job ends */
+    struct lc_job job; /* its rank is that of acp_rank() */
     size_t starter_size[AL_STARTERS];
     struct {
         bool rank, procs;

@@ -34,7 +34,7 @@ ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
 /* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
 static void make_ordinary(struct al_task *task)
 {
-    bool put = al_rank_of(task->src) == al.rank;
+    bool put = al_rank_of(task->src) == al.job.rank;
     acp_ga_t remote_ga = put ? task->dst : task->src;
     const struct al_range *range = &remote_at(remote_ga)->range;
 
@@ -73,7 +73,7 @@ struct way {
 
 ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
 {
-    bool put = al_rank_of(src) == al.rank;
+    bool put = al_rank_of(src) == al.job.rank;
     acp_ga_t remote_ga = put ? dst : src;
 
     return (struct way){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
@@ -123,7 +123,7 @@ static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64
     *task =
         (struct al_task){.kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
     make_ordinary(task);
-    note_run(handle, al_rank_of(src) == al.rank, remote_at(dst)->range.begin);
+    note_run(handle, al_rank_of(src) == al.job.rank, remote_at(dst)->range.begin);
 }
 
 /* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.

@@ -23,7 +23,7 @@ static bool find_tnis(void)
     size_t n;
 
     if (utofu_get_onesided_tnis(&ids, &n) != UTOFU_SUCCESS) {
-        al_log("acp_init: no uTofu: %s", al_utofu_error());
+        al_log("acp_init: no uTofu: %s", lc_utofu_error());
         return false;
     }
     al.net.num_colors = n < AL_MAX_COLORS ? (uint32_t)n : AL_MAX_COLORS;
@@ -69,7 +69,7 @@ static bool open_bounce(struct al_port *port)
     }
     if (utofu_reg_mem(port->vcq, port->bounce, size, 0, &port->bounce_stadd) == UTOFU_SUCCESS)
         return true;
-    al_log("%zu bytes of buffers cannot be registered: %s", size, al_utofu_error());
+    al_log("%zu bytes of buffers cannot be registered: %s", size, lc_utofu_error());
     munmap(port->bounce, size);
     return false;
 }
@@ -79,12 +79,12 @@ static bool open_vcq(struct al_port *port, uint32_t color)
     if (utofu_create_vcq_with_cmp_id(al.net.tnis[color], AL_COMP_WORK, UTOFU_VCQ_FLAG_THREAD_SAFE,
                                      &port->vcq) != UTOFU_SUCCESS) {
         al_log("no VCQ with component id %d on TNI %u, for color %u: %s", AL_COMP_WORK,
-               al.net.tnis[color], color, al_utofu_error());
+               al.net.tnis[color], color, lc_utofu_error());
         return false;
     }
     if (utofu_query_vcq_id(port->vcq, &port->id) == UTOFU_SUCCESS)
         return true;
-    al_log("the VCQ for color %u has no id: %s", color, al_utofu_error());
+    al_log("the VCQ for color %u has no id: %s", color, lc_utofu_error());
     al_expect(utofu_free_vcq(port->vcq), "utofu_free_vcq");
     return false;
 }
@@ -195,7 +195,7 @@ static void end_op(struct al_op *op, int rc, uint64_t old_value)
     }
     if (rc == UTOFU_ERR_MRQ_PEER && !al.leaving)
         al_fatal("rank %u has ended or cannot be reached, so the job ends: %s", op->rank,
-                 al_utofu_error());
+                 lc_utofu_error());
     give_back(op);
     was.done(&was, rc, old_value);
 }
@@ -293,7 +293,7 @@ static bool poll_tcq(struct al_port *port)
 void al_net_take(struct al_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc <= UTOFU_ERR_INVALID_ARG)
-        al_fatal("the MRQ cannot be polled: %s", al_utofu_error());
+        al_fatal("the MRQ cannot be polled: %s", lc_utofu_error());
     if (al_net_is_own(notice))
         end_op(&port->ops[notice->edata], rc, notice->rmt_value);
     else if (notice->notice_type != UTOFU_MRQ_TYPE_RMT_PUT)

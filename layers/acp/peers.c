@@ -88,12 +88,13 @@ static void take_answer(struct al_op *op, int rc, uint64_t old_value)
 {
     const uint64_t *id = al_op_bounce(op);
     uint32_t rank = (uint32_t)op->arg;
-    uint32_t found = lc_rank_ahead(op->rank, al.procs, lc_finger_towards(op->rank, rank, al.procs));
+    uint32_t found =
+        lc_rank_ahead(op->rank, al.job.procs, lc_finger_towards(op->rank, rank, al.job.procs));
 
     (void)old_value;
     op->task->in_flight--;
     if (rc != UTOFU_SUCCESS)
-        al_fatal("rank %u does not say where rank %u is: %s", op->rank, rank, al_utofu_error());
+        al_fatal("rank %u does not say where rank %u is: %s", op->rank, rank, lc_utofu_error());
     if (!al_port_is_id(*id))
         al_fatal("rank %u says that rank %u has VCQ id 0x%016llx, which is none: does another "
                  "program of the job use this memory?",
@@ -120,7 +121,7 @@ static void ask_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct a
     task->in_flight++;
     if (!al_op_get(op, id, al_op_bounce_stadd(op),
                    al_peer_control(&peer, offsetof(struct al_control, fingers) +
-                                              8 * lc_finger_towards(whom, rank, al.procs)),
+                                              8 * lc_finger_towards(whom, rank, al.job.procs)),
                    8)) {
         task->in_flight--;
         al_task_later(task);
@@ -131,18 +132,19 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
 {
     uint32_t finger;
 
-    if (rank == al.rank) {
+    if (rank == al.job.rank) {
         *peer = keep_peer(rank, al_port(0)->id);
         return AL_FOUND;
     }
     if (al.peers.table != NULL && (*peer = look_up(rank))->rank_plus_1 != 0)
         return AL_FOUND;
-    finger = lc_finger_towards(al.rank, rank, al.procs);
-    if (lc_rank_ahead(al.rank, al.procs, finger) == rank) {
+    finger = lc_finger_towards(al.job.rank, rank, al.job.procs);
+    if (lc_rank_ahead(al.job.rank, al.job.procs, finger) == rank) {
         *peer = keep_peer(rank, al.control->fingers[finger]);
         return AL_FOUND;
     }
-    ask_finger(lc_rank_ahead(al.rank, al.procs, finger), al.control->fingers[finger], rank, task);
+    ask_finger(lc_rank_ahead(al.job.rank, al.job.procs, finger), al.control->fingers[finger], rank,
+               task);
     return AL_LATER;
 }
 

@@ -101,7 +101,7 @@ static enum al_found no_starter(acp_ga_t ga, struct al_task *task)
 static enum al_found no_place(const struct al_place *place, struct al_task *task)
 {
     al_task_fail(task, "rank %u: what is known of it is damaged: %s", place->rank,
-                 al_utofu_error());
+                 lc_utofu_error());
     return AL_NEVER;
 }
 

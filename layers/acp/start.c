@@ -77,7 +77,7 @@ static const char *verdict_text(enum lc_verdict verdict)
 
 static bool open_all(uint32_t rank)
 {
-    al.rank = rank;
+    al.job.rank = rank;
     al.leaving = al.dying = false;
     al_options_sizes(al.starter_size);
     al_upcalls_set();
@@ -89,7 +89,7 @@ static bool open_all(uint32_t rank)
     al_sync_setup();
     if (!al_net_setup())
         return false;
-    al_address_setup(al.procs, al_net_colors());
+    al_address_setup(al.job.procs, al_net_colors());
     return al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
@@ -108,15 +108,17 @@ static uint64_t sizes_hash(void)
 static enum lc_verdict meet_others(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
                                    const char *function)
 {
-    const struct lc_meeting m = {.layer = "acp",
-                                 .function = function,
-                                 .job_rank = al.job_rank,
-                                 .procs = al.procs,
-                                 .num_fingers = al.num_fingers,
-                                 .cmp_id = AL_COMP_MEET,
-                                 .agreed = sizes_hash()};
+    const struct lc_meeting m = {
+        .job = &al.job, .function = function, .cmp_id = AL_COMP_MEET, .agreed = sizes_hash()};
 
     return lc_meet(&m, rank, al_port(0)->id, fingers);
+}
+
+/* Lines have the layer's rank while it runs, else the launcher's. */
+static void set_running(bool running)
+{
+    al.running = running;
+    al.job.line_rank = (int)(running ? al.job.rank : al.job.place);
 }
 
 /* Everything but the hooks. */
@@ -135,13 +137,13 @@ static bool start_layer(uint32_t rank, const char *function)
         return false;
     }
     al_watch_setup();
-    al.running = true;
+    set_running(true);
     al_lock();
     al_sync_wait(function, 0);
     al_unlock();
     if (al_progress_start_thread())
         return true;
-    al.running = false;
+    set_running(false);
     close_all();
     return false;
 }
@@ -150,15 +152,14 @@ static bool find_job(uint32_t *rank)
 {
     uint32_t procs;
 
-    lc_job_find(&al.job_rank, &al.procs);
-    *rank = al.job_rank;
+    lc_job_find(&al.job, "acp", "rank");
+    *rank = al.job.place;
     al_option_rank(rank);
-    if (al_option_procs(&procs) && procs != al.procs) {
+    if (al_option_procs(&procs) && procs != al.job.procs) {
         al_log("acp_init: --acp-nprocs %u, but the launcher has started %u processes", procs,
-               al.procs);
+               al.job.procs);
         return false;
     }
-    al.num_fingers = lc_num_fingers(al.procs);
     return true;
 }
 
@@ -198,8 +199,6 @@ static void drain_net(const char *function)
  * nobody needs this process any more. */
 static void stop_layer(const char *function)
 {
-    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
-
     al_lock();
     al_queue_complete_all(function);
     al_command_end(function);
@@ -209,10 +208,10 @@ static void stop_layer(const char *function)
     al_progress_stop_thread();
     al_lock();
     drain_net(function);
-    if (!al_sync_wait(function, limit))
+    if (!al_sync_wait(function, lc_leave_limit_ns()))
         al_log("%s: a process has ended meanwhile", function);
     drain_net(function);
-    al.running = false;
+    set_running(false);
     close_all();
     al_unlock();
 }
@@ -228,7 +227,7 @@ static void tell_memory(void)
     al_memory_use(&use);
     al_queue_use(&use);
     al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", use.fixed,
-           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.procs);
+           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.job.procs);
 }
 
 int acp_finalize(void)
@@ -288,10 +287,10 @@ void acp_abort(const char *msg)
 
 int acp_rank(void)
 {
-    return al.running ? (int)al.rank : -1;
+    return al.running ? (int)al.job.rank : -1;
 }
 
 int acp_procs(void)
 {
-    return al.running ? (int)al.procs : -1;
+    return al.running ? (int)al.job.procs : -1;
 }

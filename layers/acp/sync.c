@@ -26,13 +26,13 @@ static void end_tell(struct al_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, al_utofu_error());
+        al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, lc_utofu_error());
 }
 
 static void tell_finger(const char *function, uint32_t finger)
 {
     const struct al_peer peer = {.id = al.control->fingers[finger]};
-    uint32_t rank = lc_rank_ahead(al.rank, al.procs, finger), idle = 0;
+    uint32_t rank = lc_rank_ahead(al.job.rank, al.job.procs, finger), idle = 0;
     utofu_stadd_t at = al_peer_control(&peer, offsetof(struct al_control, sync) + 8 * finger);
     struct lc_patience patience = {0};
 
@@ -69,7 +69,7 @@ static uint64_t epoch_behind(uint32_t finger)
 /* False: not until the time `end`. */
 static bool await_finger(const char *function, uint32_t finger, uint64_t end)
 {
-    uint32_t behind = lc_rank_behind(al.rank, al.procs, finger);
+    uint32_t behind = lc_rank_behind(al.job.rank, al.job.procs, finger);
     struct lc_patience patience = {0};
     uint32_t idle = 0;
 
@@ -94,7 +94,7 @@ bool al_sync_wait(const char *function, uint64_t limit_ns)
     bool come = true;
 
     al.epoch++;
-    for (uint32_t k = 0; come && k < al.num_fingers; k++) {
+    for (uint32_t k = 0; come && k < al.job.num_fingers; k++) {
         tell_finger(function, k);
         come = await_finger(function, k, end);
     }

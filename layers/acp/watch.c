@@ -28,13 +28,13 @@ static void end_probe(struct al_op *op, int rc, uint64_t old_value)
     (void)old_value;
     lc_probe_ended(&al.watch.probe);
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u does not answer, so the job ends: %s", op->rank, al_utofu_error());
+        al_fatal("rank %u does not answer, so the job ends: %s", op->rank, lc_utofu_error());
 }
 
 static void start_probe(void)
 {
     const struct al_peer peer = {.id = al.control->fingers[0]};
-    struct al_op *op = al_op_take(0, NULL, lc_rank_ahead(al.rank, al.procs, 0), end_probe);
+    struct al_op *op = al_op_take(0, NULL, lc_rank_ahead(al.job.rank, al.job.procs, 0), end_probe);
 
     if (op == NULL)
         return;
@@ -48,7 +48,7 @@ void al_watch_poll(void)
 {
     uint64_t aborted = __atomic_load_n(&al.control->aborted, __ATOMIC_ACQUIRE);
 
-    if (aborted > al.procs) {
+    if (aborted > al.job.procs) {
         al_log("\"rank %llu ends the job\" is left out: there is no such rank: another program's?",
                (unsigned long long)aborted - 1);
         __atomic_store_n(&al.control->aborted, 0, __ATOMIC_RELEASE);
@@ -57,7 +57,7 @@ void al_watch_poll(void)
         al_watch_tell((uint32_t)(aborted - 1));
         _exit(1);
     }
-    if (!lc_probe_counts(&al.watch.probe) || al.leaving || al.dying || al.procs == 1)
+    if (!lc_probe_counts(&al.watch.probe) || al.leaving || al.dying || al.job.procs == 1)
         return;
     if (lc_probe_is_due(&al.watch.probe))
         start_probe();
@@ -65,7 +65,7 @@ void al_watch_poll(void)
 
 uint32_t al_watch_due_us(void)
 {
-    return al.procs == 1 ? LC_PROBE_MS * 1000 : lc_probe_due_us(&al.watch.probe);
+    return al.job.procs == 1 ? LC_PROBE_MS * 1000 : lc_probe_due_us(&al.watch.probe);
 }
 
 void al_watch_soon(void)
@@ -88,7 +88,7 @@ void al_watch_tell(uint32_t rank)
     if (!al.running || al.dying)
         return;
     al.leaving = al.dying = true;
-    for (uint32_t k = 0; k < al.num_fingers; k++) {
+    for (uint32_t k = 0; k < al.job.num_fingers; k++) {
         const struct al_peer peer = {.id = al.control->fingers[k]};
         struct al_op *op = al_op_take(0, NULL, 0, end_tell);
 

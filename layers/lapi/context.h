@@ -295,7 +295,7 @@ extern struct la {
     bool running, leaving;
     bool interrupts;
     lapi_handle_t handle;
-    uint32_t rank, procs, num_fingers;
+    struct lc_job job;
     int epoch;
     int error_chk; /* what LAPI_Senv() has set; arguments are always checked */
     const struct la_events *events;

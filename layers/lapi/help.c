@@ -27,7 +27,7 @@ static void piece_brought(struct la_op *op, int rc, uint64_t old_value)
 
 static void say_helped(const struct la_req *r, const struct la_peer *peer, uint64_t in)
 {
-    uint64_t word = (uint64_t)la.rank << LA_HELPED_SHIFT | r->helped;
+    uint64_t word = (uint64_t)la.job.rank << LA_HELPED_SHIFT | r->helped;
 
     if (r->helped > 0 && in < LA_INS)
         la_put8_notice(peer->id, word | (r->help_failed ? LA_HELP_FAILED : 0),
@@ -43,8 +43,8 @@ static void bring_piece(struct la_req *r, struct la_op *op)
     uint64_t piece, at;
 
     memcpy(&i, la.control.replies[r->index] + LA_INVITATION, sizeof(i));
-    if (la_add_now(la.rank, la_vcq_id(), la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), &piece) !=
-            UTOFU_SUCCESS ||
+    if (la_add_now(la.job.rank, la_vcq_id(), la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM),
+                   &piece) != UTOFU_SUCCESS ||
         !la_req_is_same(r, number)) {
         la_op_drop(op);
         return;

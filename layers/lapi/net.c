@@ -109,7 +109,7 @@ static void end_op(struct la_op *op, int rc, uint64_t old_value)
 
     if (!op->busy)
         return;
-    if (rc == UTOFU_ERR_MRQ_PEER && op->rank != la.rank)
+    if (rc == UTOFU_ERR_MRQ_PEER && op->rank != la.job.rank)
         la.events->lost(op->rank, lc_utofu_error());
     if (was.done != NULL)
         was.done(&was, rc, old_value); /* its buffer is its own until then */
@@ -352,7 +352,7 @@ int la_set_now(utofu_stadd_t own, uint64_t value)
 {
     uint64_t old_value;
 
-    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.rank, la.net.vcq_id, own, &old_value);
+    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.job.rank, la.net.vcq_id, own, &old_value);
 }
 
 /* Not of a get or an atomic that another process has started. */

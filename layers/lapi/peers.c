@@ -76,30 +76,30 @@ static bool grow_table(void)
 /* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
-    uint32_t nearest = lc_finger_towards(from, to, la.procs), finger = nearest;
+    uint32_t nearest = lc_finger_towards(from, to, la.job.procs), finger = nearest;
 
-    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)))
+    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)))
         finger--;
-    return la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)) ? nearest : finger;
+    return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)) ? nearest : finger;
 }
 
 /* rc: of uTofu. */
 static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
-    uint32_t at = la.rank;
+    uint32_t at = la.job.rank;
 
     *id = la_vcq_id();
     while (at != rank) {
         uint32_t finger = finger_towards(at, rank);
 
         *rc = UTOFU_SUCCESS;
-        if (at == la.rank)
+        if (at == la.job.rank)
             *id = la.control.words->fingers[finger];
         else
             *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)
             return false;
-        at = lc_rank_ahead(at, la.procs, finger);
+        at = lc_rank_ahead(at, la.job.procs, finger);
     }
     return true;
 }
@@ -135,7 +135,7 @@ static bool is_near(uint32_t rank)
     uint32_t mine, its;
     uint8_t coords[6];
 
-    return utofu_query_rank_node(la.rank, &mine, coords) == UTOFU_SUCCESS &&
+    return utofu_query_rank_node(la.job.rank, &mine, coords) == UTOFU_SUCCESS &&
            utofu_query_rank_node(rank, &its, coords) == UTOFU_SUCCESS && mine == its;
 }
 
@@ -161,7 +161,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
         free(peer);
         return NULL;
     }
-    peer->near = rank != la.rank && is_near(rank);
+    peer->near = rank != la.job.rank && is_near(rank);
     la.peers.used++;
     la.peers.table[place_of(rank)] = peer;
     return peer;

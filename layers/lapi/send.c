@@ -111,7 +111,7 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     rec->kind = r->kind;
     rec->flags = r->flags;
     rec->uhdr_len = r->uhdr_len;
-    rec->rank = la.rank;
+    rec->rank = la.job.rank;
     rec->at = r->at;
     rec->tgt_cntr = r->tgt_cntr;
     rec->size = (uint32_t)data;
@@ -164,7 +164,7 @@ bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhd
     rec->kind = (uint8_t)kind;
     rec->flags = LA_ONE_LINE;
     rec->uhdr_len = (uint16_t)uhdr_len;
-    rec->rank = la.rank;
+    rec->rank = la.job.rank;
     rec->at = at;
     rec->tgt_cntr = tgt_cntr;
     rec->size = (uint32_t)len;

@@ -49,21 +49,15 @@ static bool open_all(void)
 
 static bool meet_tasks(void)
 {
-    const struct lc_meeting m = {.layer = "lapi",
-                                 .function = "LAPI_Init",
-                                 .job_rank = la.rank,
-                                 .procs = la.procs,
-                                 .num_fingers = la.num_fingers,
-                                 .cmp_id = LA_COMP_MEET};
+    const struct lc_meeting m = {.job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_MEET};
 
-    return lc_meet(&m, la.rank, la_vcq_id(), la.control.words->fingers) == LC_GOOD;
+    return lc_meet(&m, la.job.rank, la_vcq_id(), la.control.words->fingers) == LC_GOOD;
 }
 
 /* With the lock. */
 static bool join_job(void)
 {
-    lc_job_find(&la.rank, &la.procs);
-    la.num_fingers = lc_num_fingers(la.procs);
+    lc_job_find(&la.job, "lapi", "task");
     la.leaving = la.dispatching = false;
     la.error_chk = 1;
     if (!open_all())
@@ -154,7 +148,6 @@ static void end_transfers(void)
  * process any more when the second is. */
 static int leave_job(void)
 {
-    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
     int rc = la.watch.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
 
     la_fence("LAPI_Term");
@@ -163,7 +156,7 @@ static int leave_job(void)
         rc = la_sync_wait("LAPI_Term", 0);
     la.leaving = true;
     end_ops();
-    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", limit) != LAPI_SUCCESS)
+    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", lc_leave_limit_ns()) != LAPI_SUCCESS)
         la_log("LAPI_Term: a task has ended meanwhile");
     end_ops();
     return rc;

@@ -20,7 +20,7 @@ void la_sync_setup(void)
 
 static void tell_ahead(const char *function, uint32_t finger)
 {
-    const uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
+    const uint32_t rank = lc_rank_ahead(la.job.rank, la.job.procs, finger);
     utofu_vcq_id_t id = la.control.words->fingers[finger];
     struct lc_patience patience = {0};
     char text[LA_TEXT];
@@ -41,7 +41,7 @@ int la_sync_wait(const char *function, uint64_t limit_ns)
     uint64_t end = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns;
 
     la.sync.epoch++;
-    for (uint32_t k = 0; k < la.num_fingers; k++) {
+    for (uint32_t k = 0; k < la.job.num_fingers; k++) {
         struct lc_patience patience = {0};
         uint32_t idle = 0;
 
@@ -53,7 +53,7 @@ int la_sync_wait(const char *function, uint64_t limit_ns)
                 la_log("%s: has waited %llu s for task %u, which has not come, or waits for "
                        "another task that has not",
                        function, lc_patience_seconds(&patience),
-                       lc_rank_behind(la.rank, la.procs, k));
+                       lc_rank_behind(la.job.rank, la.job.procs, k));
             la_go_on(&idle);
         }
     }
@@ -123,14 +123,14 @@ int LAPI_Gfence(lapi_handle_t hndl)
 
 static int gather_addresses(uint64_t *table, utofu_stadd_t stadd)
 {
-    for (uint32_t k = 0; k < la.num_fingers; k++) {
+    for (uint32_t k = 0; k < la.job.num_fingers; k++) {
         utofu_stadd_t there = 0;
-        uint32_t have = 1u << k, more = la.procs - have < have ? la.procs - have : have;
+        uint32_t have = 1u << k, more = la.job.procs - have < have ? la.job.procs - have : have;
         utofu_vcq_id_t id = la.control.words->fingers[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
-            la_get_to(lc_rank_ahead(la.rank, la.procs, k), id, stadd + 8ull * have, there,
+            la_get_to(lc_rank_ahead(la.job.rank, la.job.procs, k), id, stadd + 8ull * have, there,
                       8ull * more) != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
@@ -140,7 +140,7 @@ static int gather_addresses(uint64_t *table, utofu_stadd_t stadd)
 
 static int exchange_addresses(uint64_t mine, uint64_t *result)
 {
-    size_t size = (la.procs * sizeof(*result) + 4095) / 4096 * 4096;
+    size_t size = (la.job.procs * sizeof(*result) + 4095) / 4096 * 4096;
     uint64_t *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     utofu_stadd_t stadd;
     int rc = LAPI_ERR_MEMORY_EXHAUSTED;
@@ -150,8 +150,8 @@ static int exchange_addresses(uint64_t mine, uint64_t *result)
     if (utofu_reg_mem_with_stag(la_vcq(), table, size, LA_STAG_TABLE, 0, &stadd) == UTOFU_SUCCESS) {
         table[0] = mine;
         rc = gather_addresses(table, stadd);
-        for (uint32_t i = 0; i < la.procs && rc == LAPI_SUCCESS; i++)
-            result[(la.rank + i) % la.procs] = table[i];
+        for (uint32_t i = 0; i < la.job.procs && rc == LAPI_SUCCESS; i++)
+            result[(la.job.rank + i) % la.job.procs] = table[i];
         la_expect(utofu_dereg_mem(la_vcq(), stadd, 0), "utofu_dereg_mem");
     }
     munmap(table, size);

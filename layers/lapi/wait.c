@@ -46,7 +46,7 @@ static void sleep_for_notice(uint32_t naps)
 /* Every task could be on this host. */
 static bool has_own_core(void)
 {
-    return (uint64_t)la.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
+    return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
                la.wait.num_cores &&
            !la_handlers_busy();
 }

@@ -19,8 +19,8 @@ void la_watch_setup(void)
 
 static void tell_others(uint32_t gone)
 {
-    for (uint32_t k = 0; k < la.num_fingers; k++) {
-        uint32_t rank = lc_rank_ahead(la.rank, la.procs, k);
+    for (uint32_t k = 0; k < la.job.num_fingers; k++) {
+        uint32_t rank = lc_rank_ahead(la.job.rank, la.job.procs, k);
         utofu_vcq_id_t id = la.control.words->fingers[k];
         struct la_op *op = rank == gone ? NULL : la_op_take(0, rank, NULL, NULL);
 
@@ -53,7 +53,8 @@ static void look_for_news(void)
     for (int i = 0; i < 64; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
-        if (gone != 0 && gone != la.watch.gone[i] && gone <= la.procs && gone - 1 != la.rank)
+        if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&
+            gone - 1 != la.job.rank)
             la_watch_lost((uint32_t)(gone - 1), "another task says so");
     }
 }
@@ -68,8 +69,8 @@ static void end_probe(struct la_op *op, int rc, uint64_t old_value)
 
 static void start_probe(void)
 {
-    uint32_t finger = la.watch.probes++ % (la.num_fingers > 1 ? 2 : 1);
-    uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
+    uint32_t finger = la.watch.probes++ % (la.job.num_fingers > 1 ? 2 : 1);
+    uint32_t rank = lc_rank_ahead(la.job.rank, la.job.procs, finger);
     utofu_vcq_id_t id = la.control.words->fingers[finger];
     struct la_op *op = la_watch_is_gone(rank) ? NULL : la_op_take(0, rank, end_probe, NULL);
 
@@ -83,7 +84,7 @@ static void start_probe(void)
 
 void la_watch_poll(void)
 {
-    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.procs == 1)
+    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.job.procs == 1)
         return;
     look_for_news();
     if (lc_probe_is_due(&la.watch.probe))

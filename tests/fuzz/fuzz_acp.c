@@ -24,6 +24,7 @@
 #include "../../layers/common/job.h"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum {
     PROCS = 5,
@@ -76,41 +77,14 @@ void al_lock_slow(uint32_t was)
     must(was == AL_UNLOCKED);
 }
 
-static void format_line(const char *format, va_list args)
-{
-    char text[2048];
-
-    vsnprintf(text, sizeof(text), format, args);
-}
-
-void al_log(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    format_line(format, args);
-    va_end(args);
-}
-
 void al_fatal(const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    format_line(format, args);
+    lc_say_args("acp", RANK, format, args);
     va_end(args);
     end_job(1);
-}
-
-/* Of what the layer gives to uTofu. What others have told it may be refused. */
-void al_expect(int rc, const char *call)
-{
-    must(rc == UTOFU_SUCCESS || strcmp(call, "utofu_query_stadd") == 0);
-}
-
-const char *lc_utofu_error(void)
-{
-    return "";
 }
 
 uint64_t lc_now_ns(void)
@@ -531,7 +505,7 @@ static void wait_in_barrier(void)
 {
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
-    for (uint32_t k = 0; come && k < al.num_fingers; k++)
+    for (uint32_t k = 0; come && k < al.job.num_fingers; k++)
         must(al.control->sync[k] >= num_syncs && al.control->sync[k] <= num_syncs + 1);
 }
 
@@ -560,7 +534,12 @@ static void take_step(void)
 /* As start_layer() of start.c. */
 static void open_layer(void)
 {
-    al = (struct al){.rank = RANK, .job_rank = RANK, .procs = PROCS, .num_fingers = 3};
+    al = (struct al){.job = {.layer = "acp",
+                             .process = "rank",
+                             .place = RANK,
+                             .rank = RANK,
+                             .procs = PROCS,
+                             .num_fingers = 3}};
     al_upcalls_set();
     al_task_setup();
     now = next_seq = num_syncs = 0;

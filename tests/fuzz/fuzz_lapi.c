@@ -23,10 +23,11 @@ static void la_bump(lapi_cntr_t *cntr)
 #include "../../layers/lapi/vector.c"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum { PROCS = 4, INS = 8, ARENA = 4096 };
 
-struct la la = {.procs = PROCS, .requests.num_free = LA_REQS, .net.num_free = LA_OPS};
+struct la la = {.job.procs = PROCS, .requests.num_free = LA_REQS, .net.num_free = LA_OPS};
 static struct la_control control;
 static uint8_t inbox[LA_SLOTS][LA_SLOT] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
@@ -42,11 +43,6 @@ static void check(bool good)
 {
     if (!good)
         __builtin_trap();
-}
-
-void la_log(const char *format, ...)
-{
-    (void)format;
 }
 
 void la_error(int code, uint32_t rank)

@@ -8,6 +8,7 @@
 #include "../../layers/lapi/net.c"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum { PROCS = 4, BASE = 1 << 20 };
 
@@ -15,28 +16,12 @@ static struct fuzz_input in;
 static bool in_flight[LA_OPS]; /* by EDATA */
 static struct la_op *ending;   /* whose end uTofu is reporting */
 
-struct la la = {.procs = PROCS};
+struct la la = {.job.procs = PROCS};
 
 static void check(bool good)
 {
     if (!good)
         __builtin_trap();
-}
-
-void la_log(const char *format, ...)
-{
-    (void)format;
-}
-
-void la_expect(int rc, const char *call)
-{
-    (void)call;
-    check(rc == UTOFU_SUCCESS);
-}
-
-const char *lc_utofu_error(void)
-{
-    return "";
 }
 
 static void note_lost(uint32_t rank, const char *why)
