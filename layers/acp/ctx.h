@@ -15,7 +15,9 @@
 
 #include <utofu.h>
 
+#include "../common/control.h"
 #include "../common/job.h"
+#include "../common/table.h"
 #include "acp.h"
 #include "command.h"
 #include "sizes.h"
@@ -66,11 +68,11 @@ extern struct al {
         uint64_t issued;   /* the last that was given out */
         uint64_t complete; /* up to here all are; read without the lock */
     } handles;
-    struct al_control *control; /* control.h */
-    utofu_stadd_t control_stadd;
-    uint64_t epoch; /* of the barrier */
+    struct lc_control area;     /* what peers write to and read: control.h */
+    struct al_control *control; /* the same */
+    uint64_t epoch;             /* of the barrier */
     struct al_net net;
-    struct al_peers peers;
+    struct lc_table peers; /* struct al_peer */
     struct al_remotes remotes;
     struct al_memory memory;
     struct al_ranges ranges;

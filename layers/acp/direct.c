@@ -86,7 +86,7 @@ ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsign
 {
     acp_ga_t own_ga = way->own, remote_ga = way->remote;
     const struct al_remote_range *remote = way->cached;
-    struct al_port *port = al.ranges.own.port;
+    struct lc_port *port = al.ranges.own.port;
     uint32_t index;
     int rc;
 
@@ -101,17 +101,17 @@ ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsign
     if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
         return REFUSED;
     rc = utofu_poll_mrq(port->vcq, 0, notice);
-    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && al_net_is_own(notice), 1))
+    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && lc_is_own(notice), 1))
         return ENDED;
     *polled = rc;
     return FLIES;
 }
 
 /* The poll found nothing, or the notice of something else. */
-static void take_polled(struct al_port *port, int rc, const struct utofu_mrq_notice *notice)
+static void take_polled(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc != UTOFU_ERR_NOT_FOUND)
-        al_net_take(port, rc, notice);
+        lc_port_take(port, rc, notice);
 }
 
 static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64_t size,

@@ -32,7 +32,7 @@
 /* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
  */
 _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
-                       sizeof(struct al_port) + AL_OPS * AL_BOUNCE +
+                       sizeof(struct lc_port) + AL_OPS * AL_BOUNCE +
                        AL_SERVANTS * sizeof(struct al_task) <
                    (512 - 64) * 1024,
                "at most 512 KiB");
@@ -83,7 +83,6 @@ static bool open_all(uint32_t rank)
     al_upcalls_set();
     al_task_setup();
     al_progress_setup();
-    al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
@@ -130,7 +129,7 @@ static bool start_layer(uint32_t rank, const char *function)
         close_all();
         return false;
     }
-    verdict = meet_others(rank, al.control->fingers, function);
+    verdict = meet_others(rank, al.control->common.fingers, function);
     if (verdict != LC_GOOD) {
         al_log("%s: %s", function, verdict_text(verdict));
         close_all();
@@ -219,10 +218,9 @@ static void stop_layer(const char *function)
 /* For the tests and the table in docs/acp.md. */
 static void tell_memory(void)
 {
-    struct al_use use = {.fixed = sizeof(al)};
+    struct al_use use = {.fixed = sizeof(al) + al.area.memory.size};
 
     al_net_use(&use);
-    al_control_use(&use);
     al_peers_use(&use);
     al_memory_use(&use);
     al_queue_use(&use);

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "job.h"
 #include "log.h"
+#include "memory.h"
 #include "patience.h"
 #include "rest.h"
 
@@ -37,8 +37,7 @@ struct place {
     const struct lc_meeting *m;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
-    utofu_stadd_t stadd;
-    size_t size;
+    struct lc_memory memory;
     struct reply *reply; /* own memory; that of the first process has the table behind */
     struct card *table;
 };
@@ -72,38 +71,30 @@ static void make_progress(const struct place *p)
 
 static bool open_place(struct place *p)
 {
-    utofu_stadd_t stadd;
+    const struct lc_job *job = p->m->job;
 
-    p->size =
-        sizeof(struct reply) + (p->m->job->place == 0 ? p->m->job->procs * sizeof(struct card) : 0);
-    p->size = (p->size + 4095) / 4096 * 4096;
-    p->reply = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p->reply == MAP_FAILED) {
-        say_line(p->m, "no memory for %zu bytes", p->size);
-        return false;
-    }
-    p->table = (struct card *)(p->reply + 1);
     if (utofu_create_vcq_with_cmp_id(0, p->m->cmp_id, 0, &p->vcq) != UTOFU_SUCCESS) {
         say_line(p->m, "no VCQ with component id %d on TNI 0: %s", p->m->cmp_id, lc_utofu_error());
-        munmap(p->reply, p->size);
         return false;
     }
-    if (utofu_query_vcq_id(p->vcq, &p->id) == UTOFU_SUCCESS &&
-        utofu_reg_mem_with_stag(p->vcq, p->reply, p->size, 0, 0, &stadd) == UTOFU_SUCCESS) {
-        p->stadd = stadd;
+    p->memory = (struct lc_memory){.job = job, .vcq = p->vcq, .what = "addresses"};
+    p->memory.size =
+        sizeof(struct reply) + (job->place == 0 ? job->procs * sizeof(struct card) : 0);
+    if (utofu_query_vcq_id(p->vcq, &p->id) != UTOFU_SUCCESS) {
+        say_line(p->m, "the VCQ has no id: %s", lc_utofu_error());
+    } else if (lc_memory_open(&p->memory)) {
+        p->reply = p->memory.at;
+        p->table = (struct card *)(p->reply + 1);
         return true;
     }
-    say_line(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
-    lc_job_expect(p->m->job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
-    munmap(p->reply, p->size);
+    lc_job_expect(job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     return false;
 }
 
 static void close_place(struct place *p)
 {
-    lc_job_expect(p->m->job, utofu_dereg_mem(p->vcq, p->stadd, 0), "utofu_dereg_mem");
+    lc_memory_close(&p->memory);
     lc_job_expect(p->m->job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
-    munmap(p->reply, p->size);
 }
 
 /* What others have started here says nothing of what this process has. */
@@ -248,7 +239,7 @@ static bool send_reply(const struct place *p, uint32_t to)
         return false; /* judge_ranks() has said so */
     rc = utofu_query_stadd(id, 0, &rmt);
     if (rc == UTOFU_SUCCESS)
-        rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
+        rc = utofu_put(p->vcq, id, p->memory.stadd, rmt, sizeof(struct reply), 0,
                        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER,
                        NULL);
     if (rc == UTOFU_SUCCESS)

@@ -51,7 +51,7 @@ static bool meet_tasks(void)
 {
     const struct lc_meeting m = {.job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_MEET};
 
-    return lc_meet(&m, la.job.rank, la_vcq_id(), la.control.words->fingers) == LC_GOOD;
+    return lc_meet(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) == LC_GOOD;
 }
 
 /* With the lock. */
@@ -112,20 +112,15 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
     return rc;
 }
 
-static bool ops_in_flight(void)
-{
-    return la.net.num_free < LA_OPS;
-}
-
 static void end_ops(void)
 {
     struct lc_patience patience = {0};
-    char text[LA_TEXT];
+    char text[LC_TEXT];
 
-    while (ops_in_flight()) {
+    while (lc_port_busy(la_port()) > 0) {
         if (lc_patience_ends(&patience, 0))
             la_log("LAPI_Term: has waited %llu s: %s", lc_patience_seconds(&patience),
-                   la_net_text(text));
+                   lc_port_text(la_port(), text));
         la_progress();
     }
 }

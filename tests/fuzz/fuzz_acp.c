@@ -295,11 +295,11 @@ int utofu_put(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_s
     return start(vcq, id, edata, UTOFU_MRQ_TYPE_LCL_PUT, NULL, size);
 }
 
-int utofu_put_piggyback(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, void *data, utofu_stadd_t rmt,
-                        size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
+int utofu_put_piggyback8(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t word, utofu_stadd_t rmt,
+                         size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
-    (void)data, (void)rmt, (void)flags, (void)cbdata;
-    must(size <= 32);
+    (void)word, (void)rmt, (void)flags, (void)cbdata;
+    must(size <= 8);
     return start(vcq, id, edata, UTOFU_MRQ_TYPE_LCL_PUT, NULL, size);
 }
 
@@ -360,7 +360,7 @@ static int notice_of_another(uint8_t type, struct utofu_mrq_notice *notice)
     fuzz_bytes(&in, &at, sizeof(at));
     *notice = (struct utofu_mrq_notice){.notice_type = type, .edata = fuzz_byte(&in)};
     notice->rmt_stadd =
-        al.control_stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
+        al.area.memory.stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
     return UTOFU_SUCCESS;
 }
 
@@ -506,7 +506,8 @@ static void wait_in_barrier(void)
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
     for (uint32_t k = 0; come && k < al.job.num_fingers; k++)
-        must(al.control->sync[k] >= num_syncs && al.control->sync[k] <= num_syncs + 1);
+        must(al.control->common.sync[k] >= num_syncs &&
+             al.control->common.sync[k] <= num_syncs + 1);
 }
 
 static void take_step(void)
@@ -544,7 +545,6 @@ static void open_layer(void)
     al_task_setup();
     now = next_seq = num_syncs = 0;
     al_options_sizes(al.starter_size);
-    al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
@@ -552,7 +552,7 @@ static void open_layer(void)
     al_address_setup(PROCS, al_net_colors());
     must(al_control_setup() && al_memory_setup() && al_queue_setup());
     for (uint32_t i = 0; i < 3; i++)
-        al.control->fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
+        al.control->common.fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
     al_watch_setup();
     al.running = true;
     for (int i = 0; i < COLORS; i++)

@@ -176,6 +176,14 @@ int utofu_query_stadd(utofu_vcq_id_t id, unsigned int stag, utofu_stadd_t *stadd
     return is_id(id) ? UTOFU_SUCCESS : UTOFU_ERR_INVALID_VCQ_ID;
 }
 
+int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int flags,
+                  utofu_stadd_t *stadd)
+{
+    (void)vcq, (void)at, (void)size, (void)flags, (void)stadd;
+    must(false); /* the others find it under its STag */
+    return UTOFU_ERR_FULL;
+}
+
 int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned int stag,
                             unsigned long int flags, utofu_stadd_t *stadd)
 {

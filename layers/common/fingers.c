@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process tells its fingers and asks them. */
+#include "fingers.h"
+
+#include "ring.h"
+
+static struct lc_op *take_op(const struct lc_fingers *f, uint32_t finger, lc_done *done)
+{
+    return lc_op_take(f->port, 0, lc_rank_ahead(f->job->rank, f->job->procs, finger), done, NULL);
+}
+
+bool lc_finger_tell(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
+                    uint64_t offset, unsigned long int flags, lc_done *done)
+{
+    utofu_vcq_id_t id = fingers->control->words->fingers[finger];
+    struct lc_op *op = take_op(fingers, finger, done);
+
+    return op != NULL &&
+           lc_op_put_word(op, id, word, lc_control_stadd(fingers->control, id, offset), 8, flags);
+}
+
+void lc_finger_probe(const struct lc_fingers *fingers, struct lc_probe *probe, uint32_t finger,
+                     uint64_t offset, size_t size, lc_done *done)
+{
+    utofu_vcq_id_t id = fingers->control->words->fingers[finger];
+    struct lc_op *op = take_op(fingers, finger, done);
+
+    probe->under_way = true;
+    if (op == NULL || !lc_op_get(op, id, lc_op_bounce_stadd(op),
+                                 lc_control_stadd(fingers->control, id, offset), size))
+        probe->under_way = false;
+}
