@@ -296,10 +296,7 @@ void al_command_end(const char *function)
             al_log("%s: has waited %llu s for the notices of %u copies that other processes "
                    "execute",
                    function, lc_patience_seconds(&patience), AL_AWAY - al.commands.num_free);
-        if (al_progress())
-            idle = 0;
-        else
-            al_progress_pause(&idle);
+        al_progress_go_on(&idle);
     }
     al_progress_waited();
 }

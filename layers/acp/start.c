@@ -188,8 +188,7 @@ static void drain_net(const char *function)
         if (lc_patience_ends(&patience, idle))
             al_log("%s: has waited %llu s for %u communications of the layer", function,
                    lc_patience_seconds(&patience), al_net_busy());
-        if (!al_progress())
-            al_progress_pause(&idle);
+        al_progress_go_on(&idle);
     }
     al_progress_waited();
 }

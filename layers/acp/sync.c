@@ -24,14 +24,6 @@ static void end_tell(struct lc_op *op, int rc, uint64_t old_value)
         al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, lc_utofu_error());
 }
 
-static void go_on(uint32_t *idle)
-{
-    if (al_progress())
-        *idle = 0;
-    else
-        al_progress_pause(idle);
-}
-
 /* A process leaves a barrier behind this one: so it can have come to the next one at most. */
 static bool check_epoch(uint64_t epoch, uint64_t come)
 {
@@ -45,7 +37,7 @@ static bool check_epoch(uint64_t epoch, uint64_t come)
 static const struct lc_barrier_kind barrier_kind = {
     .flags = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE,
     .told = end_tell,
-    .go_on = go_on,
+    .go_on = al_progress_go_on,
     .fails = check_epoch,
 };
 

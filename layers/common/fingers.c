@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process tells its fingers and asks them. */
+/* What a process tells its fingers, and when it asks whether they live. */
 #include "fingers.h"
 
 #include "ring.h"
@@ -29,4 +29,29 @@ void lc_finger_probe(const struct lc_fingers *fingers, struct lc_probe *probe, u
     if (op == NULL || !lc_op_get(op, id, lc_op_bounce_stadd(op),
                                  lc_control_stadd(fingers->control, id, offset), size))
         probe->under_way = false;
+}
+
+void lc_probe_setup(struct lc_probe *probe)
+{
+    *probe = (struct lc_probe){.next_ns = lc_now_ns() + LC_PROBE_MS * 1000000ull};
+}
+
+void lc_probe_ended(struct lc_probe *probe)
+{
+    probe->under_way = false;
+    probe->next_ns = lc_now_ns() + LC_PROBE_MS * 1000000ull;
+}
+
+bool lc_probe_is_due(const struct lc_probe *probe)
+{
+    return !probe->under_way && lc_now_ns() >= probe->next_ns;
+}
+
+uint32_t lc_probe_due_us(const struct lc_probe *probe)
+{
+    uint64_t now = lc_now_ns();
+
+    if (probe->under_way)
+        return LC_PROBE_MS * 1000;
+    return now < probe->next_ns ? (uint32_t)((probe->next_ns - now) / 1000 + 1) : 1;
 }

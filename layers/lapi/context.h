@@ -15,8 +15,10 @@
 
 #include <utofu.h>
 
-#include "../common/common.h"
 #include "../common/fingers.h"
+#include "../common/meet.h"
+#include "../common/rest.h"
+#include "../common/ring.h"
 #include "../common/table.h"
 #include "lapi.h"
 #include "wire.h"

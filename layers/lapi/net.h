@@ -21,12 +21,6 @@ static inline struct lc_op *la_op_take(uint32_t keep, uint32_t rank, lc_done *do
 {
     return lc_op_take(&la.net.port, keep, rank, done, arg);
 }
-/* Behind what was put there before and may be under way. */
-static inline void la_op_put8(struct lc_op *op, utofu_vcq_id_t id, uint64_t value,
-                              utofu_stadd_t rmt)
-{
-    lc_op_put_word(op, id, value, rmt, 8, UTOFU_ONESIDED_FLAG_STRONG_ORDER);
-}
 /* A line, which needs no op: nobody waits for its end. NULL: none is free at the moment. The one
  * that was taken last is put with a remote notice, its last word behind all others. */
 void *la_line_take(void);

@@ -123,6 +123,14 @@ void al_progress_pause(uint32_t *idle)
         end_job(1);
 }
 
+void al_progress_go_on(uint32_t *idle)
+{
+    if (al_progress())
+        *idle = 0;
+    else
+        al_progress_pause(idle);
+}
+
 void al_progress_waited(void)
 {
 }

@@ -34,7 +34,7 @@ static bool is_id(utofu_vcq_id_t id)
 }
 
 /*
- * common.h
+ * What it uses of layers/common.
  */
 
 uint64_t lc_now_ns(void)
