@@ -34,7 +34,7 @@ static inline uint32_t al_color_of(acp_ga_t ga)
 
 static inline bool al_is_mine(acp_ga_t ga)
 {
-    return al_rank_of(ga) == al.rank;
+    return al_rank_of(ga) == al.job.rank;
 }
 
 #pragma GCC visibility pop

@@ -14,9 +14,9 @@
 
 enum stage { BEGINS, CHANGED /* the word is */ };
 
-static void end_return(struct al_op *op, int rc, uint64_t old_value)
+static void end_return(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct al_task *task = op->task;
+    struct al_task *task = op->arg;
 
     (void)old_value;
     task->in_flight--;
@@ -26,14 +26,14 @@ static void end_return(struct al_op *op, int rc, uint64_t old_value)
         al_task_step(task);
     else
         al_task_fail(task, "the word is changed, but its old value cannot be written: %s",
-                     al_utofu_error());
+                     lc_utofu_error());
 }
 
 /* Writes the value from before to dst. */
 static void give_value(struct al_task *task)
 {
     struct al_target target;
-    struct al_op *op;
+    struct lc_op *op;
     void *mine;
 
     if (al_is_mine(task->dst)) {
@@ -52,21 +52,21 @@ static void give_value(struct al_task *task)
     if (al_remote_find(task->dst, task, &target) != AL_FOUND)
         return;
     al_remote_uses(task, target.stadd - target.extent.before);
-    op = al_op_take(0, task, target.rank, end_return);
+    op = lc_op_take(al_port(0), 0, target.rank, end_return, task);
     if (op == NULL) {
         al_task_later(task);
         return;
     }
     task->in_flight++;
-    if (!al_op_put_now(op, target.id, &task->value, target.stadd, task->width, 0)) {
+    if (!lc_op_put_word(op, target.id, task->value, target.stadd, task->width, 0)) {
         task->in_flight--;
         al_task_later(task);
     }
 }
 
-static void end_change(struct al_op *op, int rc, uint64_t old_value)
+static void end_change(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct al_task *task = op->task;
+    struct al_task *task = op->arg;
 
     task->in_flight--;
     if (rc == UTOFU_SUCCESS) {
@@ -77,7 +77,7 @@ static void end_change(struct al_op *op, int rc, uint64_t old_value)
     } else if (al_remote_try_again(task, rc, task->src)) {
         al_task_step(task);
     } else {
-        al_task_fail(task, "%s", al_utofu_error());
+        al_task_fail(task, "%s", lc_utofu_error());
     }
 }
 
@@ -85,7 +85,7 @@ static bool find_word(struct al_task *task, struct al_target *target)
 {
     if (!al_is_mine(task->src))
         return al_remote_find(task->src, task, target) == AL_FOUND;
-    target->rank = al.rank;
+    target->rank = al.job.rank;
     target->extent = (struct al_extent){0};
     target->id = al_port(al_color_of(task->src))->id;
     if (al_memory_find(task->src, task->width, &target->stadd) != NULL)
@@ -94,34 +94,46 @@ static bool find_word(struct al_task *task, struct al_target *target)
     return false;
 }
 
-static bool start_change(struct al_op *op, const struct al_target *target,
-                         const struct al_task *task)
+static int start_armw(struct lc_op *op, const struct al_target *to, const struct al_task *task)
 {
     static const enum utofu_armw_op codes[] = {
         [AL_SWAP] = UTOFU_ARMW_OP_SWAP, [AL_ADD] = UTOFU_ARMW_OP_ADD, [AL_XOR] = UTOFU_ARMW_OP_XOR,
         [AL_OR] = UTOFU_ARMW_OP_OR,     [AL_AND] = UTOFU_ARMW_OP_AND,
     };
+    const enum utofu_armw_op code = codes[task->kind];
 
-    if (task->kind == AL_CAS)
-        return al_op_cswap(op, target->id, task->width, task->value, task->size, target->stadd);
-    return al_op_armw(op, target->id, codes[task->kind], task->width, task->size, target->stadd);
+    if (task->width == 4)
+        return utofu_armw4(op->port->vcq, to->id, code, (uint32_t)task->size, to->stadd, op->index,
+                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op);
+    return utofu_armw8(op->port->vcq, to->id, code, task->size, to->stadd, op->index,
+                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op);
+}
+
+static int start_cswap(struct lc_op *op, const struct al_target *to, const struct al_task *task)
+{
+    if (task->width == 4)
+        return utofu_cswap4(op->port->vcq, to->id, (uint32_t)task->value, (uint32_t)task->size,
+                            to->stadd, op->index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op);
+    return utofu_cswap8(op->port->vcq, to->id, task->value, task->size, to->stadd, op->index,
+                        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, op);
 }
 
 static void change_word(struct al_task *task)
 {
     struct al_target target;
-    struct al_op *op;
+    struct lc_op *op;
 
     if (!find_word(task, &target))
         return;
     al_remote_uses(task, target.stadd - target.extent.before);
-    op = al_op_take(0, task, target.rank, end_change);
+    op = lc_op_take(al_port(0), 0, target.rank, end_change, task);
     if (op == NULL) {
         al_task_later(task);
         return;
     }
     task->in_flight++;
-    if (!start_change(op, &target, task)) {
+    if (!lc_op_started(op, task->kind == AL_CAS ? start_cswap(op, &target, task)
+                                                : start_armw(op, &target, task))) {
         task->in_flight--;
         al_task_later(task);
     }

@@ -81,51 +81,53 @@ static void fail_unsent(struct al_task *task, uint64_t ticket, uint64_t seen)
                  (unsigned long long)ticket, owner_of(task), (unsigned long long)seen);
 }
 
-static void got_ticket(struct al_op *op, int rc, uint64_t old_value)
+static void got_ticket(struct lc_op *op, int rc, uint64_t old_value)
 {
+    struct al_task *task = op->arg;
     struct al_peer *peer;
 
-    op->task->in_flight--;
+    task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
-        give_number(op->task->order);
-        al_task_fail(op->task, "no ticket of rank %u: %s", op->rank, al_utofu_error());
+        give_number(task->order);
+        al_task_fail(task, "no ticket of rank %u: %s", op->rank, lc_utofu_error());
         return;
     }
-    if (al_peer_find(op->rank, op->task, &peer) != AL_FOUND)
+    if (al_peer_find(op->rank, task, &peer) != AL_FOUND)
         return; /* never: it was asked */
     if (old_value < peer->head_seen) {
-        fail_unsent(op->task, old_value, peer->head_seen);
+        fail_unsent(task, old_value, peer->head_seen);
         return;
     }
-    op->task->value = old_value;
-    op->task->stage = HAS_TICKET;
-    al_task_step(op->task);
+    task->value = old_value;
+    task->stage = HAS_TICKET;
+    al_task_step(task);
 }
 
 /* The head stays at a ticket whose command has not come; and there are no more tickets
  * of commands that were not taken out than all processes have numbers. */
 static bool is_head_for(uint64_t ticket, uint64_t seen)
 {
-    return seen <= ticket && ticket - seen <= (uint64_t)al.procs * AL_AWAY;
+    return seen <= ticket && ticket - seen <= (uint64_t)al.job.procs * AL_AWAY;
 }
 
-static void got_head(struct al_op *op, int rc, uint64_t old_value)
+static void got_head(struct lc_op *op, int rc, uint64_t old_value)
 {
+    struct al_task *task = op->arg;
     struct al_peer *peer;
-    uint64_t seen = *(const uint64_t *)al_op_bounce(op);
+    uint64_t seen = *(const uint64_t *)lc_op_bounce(op);
 
     (void)old_value;
-    op->task->in_flight--;
-    if (al_peer_find(op->rank, op->task, &peer) != AL_FOUND)
+    task->in_flight--;
+    if (al_peer_find(op->rank, task, &peer) != AL_FOUND)
         return; /* never: it was asked */
     peer->asked = false;
-    if (rc == UTOFU_SUCCESS && !is_head_for(op->task->value, seen)) {
-        fail_unsent(op->task, op->task->value, seen);
+    if (rc == UTOFU_SUCCESS && !is_head_for(task->value, seen)) {
+        fail_unsent(task, task->value, seen);
         return;
     }
     if (rc == UTOFU_SUCCESS && seen > peer->head_seen)
         peer->head_seen = seen;
-    al_task_later(op->task);
+    al_task_later(task);
 }
 
 static void end_answered(struct al_task *task)
@@ -142,51 +144,52 @@ static void end_answered(struct al_task *task)
         al_task_end(task);
 }
 
-static void end_send(struct al_op *op, int rc, uint64_t old_value)
+static void end_send(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct al_task *task = op->task;
+    struct al_task *task = op->arg;
 
     (void)old_value;
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
-        al_fatal("a command cannot be sent to rank %u: %s", op->rank, al_utofu_error());
+        al_fatal("a command cannot be sent to rank %u: %s", op->rank, lc_utofu_error());
     if (task->stage != SENT)
         end_answered(task);
 }
 
-static bool draw_ticket(struct al_task *task, struct al_peer *peer, struct al_op *op)
+static bool draw_ticket(struct al_task *task, struct al_peer *peer, struct lc_op *op)
 {
     take_number(task);
-    if (al_op_add(op, peer->id, 1, al_peer_control(peer, offsetof(struct al_control, tail))))
+    if (lc_op_armw(op, peer->id, UTOFU_ARMW_OP_ADD, 1,
+                   al_control_stadd(peer->id, offsetof(struct al_control, tail))))
         return true;
     give_number(task->order);
     return false;
 }
 
-static bool read_head(struct al_peer *peer, struct al_op *op)
+static bool read_head(struct al_peer *peer, struct lc_op *op)
 {
     peer->asked = true;
-    if (al_op_get(op, peer->id, al_op_bounce_stadd(op),
-                  al_peer_control(peer, offsetof(struct al_control, head)), 8))
+    if (lc_op_get(op, peer->id, lc_op_bounce_stadd(op),
+                  al_control_stadd(peer->id, offsetof(struct al_control, head)), 8))
         return true;
     peer->asked = false;
     return false;
 }
 
-static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op *op)
+static bool put_command(struct al_task *task, struct al_peer *peer, struct lc_op *op)
 {
     size_t place = offsetof(struct al_control, ring) + task->value % AL_RING * AL_BOUNCE;
     const struct al_command command = {.dst = task->dst,
                                        .src = task->src,
                                        .size = task->size,
-                                       .rank = al.rank,
+                                       .rank = al.job.rank,
                                        .number = (uint32_t)task->order,
                                        .stamp = ++al.commands.last_stamp,
                                        .seq = task->value + 1};
 
-    memcpy(al_op_bounce(op), &command, sizeof(command));
+    memcpy(lc_op_bounce(op), &command, sizeof(command));
     task->stage = SENT; /* the answer may be here before its notice */
-    if (al_op_put(op, peer->id, al_op_bounce_stadd(op), al_peer_control(peer, place),
+    if (lc_op_put(op, peer->id, lc_op_bounce_stadd(op), al_control_stadd(peer->id, place),
                   sizeof(command),
                   UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
         task->value = command.stamp;
@@ -202,14 +205,15 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct al_op
 static bool start_next(struct al_task *task, struct al_peer *peer)
 {
     bool full = task->value >= peer->head_seen && task->value - peer->head_seen >= AL_RING;
-    struct al_op *op;
+    struct lc_op *op;
 
     if (task->stage == NO_TICKET ? al.commands.num_free == 0 : full && peer->asked)
         return false;
-    op = al_op_take(0, task, owner_of(task),
+    op = lc_op_take(al_port(0), 0, owner_of(task),
                     task->stage == NO_TICKET ? got_ticket
                     : full                   ? got_head
-                                             : end_send);
+                                             : end_send,
+                    task);
     if (op == NULL)
         return false;
     if (task->stage == NO_TICKET)
@@ -268,7 +272,7 @@ static void take_notice(uint32_t number, bool well)
  * and those of answers say that their numbers are free. */
 void al_command_arrived(utofu_stadd_t stadd)
 {
-    uint64_t last = stadd - 1 - al.control_stadd;
+    uint64_t last = stadd - 1 - al.area.memory.stadd;
 
     uint64_t well = last - offsetof(struct al_control, done_well);
     uint64_t badly = last - offsetof(struct al_control, done_badly);
@@ -292,10 +296,7 @@ void al_command_end(const char *function)
             al_log("%s: has waited %llu s for the notices of %u copies that other processes "
                    "execute",
                    function, lc_patience_seconds(&patience), AL_AWAY - al.commands.num_free);
-        if (al_progress())
-            idle = 0;
-        else
-            al_progress_pause(&idle);
+        al_progress_go_on(&idle);
     }
     al_progress_waited();
 }
@@ -304,26 +305,28 @@ void al_command_end(const char *function)
  * The process that executes it.
  */
 
-static void end_report(struct al_op *op, int rc, uint64_t old_value)
+static void end_report(struct lc_op *op, int rc, uint64_t old_value)
 {
+    struct al_task *task = op->arg;
+
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
         al_fatal("rank %u cannot be notified that its copy is done: %s", op->rank,
-                 al_utofu_error());
-    if (--op->task->in_flight == 0 && !op->task->queued)
-        op->task->state = AL_FREE;
+                 lc_utofu_error());
+    if (--task->in_flight == 0 && !task->queued)
+        task->state = AL_FREE;
 }
 
 /* One of the two answers. False: no room. */
-static bool put_answer(struct al_task *task, const struct al_peer *peer, const void *data,
-                       size_t size, size_t place, unsigned long int flags)
+static bool put_answer(struct al_task *task, const struct al_peer *peer, uint64_t word, size_t size,
+                       size_t place, unsigned long int flags)
 {
-    struct al_op *op = al_op_take(0, task, peer->rank_plus_1 - 1, end_report);
+    struct lc_op *op = lc_op_take(al_port(0), 0, peer->rank, end_report, task);
 
     if (op == NULL)
         return false;
     task->in_flight++;
-    if (al_op_put_now(op, peer->id, data, al_peer_control(peer, place), size, flags))
+    if (lc_op_put_word(op, peer->id, word, al_control_stadd(peer->id, place), size, flags))
         return true;
     task->in_flight--;
     return false;
@@ -336,7 +339,7 @@ static void report_word(struct al_task *task, const struct al_peer *peer)
 
     task->retried = true; /* once */
     if (!task->failed)
-        put_answer(task, peer, &al.commands.stamps[task - al.commands.servants], 8,
+        put_answer(task, peer, al.commands.stamps[task - al.commands.servants], 8,
                    offsetof(struct al_control, answers) + 8 * place, 0);
 }
 
@@ -355,7 +358,7 @@ void al_command_report(struct al_task *task)
         return;
     if (!task->retried)
         report_word(task, peer);
-    if (!put_answer(task, peer, &number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
+    if (!put_answer(task, peer, number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
         al_task_later(task);
 }
 
@@ -379,20 +382,21 @@ static void execute_command(struct al_task *task, const struct al_command *comma
                              .size = command->size,
                              .order = (uint64_t)command->rank << 32 | command->number};
     al.commands.stamps[task - al.commands.servants] = command->stamp;
-    if (al_rank_of(command->src) == al.rank && al_direct_serve(task))
+    if (al_rank_of(command->src) == al.job.rank && al_direct_serve(task))
         return;
     if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
-        src.rank == al.rank)
+        src.rank == al.job.rank)
         al_task_step(task);
     else
         al_task_fail(task, "rank %u sent it to rank %u, which does not own the source",
-                     command->rank, al.rank);
+                     command->rank, al.job.rank);
 }
 
 /* Who sends one has a number for it, and no part in it; own copies are not sent. */
 static bool is_answerable(const struct al_command *command)
 {
-    return command->rank < al.procs && command->rank != al.rank && command->number < AL_AWAY;
+    return command->rank < al.job.procs && command->rank != al.job.rank &&
+           command->number < AL_AWAY;
 }
 
 bool al_command_serve(void)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that peers write to and read of this process, on color 0: al.control, once
- * al_control_setup() has been called.
+ * The memory that peers write to and read of this process, on color 0: al.area, and its words
+ * al.control, once al_control_setup() has been called.
  */
 #ifndef AL_CONTROL_H
 #define AL_CONTROL_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "acp.h"
-#include "sizes.h"
+#include "../common/fingers.h"
+#include "ctx.h"
+#include "net.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -25,9 +23,8 @@ struct al_command {
 _Static_assert(sizeof(struct al_command) == AL_BOUNCE, "a command fits where it is sent from");
 
 struct al_control {
-    uint64_t fingers[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
-    uint64_t sync[32];    /* the epoch in which the process 2^n ranks behind has come */
-    uint64_t aborted;     /* 1 + the rank that ends the job */
+    struct lc_words common;
+    uint64_t aborted; /* 1 + the rank that ends the job */
     uint64_t pad1[63];
     uint64_t tail; /* tickets given out */
     uint64_t pad2[31];
@@ -42,7 +39,17 @@ struct al_control {
 
 bool al_control_setup(void);
 void al_control_close(void);
-void al_control_use(struct al_use *use);
+
+/* Of the process with this VCQ id, of color 0. */
+static inline utofu_stadd_t al_control_stadd(utofu_vcq_id_t id, size_t offset)
+{
+    return lc_control_stadd(&al.area, id, offset);
+}
+
+static inline struct lc_fingers al_fingers(void)
+{
+    return (struct lc_fingers){&al.job, al_port(0), &al.area};
+}
 
 #pragma GCC visibility pop
 

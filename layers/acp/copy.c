@@ -46,30 +46,30 @@ static void settle_copy(struct al_task *task)
     }
 }
 
-static void end_piece(struct al_op *op, int rc, uint64_t old_value)
+static void end_piece(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct al_task *task = op->task;
+    struct al_task *task = op->arg;
 
     (void)old_value;
     if (rc != UTOFU_SUCCESS && task->stage != AGAIN && !task->failed) {
         if (al_remote_try_again(task, rc, remote_of(task)))
             task->stage = AGAIN;
         else
-            al_task_fail_later(task, "%s", al_utofu_error());
+            al_task_fail_later(task, "%s", lc_utofu_error());
     }
     settle_copy(task);
 }
 
-struct al_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color)
+struct lc_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color)
 {
-    return al_op_take(color, task, rank, end_piece);
+    return lc_op_take(al_port(color), 0, rank, end_piece, task);
 }
 
 static bool start_piece(struct al_task *task, const struct al_target *target, bool put,
                         utofu_stadd_t mine)
 {
     uint32_t color = al_color_of(put ? task->src : task->dst);
-    struct al_op *op = al_copy_op(task, target->rank, color);
+    struct lc_op *op = al_copy_op(task, target->rank, color);
     uint64_t left = task->size - task->value, at = task->value;
     size_t size = left <= MAX_PIECE ? left : PIECE;
     bool started;
@@ -78,8 +78,8 @@ static bool start_piece(struct al_task *task, const struct al_target *target, bo
         return false;
     task->in_flight++;
     task->value += size;
-    started = put ? al_op_put(op, target->id, mine + at, target->stadd + at, size, 0)
-                  : al_op_get(op, target->id, mine + at, target->stadd + at, size);
+    started = put ? lc_op_put(op, target->id, mine + at, target->stadd + at, size, 0)
+                  : lc_op_get(op, target->id, mine + at, target->stadd + at, size);
     if (!started) {
         task->in_flight--;
         task->value = at;

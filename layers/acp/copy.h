@@ -10,7 +10,7 @@
 
 void al_copy_step(struct al_task *task);
 /* The op of a copy whose data is on the way as a whole. */
-struct al_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color);
+struct lc_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color);
 
 #pragma GCC visibility pop
 

@@ -15,6 +15,9 @@
 
 #include <utofu.h>
 
+#include "../common/control.h"
+#include "../common/job.h"
+#include "../common/table.h"
 #include "acp.h"
 #include "command.h"
 #include "sizes.h"
@@ -47,13 +50,11 @@ struct al_upcalls {
 
 extern struct al {
     const struct al_upcalls *up;
-    uint32_t lock; /* lock.h */
-    bool running;  /* between acp_init() and acp_finalize() */
-    bool leaving;  /* peers may be gone without being missed */
-    bool dying;    /* nothing goes on but the message that the job ends */
-    uint32_t rank, procs;
-    uint32_t job_rank; /* what the launcher says: where the process is */
-    uint32_t num_fingers;
+    uint32_t lock;     /* lock.h */
+    bool running;      /* between acp_init() and acp_finalize() */
+    bool leaving;      /* peers may be gone without being missed */
+    bool dying;        /* nothing goes on but the message that the job ends */
+    struct lc_job job; /* its rank is that of acp_rank() */
     size_t starter_size[AL_STARTERS];
     struct {
         bool rank, procs;
@@ -67,11 +68,11 @@ extern struct al {
         uint64_t issued;   /* the last that was given out */
         uint64_t complete; /* up to here all are; read without the lock */
     } handles;
-    struct al_control *control; /* control.h */
-    utofu_stadd_t control_stadd;
-    uint64_t epoch; /* of the barrier */
+    struct lc_control area;     /* what peers write to and read: control.h */
+    struct al_control *control; /* the same */
+    uint64_t epoch;             /* of the barrier */
     struct al_net net;
-    struct al_peers peers;
+    struct lc_table peers; /* struct al_peer */
     struct al_remotes remotes;
     struct al_memory memory;
     struct al_ranges ranges;

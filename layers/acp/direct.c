@@ -34,7 +34,7 @@ ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
 /* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
 static void make_ordinary(struct al_task *task)
 {
-    bool put = al_rank_of(task->src) == al.rank;
+    bool put = al_rank_of(task->src) == al.job.rank;
     acp_ga_t remote_ga = put ? task->dst : task->src;
     const struct al_range *range = &remote_at(remote_ga)->range;
 
@@ -73,7 +73,7 @@ struct way {
 
 ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
 {
-    bool put = al_rank_of(src) == al.rank;
+    bool put = al_rank_of(src) == al.job.rank;
     acp_ga_t remote_ga = put ? dst : src;
 
     return (struct way){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
@@ -86,7 +86,7 @@ ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsign
 {
     acp_ga_t own_ga = way->own, remote_ga = way->remote;
     const struct al_remote_range *remote = way->cached;
-    struct al_port *port = al.ranges.own.port;
+    struct lc_port *port = al.ranges.own.port;
     uint32_t index;
     int rc;
 
@@ -101,17 +101,17 @@ ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsign
     if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
         return REFUSED;
     rc = utofu_poll_mrq(port->vcq, 0, notice);
-    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && al_net_is_own(notice), 1))
+    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && lc_is_own(notice), 1))
         return ENDED;
     *polled = rc;
     return FLIES;
 }
 
 /* The poll found nothing, or the notice of something else. */
-static void take_polled(struct al_port *port, int rc, const struct utofu_mrq_notice *notice)
+static void take_polled(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc != UTOFU_ERR_NOT_FOUND)
-        al_net_take(port, rc, notice);
+        lc_port_take(port, rc, notice);
 }
 
 static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64_t size,
@@ -123,7 +123,7 @@ static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64
     *task =
         (struct al_task){.kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
     make_ordinary(task);
-    note_run(handle, al_rank_of(src) == al.rank, remote_at(dst)->range.begin);
+    note_run(handle, al_rank_of(src) == al.job.rank, remote_at(dst)->range.begin);
 }
 
 /* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.

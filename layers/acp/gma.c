@@ -17,7 +17,7 @@ static bool is_inside(acp_ga_t ga, const struct al_place *place, uint64_t size)
 {
     uint64_t room;
 
-    if (place->rank == al.rank)
+    if (place->rank == al.job.rank)
         return al_memory_find(ga, size, NULL) != NULL;
     if (place->tag >= AL_STAG_STARTER + AL_STARTERS)
         return true;

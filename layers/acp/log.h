@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages, one line each on standard error. */
+/* Messages, one line each on standard error. The rank is that of acp_rank(); before acp_init() that
+ * of the launcher. */
 #ifndef AL_LOG_H
 #define AL_LOG_H
 
-#include "../common/log.h"
+#include "ctx.h"
 
 #pragma GCC visibility push(hidden)
 
-__attribute__((format(printf, 1, 2))) void al_log(const char *format, ...);
-#define al_utofu_error lc_utofu_error
-/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
- */
-void al_expect(int rc, const char *call);
+#define al_log(...)         lc_say("acp", al.job.line_rank, __VA_ARGS__)
+#define al_expect(rc, call) lc_expect("acp", al.job.line_rank, rc, call)
 
 /* Says why and ends the process, and through the others' watch (watch.c) the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);

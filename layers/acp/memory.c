@@ -77,7 +77,7 @@ static bool make_chunk(uint32_t tag)
                                 AL_STAG_REGIONS + tag / AL_CHUNK, UTOFU_REG_MEM_FLAG_READ_ONLY,
                                 &chunk->stadd) == UTOFU_SUCCESS)
         return true;
-    al_log("no room for more regions: %s", al_utofu_error());
+    al_log("no room for more regions: %s", lc_utofu_error());
     free(chunk->rows);
     chunk->rows = NULL;
     munmap(chunk->published, published_size);
@@ -211,7 +211,7 @@ static bool map_starters(void)
         if (utofu_reg_mem_with_stag(al_port(0)->vcq, al.memory.starter + offset, sizes[i], tag, 0,
                                     &published_row(tag)->stadd) != UTOFU_SUCCESS) {
             al_log("acp_init: %zu bytes of starter memory cannot be registered: %s", sizes[i],
-                   al_utofu_error());
+                   lc_utofu_error());
             return false;
         }
         published_row(tag)->size = al.starter_size[i];
@@ -226,7 +226,7 @@ static bool starters_fit(void)
         if (al.starter_size[i] <= al_address_room(false))
             continue;
         al_log("acp_init: starter memory of %zu bytes: with %u processes at most %llu",
-               al.starter_size[i], al.procs, (unsigned long long)al_address_room(false));
+               al.starter_size[i], al.job.procs, (unsigned long long)al_address_room(false));
         return false;
     }
     return true;
@@ -276,7 +276,7 @@ void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
     struct al_place place;
     struct al_region *row;
 
-    if (!al_address_split(ga, &place) || place.rank != al.rank)
+    if (!al_address_split(ga, &place) || place.rank != al.job.rank)
         return NULL;
     row = row_of(place.tag);
     if (row == NULL || row->addr == NULL || row->color != place.color || place.offset < row->skew ||
@@ -374,7 +374,7 @@ static void renew_region(uint32_t tag)
     __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
            "any more, though it was registered %u times more often than unregistered",
-           (unsigned long long)al_address_make(al.rank, row_of(tag)->color, tag, 0), size,
+           (unsigned long long)al_address_make(al.job.rank, row_of(tag)->color, tag, 0), size,
            (void *)begin_of(tag), row_of(tag)->count);
 }
 
@@ -417,7 +417,7 @@ static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
 
 static acp_atkey_t key_of(uint32_t tag)
 {
-    return al_address_make(al.rank, row_of(tag)->color, tag, 0);
+    return al_address_make(al.job.rank, row_of(tag)->color, tag, 0);
 }
 
 static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
@@ -428,7 +428,7 @@ static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
     if (!al_port_open(color) || !make_room())
         return ACP_ATKEY_NULL;
     if (utofu_reg_mem(al_port(color)->vcq, addr, size, 0, &stadd) != UTOFU_SUCCESS) {
-        al_log("acp_register_memory: %zu bytes at %p: %s", size, (void *)addr, al_utofu_error());
+        al_log("acp_register_memory: %zu bytes at %p: %s", size, (void *)addr, lc_utofu_error());
         return ACP_ATKEY_NULL;
     }
     tag = take_tag(size > al_address_room(false) - 7);
@@ -454,7 +454,7 @@ static acp_atkey_t register_memory(char *addr, size_t size, int color)
         al_log("acp_register_memory: color %d: there are 0 to %u", color, al_net_colors() - 1);
     } else if (addr == NULL || size == 0 || size > al_address_room(true) - 7) {
         al_log("acp_register_memory: %zu bytes at %p: with %u processes a region has 1 to %llu",
-               size, (void *)addr, al.procs, (unsigned long long)al_address_room(true) - 7);
+               size, (void *)addr, al.job.procs, (unsigned long long)al_address_room(true) - 7);
     } else {
         tag = merge_memory(addr, size, (uint32_t)color);
         if (tag == NOBODY)
@@ -489,7 +489,7 @@ static uint32_t tag_of_key(acp_atkey_t key, const char *function)
         al_log("%s: 0x%llx is no key", function, (unsigned long long)key);
         return NOBODY;
     }
-    if (place.rank != al.rank) {
+    if (place.rank != al.job.rank) {
         al_log("%s: key 0x%llx is of rank %u: a process uses its own keys", function,
                (unsigned long long)key, place.rank);
         return NOBODY;
@@ -579,8 +579,8 @@ static acp_ga_t starter_ga(int rank, uint32_t which, const char *function)
     al_lock();
     if (!al.running)
         al_log("%s: before acp_init", function);
-    else if (rank < 0 || (uint32_t)rank >= al.procs)
-        al_log("%s: rank %d: there are 0 to %u", function, rank, al.procs - 1);
+    else if (rank < 0 || (uint32_t)rank >= al.job.procs)
+        al_log("%s: rank %d: there are 0 to %u", function, rank, al.job.procs - 1);
     else
         ga = al_address_make((uint32_t)rank, 0, AL_STAG_STARTER + which, 0);
     al_unlock();

@@ -17,24 +17,15 @@ struct al_task;
 
 enum al_found { AL_FOUND, AL_LATER, AL_NEVER };
 struct al_peer {
-    uint32_t rank_plus_1;
+    uint32_t rank;
     bool asked;         /* for its head: once at a time */
     utofu_vcq_id_t id;  /* of color 0 */
     uint64_t head_seen; /* of its ring of commands */
 };
-struct al_peers {
-    struct al_peer *table; /* open addressing; 3/4 full at most */
-    uint32_t size, used;
-    utofu_vcq_id_t last_id;     /* whose control memory is at last_control */
-    utofu_stadd_t last_control; /* 0: none */
-};
 
-void al_peers_setup(void);
 void al_peers_close(void);
 /* AL_LATER: the task is stepped again when it is known. */
 enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer **peer);
-utofu_stadd_t al_peer_control(const struct al_peer *peer, size_t offset);
-
 void al_peers_use(struct al_use *use);
 
 #pragma GCC visibility pop

@@ -105,6 +105,14 @@ void al_progress_pause(uint32_t *idle)
     }
 }
 
+void al_progress_go_on(uint32_t *idle)
+{
+    if (al_progress())
+        *idle = 0;
+    else
+        al_progress_pause(idle);
+}
+
 void al_progress_waited(void)
 {
     if (!al.progress.parked || al.progress.asleep_calls > 0)

@@ -144,10 +144,7 @@ static void wait_for_room(const char *function)
     while (al.handles.issued - al.handles.complete == AL_QUEUE) {
         if (lc_patience_ends(&patience, idle))
             say_waiting(&patience, function, al.handles.complete + 1);
-        if (al_progress())
-            idle = 0;
-        else
-            al_progress_pause(&idle);
+        al_progress_go_on(&idle);
     }
     al_progress_waited();
 }

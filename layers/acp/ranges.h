@@ -25,7 +25,7 @@ struct al_range {
 struct al_ranges {
     struct {
         struct al_range range;
-        struct al_port *port;
+        struct lc_port *port;
     } own; /* of this process, used last */
     struct al_remote_range {
         struct al_range range;
@@ -37,7 +37,7 @@ struct al_ranges {
     struct {
         uint64_t first, last; /* handles; 0: none */
         acp_ga_t region;
-        const struct al_port *port;
+        const struct lc_port *port;
     } run;
 };
 

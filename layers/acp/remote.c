@@ -44,35 +44,36 @@ void al_remote_forget(acp_ga_t ga)
 }
 
 /* A chunk of the table that is not registered has no regions in it. */
-static void take_row(struct al_op *op, int rc, uint64_t old_value)
+static void take_row(struct lc_op *op, int rc, uint64_t old_value)
 {
-    uint32_t tag = (uint32_t)op->arg;
+    struct al_task *task = op->arg;
+    uint32_t tag = (uint32_t)op->n;
     struct al_row *row = row_of(op->rank, tag);
 
     (void)old_value;
-    op->task->in_flight--;
+    task->in_flight--;
     row->rank_plus_1 = op->rank + 1;
     row->tag = tag;
     row->what = (struct al_published){0};
     if (rc == UTOFU_SUCCESS)
-        memcpy(&row->what, al_op_bounce(op), sizeof(row->what));
-    al_task_step(op->task);
+        memcpy(&row->what, lc_op_bounce(op), sizeof(row->what));
+    al_task_step(task);
 }
 
 static void read_row(const struct al_place *place, const struct al_peer *peer, struct al_task *task)
 {
-    struct al_op *op = al_op_take(0, task, place->rank, take_row);
+    struct lc_op *op = lc_op_take(al_port(0), 0, place->rank, take_row, task);
     utofu_stadd_t chunk = 0;
 
     if (op == NULL) {
         al_task_later(task);
         return;
     }
-    op->arg = place->tag;
+    op->n = place->tag;
     al_expect(utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk),
               "utofu_query_stadd");
     task->in_flight++;
-    if (!al_op_get(op, peer->id, al_op_bounce_stadd(op),
+    if (!lc_op_get(op, peer->id, lc_op_bounce_stadd(op),
                    chunk + place->tag % AL_CHUNK * sizeof(struct al_published),
                    sizeof(struct al_published))) {
         task->in_flight--;
@@ -101,7 +102,7 @@ static enum al_found no_starter(acp_ga_t ga, struct al_task *task)
 static enum al_found no_place(const struct al_place *place, struct al_task *task)
 {
     al_task_fail(task, "rank %u: what is known of it is damaged: %s", place->rank,
-                 al_utofu_error());
+                 lc_utofu_error());
     return AL_NEVER;
 }
 

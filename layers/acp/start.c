@@ -32,7 +32,7 @@
 /* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
  */
 _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
-                       sizeof(struct al_port) + AL_OPS * AL_BOUNCE +
+                       sizeof(struct lc_port) + AL_OPS * AL_BOUNCE +
                        AL_SERVANTS * sizeof(struct al_task) <
                    (512 - 64) * 1024,
                "at most 512 KiB");
@@ -77,19 +77,18 @@ static const char *verdict_text(enum lc_verdict verdict)
 
 static bool open_all(uint32_t rank)
 {
-    al.rank = rank;
+    al.job.rank = rank;
     al.leaving = al.dying = false;
     al_options_sizes(al.starter_size);
     al_upcalls_set();
     al_task_setup();
     al_progress_setup();
-    al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
     if (!al_net_setup())
         return false;
-    al_address_setup(al.procs, al_net_colors());
+    al_address_setup(al.job.procs, al_net_colors());
     return al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
@@ -108,15 +107,17 @@ static uint64_t sizes_hash(void)
 static enum lc_verdict meet_others(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
                                    const char *function)
 {
-    const struct lc_meeting m = {.layer = "acp",
-                                 .function = function,
-                                 .job_rank = al.job_rank,
-                                 .procs = al.procs,
-                                 .num_fingers = al.num_fingers,
-                                 .cmp_id = AL_COMP_MEET,
-                                 .agreed = sizes_hash()};
+    const struct lc_meeting m = {
+        .job = &al.job, .function = function, .cmp_id = AL_COMP_MEET, .agreed = sizes_hash()};
 
     return lc_meet(&m, rank, al_port(0)->id, fingers);
+}
+
+/* Lines have the layer's rank while it runs, else the launcher's. */
+static void set_running(bool running)
+{
+    al.running = running;
+    al.job.line_rank = (int)(running ? al.job.rank : al.job.place);
 }
 
 /* Everything but the hooks. */
@@ -128,20 +129,20 @@ static bool start_layer(uint32_t rank, const char *function)
         close_all();
         return false;
     }
-    verdict = meet_others(rank, al.control->fingers, function);
+    verdict = meet_others(rank, al.control->common.fingers, function);
     if (verdict != LC_GOOD) {
         al_log("%s: %s", function, verdict_text(verdict));
         close_all();
         return false;
     }
     al_watch_setup();
-    al.running = true;
+    set_running(true);
     al_lock();
     al_sync_wait(function, 0);
     al_unlock();
     if (al_progress_start_thread())
         return true;
-    al.running = false;
+    set_running(false);
     close_all();
     return false;
 }
@@ -150,15 +151,14 @@ static bool find_job(uint32_t *rank)
 {
     uint32_t procs;
 
-    lc_job_find(&al.job_rank, &al.procs);
-    *rank = al.job_rank;
+    lc_job_find(&al.job, "acp", "rank");
+    *rank = al.job.place;
     al_option_rank(rank);
-    if (al_option_procs(&procs) && procs != al.procs) {
+    if (al_option_procs(&procs) && procs != al.job.procs) {
         al_log("acp_init: --acp-nprocs %u, but the launcher has started %u processes", procs,
-               al.procs);
+               al.job.procs);
         return false;
     }
-    al.num_fingers = lc_num_fingers(al.procs);
     return true;
 }
 
@@ -188,8 +188,7 @@ static void drain_net(const char *function)
         if (lc_patience_ends(&patience, idle))
             al_log("%s: has waited %llu s for %u communications of the layer", function,
                    lc_patience_seconds(&patience), al_net_busy());
-        if (!al_progress())
-            al_progress_pause(&idle);
+        al_progress_go_on(&idle);
     }
     al_progress_waited();
 }
@@ -198,8 +197,6 @@ static void drain_net(const char *function)
  * nobody needs this process any more. */
 static void stop_layer(const char *function)
 {
-    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
-
     al_lock();
     al_queue_complete_all(function);
     al_command_end(function);
@@ -209,10 +206,10 @@ static void stop_layer(const char *function)
     al_progress_stop_thread();
     al_lock();
     drain_net(function);
-    if (!al_sync_wait(function, limit))
+    if (!al_sync_wait(function, lc_leave_limit_ns()))
         al_log("%s: a process has ended meanwhile", function);
     drain_net(function);
-    al.running = false;
+    set_running(false);
     close_all();
     al_unlock();
 }
@@ -220,15 +217,14 @@ static void stop_layer(const char *function)
 /* For the tests and the figures in docs/measurements/layers.md. */
 static void tell_memory(void)
 {
-    struct al_use use = {.fixed = sizeof(al)};
+    struct al_use use = {.fixed = sizeof(al) + al.area.memory.size};
 
     al_net_use(&use);
-    al_control_use(&use);
     al_peers_use(&use);
     al_memory_use(&use);
     al_queue_use(&use);
     al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", use.fixed,
-           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.procs);
+           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.job.procs);
 }
 
 int acp_finalize(void)
@@ -288,10 +284,10 @@ void acp_abort(const char *msg)
 
 int acp_rank(void)
 {
-    return al.running ? (int)al.rank : -1;
+    return al.running ? (int)al.job.rank : -1;
 }
 
 int acp_procs(void)
 {
-    return al.running ? (int)al.procs : -1;
+    return al.running ? (int)al.job.procs : -1;
 }

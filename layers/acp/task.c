@@ -77,8 +77,8 @@ const char *al_task_text(const struct al_task *task, char text[AL_TASK_TEXT])
     return text;
 }
 
-__attribute__((format(printf, 2, 0))) static void blame(struct al_task *task, const char *format,
-                                                        va_list args)
+__attribute__((format(printf, 2, 0))) static void say_failure(struct al_task *task,
+                                                              const char *format, va_list args)
 {
     char text[1200], what[AL_TASK_TEXT];
 
@@ -92,7 +92,7 @@ void al_task_fail(struct al_task *task, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    blame(task, format, args);
+    say_failure(task, format, args);
     va_end(args);
     al_task_end(task);
 }
@@ -102,6 +102,6 @@ void al_task_fail_later(struct al_task *task, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    blame(task, format, args);
+    say_failure(task, format, args);
     va_end(args);
 }

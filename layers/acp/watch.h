@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../common/probe.h"
+#include "../common/fingers.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "ring.h"
+
 /* utofurun, or by hand; MPICH's mpiexec and srun --mpi=pmi2; Open MPI's mpirun; srun --mpi=pmix. */
 static const struct {
     const char *rank, *procs;
@@ -32,19 +34,24 @@ static bool read_number(const char *name, uint32_t *value)
     return *end == '\0' && n <= INT32_MAX;
 }
 
-void lc_job_find(uint32_t *rank, uint32_t *procs)
+static void ask_launcher(uint32_t *rank, uint32_t *procs)
 {
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        uint32_t r, p;
-
-        if (read_number(launchers[i].rank, &r) && read_number(launchers[i].procs, &p) && r < p) {
-            *rank = r;
-            *procs = p;
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+        if (read_number(launchers[i].rank, rank) && read_number(launchers[i].procs, procs) &&
+            *rank < *procs)
             return;
-        }
-    }
     *rank = 0;
     *procs = 1;
+}
+
+void lc_job_find(struct lc_job *job, const char *layer, const char *process)
+{
+    ask_launcher(&job->place, &job->procs);
+    job->layer = layer;
+    job->process = process;
+    job->rank = job->place;
+    job->line_rank = (int)job->place;
+    job->num_fingers = lc_num_fingers(job->procs);
 }
 
 uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
@@ -52,6 +59,11 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
     uint32_t seconds;
 
     return read_number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
+}
+
+uint64_t lc_leave_limit_ns(void)
+{
+    return (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
 }
 
 uint64_t lc_now_ns(void)

@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the launcher says of this process, numbers from variables, and the clock. */
+/* This process in its job, numbers from variables, and the clock. */
 #ifndef LC_JOB_H
 #define LC_JOB_H
 
 #include <stdint.h>
 
+#include "log.h"
+
 #pragma GCC visibility push(hidden)
 
-void lc_job_find(uint32_t *rank, uint32_t *procs);
+struct lc_job {
+    const char *layer;   /* begins lines on standard error */
+    const char *process; /* what the layer calls one: "rank", "task" */
+    int line_rank;       /* that lines have */
+    uint32_t place;      /* of this one, as the launcher says */
+    uint32_t rank;       /* which the layer gives it: the same, unless the program says */
+    uint32_t procs, num_fingers;
+};
+
+#define lc_job_say(job, ...)         lc_say((job)->layer, (job)->line_rank, __VA_ARGS__)
+#define lc_job_expect(job, rc, call) lc_expect((job)->layer, (job)->line_rank, rc, call)
+
+void lc_job_find(struct lc_job *job, const char *layer, const char *process);
 uint32_t lc_env_number(const char *name, uint32_t value_unless_set);
+/* How long a process that leaves waits for the others, one of which may have ended. */
+uint64_t lc_leave_limit_ns(void);
 uint64_t lc_now_ns(void);
 
 #pragma GCC visibility pop

@@ -11,10 +11,11 @@
 enum { LINE = 2048 };
 
 /* One write, so that lines of several processes do not mix. */
-void lc_log(const char *layer, uint32_t rank, const char *format, va_list args)
+void lc_say_args(const char *layer, int rank, const char *format, va_list args)
 {
     char line[LINE];
-    int start = snprintf(line, sizeof(line), "%s: [rank %u] ", layer, rank);
+    int start = rank < 0 ? snprintf(line, sizeof(line), "%s: ", layer)
+                         : snprintf(line, sizeof(line), "%s: [rank %d] ", layer, rank);
     int rest = vsnprintf(line + start, sizeof(line) - (size_t)start - 1, format, args);
     size_t length = strlen(line);
 
@@ -25,6 +26,15 @@ void lc_log(const char *layer, uint32_t rank, const char *format, va_list args)
         return; /* nowhere to say it */
 }
 
+void lc_say(const char *layer, int rank, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    lc_say_args(layer, rank, format, args);
+    va_end(args);
+}
+
 const char *lc_utofu_error(void)
 {
     static _Thread_local char text[1024];
@@ -32,4 +42,10 @@ const char *lc_utofu_error(void)
     text[0] = '\0';
     utofu_get_last_error(text);
     return text;
+}
+
+void lc_expect(const char *layer, int rank, int rc, const char *call)
+{
+    if (rc != UTOFU_SUCCESS)
+        lc_say(layer, rank, "%s: %s", call, lc_utofu_error());
 }

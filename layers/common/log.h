@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line on standard error: "acp: [rank 2] what is wrong, and what to do". */
+/* Lines on standard error: "acp: [rank 2] what is wrong, and what to do". */
 #ifndef LC_LOG_H
 #define LC_LOG_H
 
@@ -8,9 +8,14 @@
 
 #pragma GCC visibility push(hidden)
 
-__attribute__((format(printf, 3, 0))) void lc_log(const char *layer, uint32_t rank,
-                                                  const char *format, va_list args);
+/* rank: -1 if it is not known. */
+__attribute__((format(printf, 3, 4))) void lc_say(const char *layer, int rank, const char *format,
+                                                  ...);
+__attribute__((format(printf, 3, 0))) void lc_say_args(const char *layer, int rank,
+                                                       const char *format, va_list args);
 const char *lc_utofu_error(void); /* the last one of this thread */
+/* Of a call that uTofu does not refuse, as what it gets is the layer's own: else a line says so. */
+void lc_expect(const char *layer, int rank, int rc, const char *call);
 
 #pragma GCC visibility pop
 

@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include "job.h"
 #include "log.h"
+#include "memory.h"
 #include "patience.h"
+#include "rest.h"
+
+enum { PAUSE_NS = 200 * 1000 };
 
 struct card { /* what a process brings: 32 bytes, a piggyback put */
     utofu_vcq_id_t id;
@@ -35,32 +37,14 @@ struct place {
     const struct lc_meeting *m;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
-    utofu_stadd_t stadd;
-    size_t size;
+    struct lc_memory memory;
     struct reply *reply; /* own memory; that of the first process has the table behind */
     struct card *table;
 };
 
-static void pause_ms(void)
-{
-    const struct timespec ms = {.tv_nsec = 200 * 1000};
-
-    nanosleep(&ms, NULL);
-}
-
 static uint64_t deadline_ns(void)
 {
     return lc_now_ns() + lc_env_number("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;
-}
-
-__attribute__((format(printf, 2, 3))) static void write_line(const struct lc_meeting *m,
-                                                             const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    lc_log(m->layer, m->job_rank, format, args);
-    va_end(args);
 }
 
 __attribute__((format(printf, 2, 3))) static void say_line(const struct lc_meeting *m,
@@ -72,14 +56,7 @@ __attribute__((format(printf, 2, 3))) static void say_line(const struct lc_meeti
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    write_line(m, "%s: %s", m->function, text);
-}
-
-/* Of a call that uTofu does not refuse, as what it gets is ours. */
-static void expect_success(const struct place *p, int rc, const char *call)
-{
-    if (rc != UTOFU_SUCCESS)
-        say_line(p->m, "%s: %s", call, lc_utofu_error());
+    lc_say(m->job->layer, (int)m->job->place, "%s: %s", m->function, text);
 }
 
 /* For what the peers ask of this process: nothing of its own is under way. */
@@ -89,42 +66,35 @@ static void make_progress(const struct place *p)
     int rc = utofu_poll_mrq(p->vcq, 0, &notice);
 
     if (rc != UTOFU_ERR_NOT_FOUND)
-        expect_success(p, rc, "utofu_poll_mrq");
+        lc_job_expect(p->m->job, rc, "utofu_poll_mrq");
 }
 
 static bool open_place(struct place *p)
 {
-    utofu_stadd_t stadd;
+    const struct lc_job *job = p->m->job;
 
-    p->size = sizeof(struct reply) + (p->m->job_rank == 0 ? p->m->procs * sizeof(struct card) : 0);
-    p->size = (p->size + 4095) / 4096 * 4096;
-    p->reply = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p->reply == MAP_FAILED) {
-        say_line(p->m, "no memory for %zu bytes", p->size);
-        return false;
-    }
-    p->table = (struct card *)(p->reply + 1);
     if (utofu_create_vcq_with_cmp_id(0, p->m->cmp_id, 0, &p->vcq) != UTOFU_SUCCESS) {
         say_line(p->m, "no VCQ with component id %d on TNI 0: %s", p->m->cmp_id, lc_utofu_error());
-        munmap(p->reply, p->size);
         return false;
     }
-    if (utofu_query_vcq_id(p->vcq, &p->id) == UTOFU_SUCCESS &&
-        utofu_reg_mem_with_stag(p->vcq, p->reply, p->size, 0, 0, &stadd) == UTOFU_SUCCESS) {
-        p->stadd = stadd;
+    p->memory = (struct lc_memory){.job = job, .vcq = p->vcq, .what = "addresses"};
+    p->memory.size =
+        sizeof(struct reply) + (job->place == 0 ? job->procs * sizeof(struct card) : 0);
+    if (utofu_query_vcq_id(p->vcq, &p->id) != UTOFU_SUCCESS) {
+        say_line(p->m, "the VCQ has no id: %s", lc_utofu_error());
+    } else if (lc_memory_open(&p->memory)) {
+        p->reply = p->memory.at;
+        p->table = (struct card *)(p->reply + 1);
         return true;
     }
-    say_line(p->m, "%zu bytes cannot be registered: %s", p->size, lc_utofu_error());
-    expect_success(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
-    munmap(p->reply, p->size);
+    lc_job_expect(job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
     return false;
 }
 
 static void close_place(struct place *p)
 {
-    expect_success(p, utofu_dereg_mem(p->vcq, p->stadd, 0), "utofu_dereg_mem");
-    expect_success(p, utofu_free_vcq(p->vcq), "utofu_free_vcq");
-    munmap(p->reply, p->size);
+    lc_memory_close(&p->memory);
+    lc_job_expect(p->m->job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
 }
 
 /* What others have started here says nothing of what this process has. */
@@ -149,7 +119,7 @@ static int wait_notice(const struct place *p, uint32_t to)
             return rc;
         if (lc_patience_ends(&patience, 0))
             say_line(p->m, "has waited %llu s for a put to process %u of %u",
-                     lc_patience_seconds(&patience), to, p->m->procs);
+                     lc_patience_seconds(&patience), to, p->m->job->procs);
         sched_yield();
     }
     return rc;
@@ -178,7 +148,7 @@ static uint32_t num_missing(const struct place *p)
 {
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < p->m->procs; r++)
+    for (uint32_t r = 0; r < p->m->job->procs; r++)
         n += __atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0;
     return n;
 }
@@ -195,14 +165,14 @@ static bool all_have_come(const struct place *p)
     struct lc_patience patience = {0};
     uint64_t end = deadline_ns();
 
-    for (uint32_t r = 0; r < p->m->procs; r++) {
+    for (uint32_t r = 0; r < p->m->job->procs; r++) {
         while (__atomic_load_n(&p->table[r].come, __ATOMIC_ACQUIRE) == 0) {
             make_progress(p);
             if (lc_now_ns() > end) {
                 say_line(p->m,
                          "process %u of %u has not come in %u seconds "
                          "(UTOFU_JOB_TIMEOUT)",
-                         r, p->m->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
+                         r, p->m->job->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
             if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
@@ -210,9 +180,9 @@ static bool all_have_come(const struct place *p)
                     p->m,
                     "has waited %llu s for %u of %u processes to come, the first of them process "
                     "%u; %llu s are left (UTOFU_JOB_TIMEOUT)",
-                    lc_patience_seconds(&patience), num_missing(p), p->m->procs, r,
+                    lc_patience_seconds(&patience), num_missing(p), p->m->job->procs, r,
                     seconds_until(end));
-            pause_ms();
+            lc_nap(PAUSE_NS);
         }
     }
     return true;
@@ -234,19 +204,19 @@ static enum lc_verdict judge_ranks(const struct place *p, uint32_t *by_rank)
 {
     bool agree = true, permutation = true, known = true;
 
-    for (uint32_t r = 0; r < p->m->procs; r++)
-        by_rank[r] = p->m->procs;
-    for (uint32_t i = 0; i < p->m->procs; i++) {
+    for (uint32_t r = 0; r < p->m->job->procs; r++)
+        by_rank[r] = p->m->job->procs;
+    for (uint32_t i = 0; i < p->m->job->procs; i++) {
         uint64_t rank = __atomic_load_n(&p->table[i].rank, __ATOMIC_RELAXED); /* once */
 
         known &= has_good_id(p, i);
         agree &= p->table[i].agreed == p->table[0].agreed;
-        if (rank < p->m->procs && by_rank[rank] == p->m->procs)
+        if (rank < p->m->job->procs && by_rank[rank] == p->m->job->procs)
             by_rank[rank] = i;
         else
             permutation = false;
     }
-    for (uint32_t r = 0; !permutation && r < p->m->procs; r++)
+    for (uint32_t r = 0; !permutation && r < p->m->job->procs; r++)
         by_rank[r] = r;
     return !known ? LC_FAILED : !permutation ? LC_NO_PERMUTATION : agree ? LC_GOOD : LC_DISAGREED;
 }
@@ -254,8 +224,8 @@ static enum lc_verdict judge_ranks(const struct place *p, uint32_t *by_rank)
 static void fill_reply(const struct place *p, const uint32_t *by_rank, uint32_t rank,
                        enum lc_verdict verdict)
 {
-    for (uint32_t k = 0; k < p->m->num_fingers; k++)
-        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % p->m->procs]].id;
+    for (uint32_t k = 0; k < p->m->job->num_fingers; k++)
+        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % p->m->job->procs]].id;
     p->reply->verdict = verdict;
 }
 
@@ -269,7 +239,7 @@ static bool send_reply(const struct place *p, uint32_t to)
         return false; /* judge_ranks() has said so */
     rc = utofu_query_stadd(id, 0, &rmt);
     if (rc == UTOFU_SUCCESS)
-        rc = utofu_put(p->vcq, id, p->stadd, rmt, sizeof(struct reply), 0,
+        rc = utofu_put(p->vcq, id, p->memory.stadd, rmt, sizeof(struct reply), 0,
                        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER,
                        NULL);
     if (rc == UTOFU_SUCCESS)
@@ -281,17 +251,17 @@ static bool send_reply(const struct place *p, uint32_t to)
 
 static bool answer_all(const struct place *p)
 {
-    uint32_t *by_rank = malloc(p->m->procs * sizeof(*by_rank));
+    uint32_t *by_rank = malloc(p->m->job->procs * sizeof(*by_rank));
     uint32_t own = 0;
     enum lc_verdict verdict;
     bool good = true;
 
     if (by_rank == NULL) {
-        say_line(p->m, "no memory for %u ranks", p->m->procs);
+        say_line(p->m, "no memory for %u ranks", p->m->job->procs);
         return false;
     }
     verdict = judge_ranks(p, by_rank);
-    for (uint32_t rank = 0; rank < p->m->procs; rank++) {
+    for (uint32_t rank = 0; rank < p->m->job->procs; rank++) {
         if (by_rank[rank] == 0) {
             own = rank;
             continue;
@@ -328,10 +298,10 @@ static bool announce_self(const struct place *p, const struct card *card)
         say_line(p->m,
                  "uTofu does not see the %u processes that the launcher started "
                  "(with srun, use --mpi=pmix or --mpi=pmi2)",
-                 p->m->procs);
+                 p->m->job->procs);
         return false;
     }
-    table += sizeof(struct reply) + p->m->job_rank * sizeof(*card);
+    table += sizeof(struct reply) + p->m->job->place * sizeof(*card);
     for (;;) {
         rc = utofu_put_piggyback(
             p->vcq, first, &copy, table, sizeof(copy), 0,
@@ -346,7 +316,7 @@ static bool announce_self(const struct place *p, const struct card *card)
                 "has waited %llu s for the first process of the job, which has not come; %llu s "
                 "are left (UTOFU_JOB_TIMEOUT)",
                 lc_patience_seconds(&patience), seconds_until(end));
-        pause_ms();
+        lc_nap(PAUSE_NS);
     }
     if (rc != UTOFU_SUCCESS)
         say_line(p->m, "the first process of the job cannot be reached: %s", lc_utofu_error());
@@ -373,7 +343,7 @@ static bool wait_for_reply(const struct place *p)
                 "has waited %llu s for the first process of the job to answer: not all processes "
                 "have come; %llu s are left (UTOFU_JOB_TIMEOUT)",
                 lc_patience_seconds(&patience), seconds_until(end));
-        pause_ms();
+        lc_nap(PAUSE_NS);
     }
     return true;
 }
@@ -391,7 +361,7 @@ static enum lc_verdict read_reply(const struct place *p, uint64_t fingers[LC_MAX
         return LC_FAILED;
     }
     memcpy(fingers, p->reply->fingers, sizeof(p->reply->fingers));
-    for (uint32_t k = 0; verdict == LC_GOOD && k < p->m->num_fingers; k++) {
+    for (uint32_t k = 0; verdict == LC_GOOD && k < p->m->job->num_fingers; k++) {
         if (meeting_id(p->m, fingers[k]) != 0)
             continue;
         say_line(
@@ -412,11 +382,11 @@ enum lc_verdict lc_meet(const struct lc_meeting *m, uint64_t rank, utofu_vcq_id_
     struct place place = {.m = m};
     bool good;
 
-    if (m->procs == 1)
+    if (m->job->procs == 1)
         return rank == 0 ? LC_GOOD : LC_NO_PERMUTATION;
     if (!open_place(&place))
         return LC_FAILED;
-    if (m->job_rank == 0) {
+    if (m->job->place == 0) {
         place.table[0] = card;
         good = all_have_come(&place) && answer_all(&place);
     } else {

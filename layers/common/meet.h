@@ -7,15 +7,16 @@
 
 #include <utofu.h>
 
+#include "job.h"
+
 #pragma GCC visibility push(hidden)
 
 enum { LC_MAX_FINGERS = 31 /* ranks are ints */ };
 struct lc_meeting {
-    const char *layer, *function; /* for messages */
-    uint32_t job_rank, procs;     /* what the launcher says */
-    uint32_t num_fingers;         /* the smallest n with 2^n >= procs */
-    utofu_cmp_id_t cmp_id;        /* of the VCQ for the meeting, on TNI 0 */
-    uint64_t agreed;              /* something that is to be the same in all processes */
+    const struct lc_job *job;
+    const char *function;  /* of the program, for messages */
+    utofu_cmp_id_t cmp_id; /* of the VCQ for the meeting, on TNI 0 */
+    uint64_t agreed;       /* something that is to be the same in all processes */
 };
 enum lc_verdict { LC_GOOD = 1, LC_NO_PERMUTATION, LC_DISAGREED, LC_FAILED };
 /* All processes come to the first one of the job with a VCQ id and a rank, and get the ids of their

@@ -11,11 +11,11 @@
 /* The smallest n with 2^n >= procs. */
 static inline uint32_t lc_num_fingers(uint32_t procs)
 {
-    uint32_t n = 0;
+    uint32_t num = 0;
 
-    while ((1ull << n) < procs)
-        n++;
-    return n;
+    while ((1ull << num) < procs)
+        num++;
+    return num;
 }
 
 /* The process 2^finger ranks ahead. */

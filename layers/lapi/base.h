@@ -38,12 +38,10 @@ bool la_alone(void); /* not in a handler: may wait */
 lapi_thread_func_t la_lock_functions(void);
 
 /*
- * log.c
+ * Lines on standard error.
  */
-__attribute__((format(printf, 1, 2))) void la_log(const char *format, ...);
-/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
- */
-void la_expect(int rc, const char *call);
+#define la_log(...)         lc_say("lapi", la.job.line_rank, __VA_ARGS__)
+#define la_expect(rc, call) lc_expect("lapi", la.job.line_rank, rc, call)
 
 /*
  * errors.c

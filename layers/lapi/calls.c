@@ -11,7 +11,7 @@ static int begin_call(lapi_handle_t hndl, uint tgt)
 {
     if (!la_enter(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (tgt < la.procs)
+    if (tgt < la.job.procs)
         return LAPI_SUCCESS;
     la_leave();
     return LAPI_ERR_TGT;

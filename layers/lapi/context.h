@@ -15,7 +15,11 @@
 
 #include <utofu.h>
 
-#include "../common/common.h"
+#include "../common/fingers.h"
+#include "../common/meet.h"
+#include "../common/rest.h"
+#include "../common/ring.h"
+#include "../common/table.h"
 #include "lapi.h"
 #include "wire.h"
 
@@ -30,11 +34,9 @@ enum {
     LA_MOST_EARLY = 64,  /* records that are seen before their notices */
     LA_LINES = 64,       /* buffers for records of one line */
     LA_MARK_PERIOD = 16, /* lines, of which the last one has a TCQ notice */
-    LA_KNOWN_IDS = 32,   /* VCQ ids of which the STADD is known, by their hash */
     LA_KNOWN_CODE = 64,  /* addresses of functions, by some of their bits */
     LA_GONE = 64,        /* numbers modulo which tasks that are gone are noted */
     LA_REGIONS = 64,     /* of the program, that are registered */
-    LA_TEXT = 96,        /* of what is under way, for lines of what waits */
 };
 
 /*
@@ -54,16 +56,6 @@ struct la_events {
 /*
  * What is under way.
  */
-
-/* A communication that ends with a notice. */
-struct la_op {
-    void (*done)(struct la_op *op, int rc, uint64_t old_value);
-    void *arg;
-    uint64_t n;
-    uint32_t rank; /* of the peer */
-    uint8_t index;
-    bool busy;
-};
 
 struct la_reg {
     uintptr_t address;
@@ -190,14 +182,7 @@ struct la_handlers {
 };
 
 struct la_net {
-    utofu_vcq_hdl_t vcq;
-    utofu_vcq_id_t vcq_id;
-    uint8_t (*bounce)[LA_SLOT]; /* the ops' buffers */
-    utofu_stadd_t bounce_stadd;
-    struct la_op ops[LA_OPS];
-    uint8_t free_ops[LA_OPS];
-    uint32_t num_free;
-    uint32_t polls;
+    struct lc_port port;
     uint8_t (*lines)[LA_LINE]; /* behind the ops' buffers */
     uint64_t lines_begun, lines_left;
     uint64_t marks[LA_LINES / LA_MARK_PERIOD]; /* what lines_left is when their notices come */
@@ -205,15 +190,11 @@ struct la_net {
 
 /* The memory that peers write to. */
 struct la_own {
+    struct lc_control area;
     struct la_control *words;
     uint8_t (*inbox)[LA_SLOT];
     uint8_t (*replies)[LA_REPLY];
     uint64_t *helped; /* one for each of LA_INS */
-    utofu_stadd_t stadd;
-    struct la_known {
-        utofu_vcq_id_t id;
-        utofu_stadd_t stadd;
-    } known[LA_KNOWN_IDS];
 };
 
 struct la_watch {
@@ -224,8 +205,8 @@ struct la_watch {
 };
 
 struct la_peers {
-    struct la_peer **table; /* open addressing; 3/4 full at most */
-    uint32_t size, used, most_lanes;
+    struct lc_table table; /* struct la_peer */
+    uint32_t most_lanes;
 };
 
 struct la_regs {
@@ -295,7 +276,7 @@ extern struct la {
     bool running, leaving;
     bool interrupts;
     lapi_handle_t handle;
-    uint32_t rank, procs, num_fingers;
+    struct lc_job job;
     int epoch;
     int error_chk; /* what LAPI_Senv() has set; arguments are always checked */
     const struct la_events *events;

@@ -4,11 +4,6 @@
  * id: the control words, the slots for records, and a reply for each message of this task.
  */
 #include "net.h"
-#include "base.h"
-
-#include <sys/mman.h>
-
-#include "../common/hash.h"
 
 enum { PAGE = 4096 };
 
@@ -25,70 +20,42 @@ static size_t size_of_all(void)
 
 bool la_control_setup(void)
 {
-    const size_t size = size_of_all();
-    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *memory;
 
-    if (memory == MAP_FAILED) {
-        la_log("LAPI_Init: no memory for %zu bytes of slots and replies", size);
+    if (!lc_control_open(&la.control.area, la_port(), LA_STAG, size_of_all()))
         return false;
-    }
-    if (utofu_reg_mem_with_stag(la_vcq(), memory, size, LA_STAG, 0, &la.control.stadd) !=
-        UTOFU_SUCCESS) {
-        la_log("LAPI_Init: %zu bytes cannot be registered: %s", size, lc_utofu_error());
-        munmap(memory, size);
-        return false;
-    }
+    memory = la.control.area.memory.at;
     la.control.words = (struct la_control *)memory;
     la.control.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
     la.control.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
     la.control.helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
-    for (int i = 0; i < LA_KNOWN_IDS; i++)
-        la.control.known[i].stadd = 0;
     return true;
 }
 
 void la_control_close(void)
 {
-    la_expect(utofu_dereg_mem(la_vcq(), la.control.stadd, 0), "utofu_dereg_mem");
-    munmap(la.control.words, size_of_all());
-}
-
-static utofu_stadd_t begin_of(utofu_vcq_id_t id)
-{
-    enum { BITS = 5 };
-    struct la_known *k = &la.control.known[lc_hash_index(id, BITS)];
-
-    _Static_assert(LA_KNOWN_IDS == 1 << BITS, "one entry for each value of the hash");
-    if (__builtin_expect(k->id != id || k->stadd == 0, 0)) {
-        k->id = id;
-        la_expect(utofu_query_stadd(id, LA_STAG, &k->stadd), "utofu_query_stadd");
-    }
-    return k->stadd;
-}
-
-utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset)
-{
-    return begin_of(id) + offset;
+    lc_control_close(&la.control.area);
 }
 
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot)
 {
-    return begin_of(id) + inbox_at + (uint64_t)slot * LA_SLOT;
+    return la_control_stadd(id, inbox_at + (uint64_t)slot * LA_SLOT);
 }
 
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
 {
-    return begin_of(id) + inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset;
+    return la_control_stadd(id, inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset);
 }
 
 utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in)
 {
-    return begin_of(id) + inbox_at + inbox_size + replies_size + in * sizeof(uint64_t);
+    return la_control_stadd(id, inbox_at + inbox_size + replies_size + in * sizeof(uint64_t));
 }
 
 enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
 {
-    uint64_t record = stadd - 1 - la.control.stadd - inbox_at, reply = record - inbox_size;
+    uint64_t record = stadd - 1 - la.control.area.memory.stadd - inbox_at,
+             reply = record - inbox_size;
     uint64_t helped = reply - replies_size;
 
     if (record < inbox_size) {

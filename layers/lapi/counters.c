@@ -57,7 +57,7 @@ static bool take_value(lapi_cntr_t *cntr, int val, int *left)
 static void say_waiting(const struct lc_patience *patience, const char *function,
                         const lapi_cntr_t *cntr, int val)
 {
-    char text[LA_TEXT];
+    char text[LC_TEXT];
 
     la_log("%s: has waited %llu s for the counter at %p to become %d; it is %d, and %s", function,
            lc_patience_seconds(patience), (const void *)cntr, val,

@@ -15,7 +15,7 @@ void la_receive_setup(void)
 {
     la.dispatch = (struct la_dispatcher){.shuffle = lc_env_number("LAPI_SHUFFLE", 0)};
     if (la.dispatch.shuffle != 0)
-        la.dispatch.shuffle += la.rank;
+        la.dispatch.shuffle += la.job.rank;
 }
 
 static void take_slot(uint32_t slot)
@@ -87,7 +87,7 @@ static uint32_t handle_some(void)
 static bool may_handle_now(const struct la_record *rec)
 {
     return la.dispatch.num_arrived == 0 && rec->flags == LA_ONE_LINE &&
-           rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.procs &&
+           rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.job.procs &&
            la_record_is_in_line(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
            la_has_room(rec->kind == LA_AM);
 }

@@ -9,8 +9,8 @@
 static int value_of(lapi_query_t query)
 {
     const int values[] = {
-        [TASK_ID] = (int)la.rank,
-        [NUM_TASKS] = (int)la.procs,
+        [TASK_ID] = (int)la.job.rank,
+        [NUM_TASKS] = (int)la.job.procs,
         [MAX_UHDR_SZ] = LA_MAX_UHDR,
         [MAX_DATA_SZ] = INT_MAX,
         [MAX_PKT_SZ] = LA_PAYLOAD,

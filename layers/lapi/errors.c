@@ -71,7 +71,7 @@ void la_errors_report(void)
     la.errors.reporting = la.dispatching = true;
     for (uint32_t i = 0; i < la.errors.num_reports; i++) {
         lapi_handle_t hndl = la.handle;
-        int code = la.errors.reports[i].code, me = (int)la.rank,
+        int code = la.errors.reports[i].code, me = (int)la.job.rank,
             src = (int)la.errors.reports[i].rank;
         lapi_err_t type = EXT_ERR;
 

@@ -12,12 +12,8 @@
 
 #include <stdlib.h>
 
-enum { FIRST_SIZE = 16 };
-
 void la_peers_setup(void)
 {
-    la.peers.table = NULL;
-    la.peers.size = la.peers.used = 0;
     la.peers.most_lanes = lc_env_number("LAPI_LANES", LA_LANES);
     if (la.peers.most_lanes > LA_LANES)
         la.peers.most_lanes = LA_LANES;
@@ -25,81 +21,46 @@ void la_peers_setup(void)
 
 void la_peers_close(void)
 {
-    for (uint32_t i = 0; i < la.peers.size; i++)
-        free(la.peers.table[i]);
-    free(la.peers.table);
-    la_peers_setup();
-}
-
-static uint32_t place_of(uint32_t rank)
-{
-    uint32_t i = rank * 2654435761u >> 7;
-
-    while (la.peers.table[i & (la.peers.size - 1)] != NULL &&
-           la.peers.table[i & (la.peers.size - 1)]->rank != rank)
-        i++;
-    return i & (la.peers.size - 1);
+    lc_table_close(&la.peers.table);
 }
 
 struct la_peer *la_peer(uint32_t rank)
 {
-    return la.peers.size == 0 ? NULL : la.peers.table[place_of(rank)];
+    return lc_table_find(&la.peers.table, rank);
 }
 
 struct la_peer *la_peer_next(uint32_t *at)
 {
-    while (*at < la.peers.size)
-        if (la.peers.table[(*at)++] != NULL)
-            return la.peers.table[*at - 1];
-    return NULL;
-}
-
-static bool grow_table(void)
-{
-    struct la_peer **old = la.peers.table;
-    uint32_t old_size = la.peers.size;
-
-    la.peers.table =
-        calloc(la.peers.size == 0 ? FIRST_SIZE : 2 * la.peers.size, sizeof(struct la_peer *));
-    if (la.peers.table == NULL) {
-        la.peers.table = old;
-        return false;
-    }
-    la.peers.size = la.peers.size == 0 ? FIRST_SIZE : 2 * la.peers.size;
-    for (uint32_t i = 0; i < old_size; i++)
-        if (old[i] != NULL)
-            la.peers.table[place_of(old[i]->rank)] = old[i];
-    free(old);
-    return true;
+    return lc_table_next(&la.peers.table, at);
 }
 
 /* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
-    uint32_t nearest = lc_finger_towards(from, to, la.procs), finger = nearest;
+    uint32_t nearest = lc_finger_towards(from, to, la.job.procs), finger = nearest;
 
-    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)))
+    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)))
         finger--;
-    return la_watch_is_gone(lc_rank_ahead(from, la.procs, finger)) ? nearest : finger;
+    return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)) ? nearest : finger;
 }
 
 /* rc: of uTofu. */
 static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
-    uint32_t at = la.rank;
+    uint32_t at = la.job.rank;
 
-    *id = la_vcq_id();
+    *id = la_port()->id;
     while (at != rank) {
         uint32_t finger = finger_towards(at, rank);
 
         *rc = UTOFU_SUCCESS;
-        if (at == la.rank)
-            *id = la.control.words->fingers[finger];
+        if (at == la.job.rank)
+            *id = la.control.words->common.fingers[finger];
         else
             *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
         if (*rc != UTOFU_SUCCESS)
             return false;
-        at = lc_rank_ahead(at, la.procs, finger);
+        at = lc_rank_ahead(at, la.job.procs, finger);
     }
     return true;
 }
@@ -135,7 +96,7 @@ static bool is_near(uint32_t rank)
     uint32_t mine, its;
     uint8_t coords[6];
 
-    return utofu_query_rank_node(la.rank, &mine, coords) == UTOFU_SUCCESS &&
+    return utofu_query_rank_node(la.job.rank, &mine, coords) == UTOFU_SUCCESS &&
            utofu_query_rank_node(rank, &its, coords) == UTOFU_SUCCESS && mine == its;
 }
 
@@ -149,7 +110,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
     if (la_watch_is_gone(rank))
         return NULL;
     *rc = LAPI_ERR_MEMORY_EXHAUSTED;
-    if (4 * (la.peers.used + 1) > 3 * la.peers.size && !grow_table())
+    if (!lc_table_make_room(&la.peers.table))
         return NULL;
     peer = calloc(1, sizeof(*peer));
     if (peer == NULL)
@@ -161,8 +122,7 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
         free(peer);
         return NULL;
     }
-    peer->near = rank != la.rank && is_near(rank);
-    la.peers.used++;
-    la.peers.table[place_of(rank)] = peer;
+    peer->near = rank != la.job.rank && is_near(rank);
+    lc_table_insert(&la.peers.table, peer);
     return peer;
 }

@@ -133,7 +133,7 @@ static void receive_put(struct la_record *rec)
 /* Few bytes go with the notice. */
 static void receive_get(struct la_record *rec)
 {
-    struct la_op *op;
+    struct lc_op *op;
 
     if (rec->len > LA_SMALL_GET) {
         la_transfer_start(take_transfer(rec, (void *)(uintptr_t)rec->at));
@@ -143,8 +143,8 @@ static void receive_get(struct la_record *rec)
         la_return(rec, LA_FIN, 0);
     } else {
         op = la_op_take(0, rec->rank, NULL, NULL);
-        memcpy(la_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
-        la_op_put(op, rec->id, la_op_bounce_stadd(op), la_reply_stadd(rec->id, rec->req, LA_CMPL),
+        memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
+        lc_op_put(op, rec->id, lc_op_bounce_stadd(op), la_reply_stadd(rec->id, rec->req, LA_CMPL),
                   rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete_message(rec);

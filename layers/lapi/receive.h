@@ -43,7 +43,7 @@ void la_return(const struct la_record *rec, uint32_t offset, uint64_t value);
 /* For a message: what it may need, and what its handler may send. */
 static inline bool la_has_room(bool needs_in)
 {
-    return la.requests.num_free >= LA_KEEP_SOME && la.net.num_free > 2 &&
+    return la.requests.num_free >= LA_KEEP_SOME && la.net.port.num_free > 2 &&
            (!needs_in || la.transfer.used < LA_INS || la_in_spare());
 }
 

@@ -62,6 +62,6 @@ bool la_record_is_good(const struct la_record *rec)
 {
     return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_good_flags(rec) &&
            has_good_list(rec) && has_good_variable(rec) && has_good_len(rec) &&
-           rec->rank < la.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
+           rec->rank < la.job.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
            rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec);
 }

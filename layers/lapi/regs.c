@@ -68,7 +68,7 @@ static void close_row(struct la_reg *r)
 {
     if (r->users == 0)
         la.regs.idle_bytes -= r->size;
-    la_expect(utofu_dereg_mem(la_vcq(), r->stadd, 0), "utofu_dereg_mem");
+    la_expect(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
     r->size = 0;
 }
 
@@ -129,10 +129,10 @@ static struct la_reg *make_room(uint64_t size)
  * shares only such pages. */
 static bool register_region(struct la_reg *r, uintptr_t address, uint64_t size, bool write)
 {
-    r->write = utofu_reg_mem(la_vcq(), (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
+    r->write = utofu_reg_mem(la_port()->vcq, (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
     return r->write ||
-           (!write && utofu_reg_mem(la_vcq(), (void *)address, size, UTOFU_REG_MEM_FLAG_READ_ONLY,
-                                    &r->stadd) == UTOFU_SUCCESS);
+           (!write && utofu_reg_mem(la_port()->vcq, (void *)address, size,
+                                    UTOFU_REG_MEM_FLAG_READ_ONLY, &r->stadd) == UTOFU_SUCCESS);
 }
 
 static struct la_reg *open_row(uintptr_t address, uint64_t size, bool write)
@@ -200,7 +200,7 @@ void la_unreg(struct la_reg *r)
     if (--r->users > 0)
         return;
     if (!is_row(r)) {
-        la_expect(utofu_dereg_mem(la_vcq(), r->stadd, 0), "utofu_dereg_mem");
+        la_expect(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
         free(r);
         return;
     }

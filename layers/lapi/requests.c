@@ -21,7 +21,7 @@ void la_requests_setup(void)
     }
 }
 
-const char *la_requests_text(char text[LA_TEXT])
+const char *la_requests_text(char text[LC_TEXT])
 {
     uint32_t n = 0, rank = 0;
 
@@ -29,11 +29,11 @@ const char *la_requests_text(char text[LA_TEXT])
         if (la.requests.reqs[i].used && !la.requests.reqs[i].cancelled && n++ == 0)
             rank = la.requests.reqs[i].rank;
     if (n == 0)
-        snprintf(text, LA_TEXT, "no message of this task is under way");
+        snprintf(text, LC_TEXT, "no message of this task is under way");
     else if (n == 1)
-        snprintf(text, LA_TEXT, "one message of this task is under way, to task %u", rank);
+        snprintf(text, LC_TEXT, "one message of this task is under way, to task %u", rank);
     else
-        snprintf(text, LA_TEXT, "%u messages of this task are under way, one of them to task %u", n,
+        snprintf(text, LC_TEXT, "%u messages of this task are under way, one of them to task %u", n,
                  rank);
     return text;
 }

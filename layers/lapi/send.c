@@ -31,7 +31,7 @@ static bool is_in_handler(void)
 
 static void say_full(const struct lc_patience *patience, uint32_t rank)
 {
-    char text[LA_TEXT];
+    char text[LC_TEXT];
 
     la_log("has waited %llu s for room for one more message, to task %u: %s",
            lc_patience_seconds(patience), rank, la_requests_text(text));
@@ -111,14 +111,14 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     rec->kind = r->kind;
     rec->flags = r->flags;
     rec->uhdr_len = r->uhdr_len;
-    rec->rank = la.rank;
+    rec->rank = la.job.rank;
     rec->at = r->at;
     rec->tgt_cntr = r->tgt_cntr;
     rec->size = (uint32_t)data;
     rec->req = r->index;
     rec->op = r->op;
     if ((r->flags & LA_LONG) != 0) {
-        rec->id = la_vcq_id();
+        rec->id = la_port()->id;
         rec->len = r->len;
         rec->stadd = r->stadd;
         rec->value = r->value;
@@ -164,7 +164,7 @@ bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhd
     rec->kind = (uint8_t)kind;
     rec->flags = LA_ONE_LINE;
     rec->uhdr_len = (uint16_t)uhdr_len;
-    rec->rank = la.rank;
+    rec->rank = la.job.rank;
     rec->at = at;
     rec->tgt_cntr = tgt_cntr;
     rec->size = (uint32_t)len;
@@ -181,17 +181,17 @@ bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhd
 
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
-    struct la_op *op = la_op_take(LA_KEEP_OPS, peer->rank, NULL, NULL);
+    struct lc_op *op = la_op_take(LA_KEEP_OPS, peer->rank, NULL, NULL);
     uint32_t slot = op == NULL ? LA_SLOTS : la_slots_take(peer);
     size_t size;
 
     if (slot == LA_SLOTS) {
         if (op != NULL)
-            la_op_drop(op);
+            lc_op_drop(op);
         return false;
     }
-    size = build_record(r, la_op_bounce(op), la_has_own_lane(peer) ? peer->sent : 0);
-    la_op_put(op, peer->id, la_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
+    size = build_record(r, lc_op_bounce(op), la_has_own_lane(peer) ? peer->sent : 0);
+    lc_op_put(op, peer->id, lc_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
     if (peer->sent > peer->freed + la_slots_of(peer) / 2)
         la_slots_ask(peer);
@@ -301,7 +301,7 @@ static void open_claims(struct la_req *r)
     utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
 
     memcpy(la.control.replies[r->index] + LA_ELSEWHERE, &stadd, sizeof(stadd));
-    la_set_now(la_reply_stadd(la_vcq_id(), r->index, LA_CLAIM), stadd == before ? 0 : LA_MOVED);
+    la_set_now(la_reply_stadd(la_port()->id, r->index, LA_CLAIM), stadd == before ? 0 : LA_MOVED);
 }
 
 static int refuse_request(const struct la_req *what, int rc)

@@ -28,7 +28,7 @@ static inline void la_count_departure(void)
 /* Its data has left, or is in the record. */
 void la_req_departed(const struct la_req *r);
 /* "2 messages of this task are under way, one of them to task 3" */
-const char *la_requests_text(char text[LA_TEXT]);
+const char *la_requests_text(char text[LC_TEXT]);
 
 /*
  * slots.c: those of a target.

@@ -7,10 +7,10 @@
 #include "send.h"
 #include "net.h"
 
-static void got_freed(struct la_op *op, int rc, uint64_t old_value)
+static void got_freed(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_peer *peer = op->arg;
-    uint64_t freed = *(const uint64_t *)la_op_bounce(op);
+    uint64_t freed = *(const uint64_t *)lc_op_bounce(op);
 
     (void)old_value;
     peer->asked = false;
@@ -20,14 +20,14 @@ static void got_freed(struct la_op *op, int rc, uint64_t old_value)
 
 void la_slots_ask(struct la_peer *peer)
 {
-    struct la_op *op =
+    struct lc_op *op =
         peer->asked || peer->gone ? NULL : la_op_take(0, peer->rank, got_freed, peer);
 
     if (op == NULL)
         return;
     peer->asked = true;
-    la_op_get(
-        op, peer->id, la_op_bounce_stadd(op),
+    lc_op_get(
+        op, peer->id, lc_op_bounce_stadd(op),
         la_control_stadd(peer->id, offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
         8);
 }

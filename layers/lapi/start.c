@@ -49,21 +49,15 @@ static bool open_all(void)
 
 static bool meet_tasks(void)
 {
-    const struct lc_meeting m = {.layer = "lapi",
-                                 .function = "LAPI_Init",
-                                 .job_rank = la.rank,
-                                 .procs = la.procs,
-                                 .num_fingers = la.num_fingers,
-                                 .cmp_id = LA_COMP_MEET};
+    const struct lc_meeting m = {.job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_MEET};
 
-    return lc_meet(&m, la.rank, la_vcq_id(), la.control.words->fingers) == LC_GOOD;
+    return lc_meet(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) == LC_GOOD;
 }
 
 /* With the lock. */
 static bool join_job(void)
 {
-    lc_job_find(&la.rank, &la.procs);
-    la.num_fingers = lc_num_fingers(la.procs);
+    lc_job_find(&la.job, "lapi", "task");
     la.leaving = la.dispatching = false;
     la.error_chk = 1;
     if (!open_all())
@@ -118,20 +112,15 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
     return rc;
 }
 
-static bool ops_in_flight(void)
-{
-    return la.net.num_free < LA_OPS;
-}
-
 static void end_ops(void)
 {
     struct lc_patience patience = {0};
-    char text[LA_TEXT];
+    char text[LC_TEXT];
 
-    while (ops_in_flight()) {
+    while (lc_port_busy(la_port()) > 0) {
         if (lc_patience_ends(&patience, 0))
             la_log("LAPI_Term: has waited %llu s: %s", lc_patience_seconds(&patience),
-                   la_net_text(text));
+                   lc_port_text(la_port(), text));
         la_progress();
     }
 }
@@ -154,7 +143,6 @@ static void end_transfers(void)
  * process any more when the second is. */
 static int leave_job(void)
 {
-    uint64_t limit = (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
     int rc = la.watch.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
 
     la_fence("LAPI_Term");
@@ -163,7 +151,7 @@ static int leave_job(void)
         rc = la_sync_wait("LAPI_Term", 0);
     la.leaving = true;
     end_ops();
-    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", limit) != LAPI_SUCCESS)
+    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", lc_leave_limit_ns()) != LAPI_SUCCESS)
         la_log("LAPI_Term: a task has ended meanwhile");
     end_ops();
     return rc;

@@ -98,7 +98,7 @@ static void unlist_transfer(struct la_in *in)
     in->listed = false;
 }
 
-static void piece_done(struct la_op *op, int rc, uint64_t old_value)
+static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_in *in = op->arg;
 
@@ -119,18 +119,18 @@ static uint64_t end_of(const struct la_in *in)
     return in->rec.kind == LA_GETV && !in->bring ? in->list_size : in->rec.len;
 }
 
-static void start_piece(struct la_in *in, struct la_op *op, uint64_t at, uint64_t size)
+static void start_piece(struct la_in *in, struct lc_op *op, uint64_t at, uint64_t size)
 {
     in->in_flight++;
     if (in->bring)
-        la_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
+        lc_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
     else
-        la_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
+        lc_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
 }
 
 static bool start_next_piece(struct la_in *in)
 {
-    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    struct lc_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
     uint64_t left = end_of(in) - in->started, at = in->started;
     uint64_t size = left < PIECE ? left : PIECE;
 
@@ -154,12 +154,12 @@ static bool may_invite(const struct la_in *in)
 static void invite_origin(struct la_in *in)
 {
     struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.ins)};
-    struct la_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, NULL, NULL) : NULL;
+    struct lc_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
         return;
-    memcpy(la_op_bounce(op), &i, sizeof(i));
-    la_op_put(op, in->rec.id, la_op_bounce_stadd(op),
+    memcpy(lc_op_bounce(op), &i, sizeof(i));
+    lc_op_put(op, in->rec.id, lc_op_bounce_stadd(op),
               la_reply_stadd(in->rec.id, in->rec.req, LA_INVITATION), sizeof(i),
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
@@ -182,7 +182,7 @@ static int claim_next(struct la_in *in, uint64_t *piece)
 /* After an error the rest is claimed all the same, and not moved. */
 static void claim_piece(struct la_in *in)
 {
-    struct la_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    struct lc_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
     uint64_t size = la_piece_size(in->rec.len), piece = 0, at;
     int rc;
 
@@ -192,12 +192,12 @@ static void claim_piece(struct la_in *in)
     if (rc != UTOFU_SUCCESS && in->status == 0)
         in->status = LAPI_ERR_TIMEOUT;
     if (rc == UTOFU_SUCCESS && (piece & LA_CLOSED) != 0) {
-        la_op_drop(op);
+        lc_op_drop(op);
         return;
     }
     if (rc != UTOFU_SUCCESS || piece >= la_pieces(in->rec.len)) {
         in->all_claimed = true;
-        la_op_drop(op);
+        lc_op_drop(op);
         return;
     }
     in->moved++;
@@ -205,7 +205,7 @@ static void claim_piece(struct la_in *in)
     if (in->status == 0)
         start_piece(in, op, at, in->rec.len - at < size ? in->rec.len - at : size);
     else
-        la_op_drop(op);
+        lc_op_drop(op);
 }
 
 static bool move_shared(struct la_in *in)

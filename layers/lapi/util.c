@@ -21,7 +21,7 @@ static int find_context(lapi_remote_cxt_t *cxt)
 {
     if ((unsigned int)cxt->operation > LAPI_RDMA_RELEASE)
         return LAPI_ERR_UTIL_CMD;
-    if (cxt->dest < 0 || (uint32_t)cxt->dest >= la.procs)
+    if (cxt->dest < 0 || (uint32_t)cxt->dest >= la.job.procs)
         return LAPI_ERR_TGT;
     if (cxt->operation == LAPI_RDMA_ACQUIRE)
         cxt->usr_rcxt = (lapi_user_cxt_t)cxt->dest;

@@ -35,7 +35,7 @@ void la_waits_setup(void)
 /* A notice ends the sleep; not so what another thread does, or a word in memory. */
 static void sleep_for_notice(uint32_t naps)
 {
-    const utofu_vcq_hdl_t vcq = la_vcq();
+    const utofu_vcq_hdl_t vcq = la_port()->vcq;
 
     if (naps < SHORT_NAPS)
         lc_nap(NAP_NS);
@@ -46,7 +46,7 @@ static void sleep_for_notice(uint32_t naps)
 /* Every task could be on this host. */
 static bool has_own_core(void)
 {
-    return (uint64_t)la.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
+    return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
                la.wait.num_cores &&
            !la_handlers_busy();
 }

@@ -19,16 +19,13 @@ void la_watch_setup(void)
 
 static void tell_others(uint32_t gone)
 {
-    for (uint32_t k = 0; k < la.num_fingers; k++) {
-        uint32_t rank = lc_rank_ahead(la.rank, la.procs, k);
-        utofu_vcq_id_t id = la.control.words->fingers[k];
-        struct la_op *op = rank == gone ? NULL : la_op_take(0, rank, NULL, NULL);
+    const struct lc_fingers fingers = la_fingers();
 
-        if (op != NULL)
-            la_op_put8(
-                op, id, gone + 1ull,
-                la_control_stadd(id, offsetof(struct la_control, gone) + 8ull * (gone % 64)));
-    }
+    for (uint32_t k = 0; k < la.job.num_fingers; k++)
+        if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
+            lc_finger_tell(&fingers, k, gone + 1ull,
+                           offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
+                           UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
 
 bool la_watch_is_gone(uint32_t rank)
@@ -53,12 +50,13 @@ static void look_for_news(void)
     for (int i = 0; i < 64; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
-        if (gone != 0 && gone != la.watch.gone[i] && gone <= la.procs && gone - 1 != la.rank)
+        if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&
+            gone - 1 != la.job.rank)
             la_watch_lost((uint32_t)(gone - 1), "another task says so");
     }
 }
 
-static void end_probe(struct la_op *op, int rc, uint64_t old_value)
+static void end_probe(struct lc_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     lc_probe_ended(&la.watch.probe);
@@ -68,22 +66,17 @@ static void end_probe(struct la_op *op, int rc, uint64_t old_value)
 
 static void start_probe(void)
 {
-    uint32_t finger = la.watch.probes++ % (la.num_fingers > 1 ? 2 : 1);
-    uint32_t rank = lc_rank_ahead(la.rank, la.procs, finger);
-    utofu_vcq_id_t id = la.control.words->fingers[finger];
-    struct la_op *op = la_watch_is_gone(rank) ? NULL : la_op_take(0, rank, end_probe, NULL);
+    uint32_t finger = la.watch.probes++ % (la.job.num_fingers > 1 ? 2 : 1);
+    const struct lc_fingers fingers = la_fingers();
 
-    if (op == NULL)
-        return;
-    /* more than a word: that uTofu may read from mapped memory, which outlives its process */
-    la.watch.probe.under_way = true;
-    la_op_get(op, id, la_op_bounce_stadd(op),
-              la_control_stadd(id, offsetof(struct la_control, gone)), 64);
+    if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, finger)))
+        lc_finger_probe(&fingers, &la.watch.probe, finger, offsetof(struct la_control, gone), 64,
+                        end_probe);
 }
 
 void la_watch_poll(void)
 {
-    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.procs == 1)
+    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.job.procs == 1)
         return;
     look_for_news();
     if (lc_probe_is_due(&la.watch.probe))

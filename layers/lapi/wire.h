@@ -11,6 +11,8 @@
 
 #include <utofu.h>
 
+#include "../common/control.h"
+
 #pragma GCC visibility push(hidden)
 
 enum {
@@ -33,8 +35,7 @@ enum {
  * The memory of control.c, under LA_STAG: control words, slots, replies, and words for helpers.
  */
 struct la_control {
-    uint64_t fingers[32];         /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
-    uint64_t sync[32];            /* the epoch in which the process 2^n ranks behind has come */
+    struct lc_words common;
     uint64_t gone[64];            /* 1 + a rank that is gone, at its number modulo 64 */
     uint64_t lanes;               /* how many were asked for */
     uint64_t tail;                /* tickets of the shared lane that were given out */

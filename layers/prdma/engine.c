@@ -6,17 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct pr_engine pr_engine;
-
-uint64_t pr_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /*
  * No round is under way on it, so that its queues are empty and its schedule pointer is where its

@@ -17,6 +17,8 @@
 #include <utofu.h>
 #include <utofu_ext.h>
 
+#include "../common/job.h"
+#include "../common/log.h"
 #include "../common/patience.h"
 
 /* Settings (settings.c). */
@@ -40,21 +42,18 @@ void pr_settings_read(void);
 const char *pr_method_name(enum pr_method method);
 bool pr_method_of(const char *name, enum pr_method *method);
 
-/* Log lines (log.c): "prdma: [rank 2] ...". */
+/* Lines on standard error: "prdma: [rank 2] ...". */
 
 struct pr_log {
     int rank;  /* in MPI_COMM_WORLD, or -1 */
     bool info; /* write lines of level info */
 };
 
-extern struct pr_log pr_log;
+extern struct pr_log pr_log; /* settings.c */
 
-void pr_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void pr_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *pr_utofu_error(void);
-/* Of a call that uTofu does not refuse, as what it gets is this layer's own: else a line says so.
- */
-void pr_expect(int rc, const char *call);
+#define pr_warn(...)        lc_say("prdma", pr_log.rank, __VA_ARGS__)
+#define pr_info(...)        (pr_log.info ? pr_warn(__VA_ARGS__) : (void)0)
+#define pr_expect(rc, call) lc_expect("prdma", pr_log.rank, rc, call)
 
 /* The engine (engine.c). */
 
@@ -203,7 +202,6 @@ void pr_xfer_list(struct pr_xfer *x);
 void pr_xfer_unlist(struct pr_xfer *x);
 bool pr_xfer_looks(struct pr_xfer *x);
 void pr_xfer_failed(struct pr_xfer *x, int rc);
-uint64_t pr_now_ns(void);
 
 /* The descriptors of a round (blocks.c). */
 

@@ -112,16 +112,17 @@ void pr_presence_before_init(void)
 
 static void leave_alone(const char *version)
 {
+#ifdef OPEN_MPI
+    static const char mpi[] = "openmpi";
+#else
+    static const char mpi[] = "mpich";
+#endif
+
     pr_foreign = true;
     if (is_first_rank())
         pr_warn("libprdma-%s.so is in front of a program of another MPI (%.*s), which goes on "
                 "without it; prdma-run finds out which library is needed",
-#ifdef OPEN_MPI
-                "openmpi",
-#else
-                "mpich",
-#endif
-                (int)strcspn(version, ",\n"), version);
+                mpi, (int)strcspn(version, ",\n"), version);
 }
 
 void pr_presence_announce(void)

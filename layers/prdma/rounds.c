@@ -177,7 +177,7 @@ static void say_waiting(const struct pr_xfer *x)
  */
 void pr_xfer_waiting(struct pr_xfer *x)
 {
-    uint64_t now = pr_now_ns();
+    uint64_t now = lc_now_ns();
 
     pr_engine_poll();
     if (x->since == 0) {

@@ -9,6 +9,7 @@
 enum { VCQS = 12, MID_VCQS = 4, COPY = 4096 };
 
 struct pr_settings pr_settings;
+struct pr_log pr_log = {.rank = -1};
 
 static const char *const methods[] = {"off", "mrc", "mid", "fast", "eager", "auto"};
 

@@ -24,6 +24,7 @@
 #include "../../layers/common/job.h"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum {
     PROCS = 5,
@@ -76,41 +77,14 @@ void al_lock_slow(uint32_t was)
     must(was == AL_UNLOCKED);
 }
 
-static void format_line(const char *format, va_list args)
-{
-    char text[2048];
-
-    vsnprintf(text, sizeof(text), format, args);
-}
-
-void al_log(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    format_line(format, args);
-    va_end(args);
-}
-
 void al_fatal(const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    format_line(format, args);
+    lc_say_args("acp", RANK, format, args);
     va_end(args);
     end_job(1);
-}
-
-/* Of what the layer gives to uTofu. What others have told it may be refused. */
-void al_expect(int rc, const char *call)
-{
-    must(rc == UTOFU_SUCCESS || strcmp(call, "utofu_query_stadd") == 0);
-}
-
-const char *lc_utofu_error(void)
-{
-    return "";
 }
 
 uint64_t lc_now_ns(void)
@@ -147,6 +121,14 @@ void al_progress_pause(uint32_t *idle)
 {
     if (++*idle > ROUNDS && in.left == 0)
         end_job(1);
+}
+
+void al_progress_go_on(uint32_t *idle)
+{
+    if (al_progress())
+        *idle = 0;
+    else
+        al_progress_pause(idle);
 }
 
 void al_progress_waited(void)
@@ -321,11 +303,11 @@ int utofu_put(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_s
     return start(vcq, id, edata, UTOFU_MRQ_TYPE_LCL_PUT, NULL, size);
 }
 
-int utofu_put_piggyback(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, void *data, utofu_stadd_t rmt,
-                        size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
+int utofu_put_piggyback8(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t word, utofu_stadd_t rmt,
+                         size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
-    (void)data, (void)rmt, (void)flags, (void)cbdata;
-    must(size <= 32);
+    (void)word, (void)rmt, (void)flags, (void)cbdata;
+    must(size <= 8);
     return start(vcq, id, edata, UTOFU_MRQ_TYPE_LCL_PUT, NULL, size);
 }
 
@@ -386,7 +368,7 @@ static int notice_of_another(uint8_t type, struct utofu_mrq_notice *notice)
     fuzz_bytes(&in, &at, sizeof(at));
     *notice = (struct utofu_mrq_notice){.notice_type = type, .edata = fuzz_byte(&in)};
     notice->rmt_stadd =
-        al.control_stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
+        al.area.memory.stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
     return UTOFU_SUCCESS;
 }
 
@@ -531,8 +513,9 @@ static void wait_in_barrier(void)
 {
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
-    for (uint32_t k = 0; come && k < al.num_fingers; k++)
-        must(al.control->sync[k] >= num_syncs && al.control->sync[k] <= num_syncs + 1);
+    for (uint32_t k = 0; come && k < al.job.num_fingers; k++)
+        must(al.control->common.sync[k] >= num_syncs &&
+             al.control->common.sync[k] <= num_syncs + 1);
 }
 
 static void take_step(void)
@@ -560,12 +543,16 @@ static void take_step(void)
 /* As start_layer() of start.c. */
 static void open_layer(void)
 {
-    al = (struct al){.rank = RANK, .job_rank = RANK, .procs = PROCS, .num_fingers = 3};
+    al = (struct al){.job = {.layer = "acp",
+                             .process = "rank",
+                             .place = RANK,
+                             .rank = RANK,
+                             .procs = PROCS,
+                             .num_fingers = 3}};
     al_upcalls_set();
     al_task_setup();
     now = next_seq = num_syncs = 0;
     al_options_sizes(al.starter_size);
-    al_peers_setup();
     al_remote_setup();
     al_command_setup();
     al_sync_setup();
@@ -573,7 +560,7 @@ static void open_layer(void)
     al_address_setup(PROCS, al_net_colors());
     must(al_control_setup() && al_memory_setup() && al_queue_setup());
     for (uint32_t i = 0; i < 3; i++)
-        al.control->fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
+        al.control->common.fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
     al_watch_setup();
     al.running = true;
     for (int i = 0; i < COLORS; i++)

@@ -23,16 +23,16 @@ static void la_bump(lapi_cntr_t *cntr)
 #include "../../layers/lapi/vector.c"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum { PROCS = 4, INS = 8, ARENA = 4096 };
 
-struct la la = {.procs = PROCS, .requests.num_free = LA_REQS, .net.num_free = LA_OPS};
+struct la la = {.job.procs = PROCS, .requests.num_free = LA_REQS, .net.port.num_free = LA_OPS};
 static struct la_control control;
 static uint8_t inbox[LA_SLOTS][LA_SLOT] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
 static uint8_t bounce[LA_SLOT];
 static struct la_in ins[INS];
-static struct la_op op;
 static void *pieces[1] = {arena};
 static ulong lengths[1] = {ARENA};
 static lapi_vec_t vec = {
@@ -42,11 +42,6 @@ static void check(bool good)
 {
     if (!good)
         __builtin_trap();
-}
-
-void la_log(const char *format, ...)
-{
-    (void)format;
 }
 
 void la_error(int code, uint32_t rank)
@@ -66,31 +61,13 @@ void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
     check(rec->rank < PROCS && rec->req < LA_REQS && (offset == LA_FIN || offset == LA_CMPL));
 }
 
-struct la_op *la_op_take(uint32_t keep, uint32_t rank,
-                         void (*ended)(struct la_op *op, int rc, uint64_t old_value), void *arg)
-{
-    (void)keep, (void)ended, (void)arg;
-    check(rank < PROCS);
-    return &op;
-}
-
-void *la_op_bounce(struct la_op *o)
-{
-    (void)o;
-    return bounce;
-}
-
-utofu_stadd_t la_op_bounce_stadd(const struct la_op *o)
-{
-    (void)o;
-    return 0;
-}
-
-void la_op_put(struct la_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+bool lc_op_put(struct lc_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size, unsigned long int flags)
 {
-    (void)o, (void)id, (void)lcl, (void)rmt, (void)flags;
-    check(size <= LA_SMALL_GET);
+    (void)id, (void)lcl, (void)rmt, (void)flags;
+    check(o->rank < PROCS && size <= LA_SMALL_GET);
+    lc_op_drop(o);
+    return true;
 }
 
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
@@ -220,7 +197,12 @@ static void fill_slot(struct fuzz_input *in)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+    static const struct lc_port_kind kind = {.num_ops = LA_OPS, .bounce = LA_SLOT};
+
     (void)argc, (void)argv;
+    la.net.port.kind = &kind;
+    la.net.port.bounce = bounce;
+    la.net.port.ops[0].port = &la.net.port; /* the only one: free_ops has zeros */
     la.control.words = &control;
     la.control.inbox = inbox;
     return 0;

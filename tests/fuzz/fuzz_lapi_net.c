@@ -8,35 +8,20 @@
 #include "../../layers/lapi/net.c"
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 enum { PROCS = 4, BASE = 1 << 20 };
 
 static struct fuzz_input in;
 static bool in_flight[LA_OPS]; /* by EDATA */
-static struct la_op *ending;   /* whose end uTofu is reporting */
+static struct lc_op *ending;   /* whose end uTofu is reporting */
 
-struct la la = {.procs = PROCS};
+struct la la = {.job.procs = PROCS};
 
 static void check(bool good)
 {
     if (!good)
         __builtin_trap();
-}
-
-void la_log(const char *format, ...)
-{
-    (void)format;
-}
-
-void la_expect(int rc, const char *call)
-{
-    (void)call;
-    check(rc == UTOFU_SUCCESS);
-}
-
-const char *lc_utofu_error(void)
-{
-    return "";
 }
 
 static void note_lost(uint32_t rank, const char *why)
@@ -87,6 +72,13 @@ int utofu_reg_mem(utofu_vcq_hdl_t hdl, void *at, size_t size, unsigned long int 
     return UTOFU_SUCCESS;
 }
 
+int utofu_reg_mem_with_stag(utofu_vcq_hdl_t hdl, void *at, size_t size, unsigned int stag,
+                            unsigned long int flags, utofu_stadd_t *stadd)
+{
+    (void)stag;
+    return utofu_reg_mem(hdl, at, size, flags, stadd);
+}
+
 int utofu_dereg_mem(utofu_vcq_hdl_t hdl, utofu_stadd_t stadd, unsigned long int flags)
 {
     (void)hdl, (void)stadd, (void)flags;
@@ -101,7 +93,7 @@ static int start(uint64_t edata)
         return UTOFU_SUCCESS;
     check(edata < LA_OPS && !in_flight[edata]);
     if (what == 0xff) {
-        ending = &la.net.ops[edata];
+        ending = &la.net.port.ops[edata];
         return UTOFU_ERR_INVALID_VCQ_ID;
     }
     in_flight[edata] = true;
@@ -155,11 +147,11 @@ int utofu_poll_mrq(utofu_vcq_hdl_t hdl, unsigned long int flags, struct utofu_mr
     if (edata >= LA_OPS || !in_flight[edata])
         return UTOFU_ERR_NOT_FOUND;
     in_flight[edata] = false;
-    ending = &la.net.ops[edata];
+    ending = &la.net.port.ops[edata];
     return how < 0xc0 ? UTOFU_SUCCESS : UTOFU_ERR_MRQ_PEER;
 }
 
-static void done(struct la_op *op, int rc, uint64_t old_value)
+static void done(struct lc_op *op, int rc, uint64_t old_value)
 {
     (void)rc, (void)old_value;
     check(ending != NULL && op->index == ending->index);
@@ -168,10 +160,10 @@ static void done(struct la_op *op, int rc, uint64_t old_value)
 
 static void start_one(void)
 {
-    struct la_op *op = la_op_take(0, fuzz_byte(&in) % PROCS, done, NULL);
+    struct lc_op *op = la_op_take(0, fuzz_byte(&in) % PROCS, done, NULL);
 
     if (op != NULL)
-        la_op_get(op, 1, la_op_bounce_stadd(op), BASE, 8);
+        lc_op_get(op, 1, lc_op_bounce_stadd(op), BASE, 8);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
+#include "layer_lines.h"
 
 #include "../../layers/prdma/presence.c"
 
@@ -47,34 +48,8 @@ static void must(bool good)
 }
 
 /*
- * The files that are left out: comm.c, datatype.c, log.c, settings.c, stats.c.
+ * The files that are left out: comm.c, datatype.c, settings.c, stats.c.
  */
-
-void pr_warn(const char *format, ...)
-{
-    char text[2048];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-}
-
-void pr_info(const char *format, ...)
-{
-    char text[2048];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-}
-
-void pr_expect(int rc, const char *call)
-{
-    (void)call;
-    must(rc == UTOFU_SUCCESS);
-}
 
 void pr_settings_read(void)
 {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each member of `la` that is a struct is written by the file with its name, or by an inline function of the header
-that names that file; the others by start.c and env.c, but for `dispatching`, which each that runs handlers sets.
+"""Each member of `la` that is a struct of this layer is written by the file with its name, or by an inline function of
+the header that names that file; the others by start.c and env.c, but for `dispatching`, which each that runs handlers
+sets.
 
     owners.py FOLDER       of LAPI's sources
 """
@@ -26,7 +27,7 @@ def may_write(path, member, structs):
 
 def main(folder):
     context = re.search(r"extern struct la \{(.*?)\n\} la;", (folder / "context.h").read_text(), re.S)[1]
-    structs = set(re.findall(r"^    struct \w+ (\w+);", context, re.M))
+    structs = set(re.findall(r"^    struct la_\w+ (\w+);", context, re.M))
     seen, bad = set(), []
     for path in sorted([*folder.glob("*.c"), *folder.glob("*.h")]):
         code = read_code(path)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a process that the others write to and read: under a reserved STag, so that its
+ * STADD follows from the VCQ id. Each layer has its own words there, behind those of all layers.
+ */
+#ifndef LC_CONTROL_H
+#define LC_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <utofu.h>
+
+#include "hash.h"
+#include "memory.h"
+#include "port.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Processes write these to each other: all have the same layout. */
+struct lc_words {
+    uint64_t fingers[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
+    uint64_t sync[32];    /* the epoch in which the process 2^n ranks behind has come */
+};
+
+enum { LC_KNOWN_BITS = 5, LC_KNOWN_IDS = 1 << LC_KNOWN_BITS };
+
+struct lc_control {
+    struct lc_memory memory;
+    struct lc_words *words; /* the beginning of it; NULL: it is not open */
+    struct lc_known {
+        utofu_vcq_id_t id;
+        utofu_stadd_t stadd; /* 0: none */
+    } known[LC_KNOWN_IDS];   /* where that of peers begins, by the hash of their ids */
+};
+
+bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size);
+void lc_control_close(struct lc_control *control);
+/* Asks uTofu where that of a peer begins. */
+void lc_control_learn(const struct lc_control *control, struct lc_known *known, utofu_vcq_id_t id)
+    __attribute__((cold));
+
+/* Of the word at an offset in the memory of the process that has the VCQ. */
+static inline utofu_stadd_t lc_control_stadd(struct lc_control *control, utofu_vcq_id_t id,
+                                             uint64_t offset)
+{
+    struct lc_known *known = &control->known[lc_hash_index(id, LC_KNOWN_BITS)];
+
+    if (__builtin_expect(known->id != id || known->stadd == 0, 0))
+        lc_control_learn(control, known, id);
+    return known->stadd + offset;
+}
+
+#pragma GCC visibility pop
+
+#endif

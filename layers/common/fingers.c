@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process tells its fingers, and when it asks whether they live. */
+#include "fingers.h"
+
+#include "ring.h"
+
+static struct lc_op *take_op(const struct lc_fingers *f, uint32_t finger, lc_done *done)
+{
+    return lc_op_take(f->port, 0, lc_rank_ahead(f->job->rank, f->job->procs, finger), done, NULL);
+}
+
+bool lc_finger_tell(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
+                    uint64_t offset, unsigned long int flags, lc_done *done)
+{
+    utofu_vcq_id_t id = fingers->control->words->fingers[finger];
+    struct lc_op *op = take_op(fingers, finger, done);
+
+    return op != NULL &&
+           lc_op_put_word(op, id, word, lc_control_stadd(fingers->control, id, offset), 8, flags);
+}
+
+void lc_finger_probe(const struct lc_fingers *fingers, struct lc_probe *probe, uint32_t finger,
+                     uint64_t offset, size_t size, lc_done *done)
+{
+    utofu_vcq_id_t id = fingers->control->words->fingers[finger];
+    struct lc_op *op = take_op(fingers, finger, done);
+
+    probe->under_way = true;
+    if (op == NULL || !lc_op_get(op, id, lc_op_bounce_stadd(op),
+                                 lc_control_stadd(fingers->control, id, offset), size))
+        probe->under_way = false;
+}
+
+void lc_probe_setup(struct lc_probe *probe)
+{
+    *probe = (struct lc_probe){.next_ns = lc_now_ns() + LC_PROBE_MS * 1000000ull};
+}
+
+void lc_probe_ended(struct lc_probe *probe)
+{
+    probe->under_way = false;
+    probe->next_ns = lc_now_ns() + LC_PROBE_MS * 1000000ull;
+}
+
+bool lc_probe_is_due(const struct lc_probe *probe)
+{
+    return !probe->under_way && lc_now_ns() >= probe->next_ns;
+}
+
+uint32_t lc_probe_due_us(const struct lc_probe *probe)
+{
+    uint64_t now = lc_now_ns();
+
+    if (probe->under_way)
+        return LC_PROBE_MS * 1000;
+    return now < probe->next_ns ? (uint32_t)((probe->next_ns - now) / 1000 + 1) : 1;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process keeps of others, by their ranks. */
+#include "table.h"
+
+#include <stdlib.h>
+
+static uint32_t rank_of(const void *entry)
+{
+    return *(const uint32_t *)entry;
+}
+
+/* Of the entry of a rank, or where it goes. */
+static void **place_of(const struct lc_table *table, uint32_t rank)
+{
+    uint32_t i = rank * 2654435761u >> 7;
+
+    while (table->entries[i & (table->size - 1)] != NULL &&
+           rank_of(table->entries[i & (table->size - 1)]) != rank)
+        i++;
+    return &table->entries[i & (table->size - 1)];
+}
+
+void *lc_table_find(const struct lc_table *table, uint32_t rank)
+{
+    return table->size == 0 ? NULL : *place_of(table, rank);
+}
+
+bool lc_table_make_room(struct lc_table *table)
+{
+    struct lc_table more = {.size = table->size == 0 ? LC_TABLE_FIRST : 2 * table->size,
+                            .used = table->used};
+    uint32_t at = 0;
+    void *entry;
+
+    if (4 * (table->used + 1) <= 3 * table->size)
+        return true;
+    more.entries = calloc(more.size, sizeof(*more.entries));
+    if (more.entries == NULL)
+        return false;
+    while ((entry = lc_table_next(table, &at)) != NULL)
+        *place_of(&more, rank_of(entry)) = entry;
+    free(table->entries);
+    *table = more;
+    return true;
+}
+
+void lc_table_insert(struct lc_table *table, void *entry)
+{
+    *place_of(table, rank_of(entry)) = entry;
+    table->used++;
+}
+
+void *lc_table_next(const struct lc_table *table, uint32_t *at)
+{
+    while (*at < table->size)
+        if (table->entries[(*at)++] != NULL)
+            return table->entries[*at - 1];
+    return NULL;
+}
+
+void lc_table_close(struct lc_table *table)
+{
+    for (uint32_t i = 0; i < table->size; i++)
+        free(table->entries[i]);
+    free(table->entries);
+    *table = (struct lc_table){0};
+}
