@@ -66,7 +66,7 @@ void vp_conn_part_locked(struct vp_conn *conn)
 }
 
 /* The peer hears of the end. The queue pair, which is in error, is destroyed later. */
-static void part(struct vp_conn *conn)
+static void part_from_peer(struct vp_conn *conn)
 {
     if (conn->id.way)
         conn->id.way->disconnect(&conn->id);
@@ -134,7 +134,7 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
         if (!conn)
             return;
         if (parts)
-            part(conn);
+            part_from_peer(conn);
         else
             destroy(conn);
     }
