@@ -95,7 +95,7 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
     ut_gate_mark_ready(g);
 }
 
-/* Is it the next one of its source, and can it be queued? */
+/* Is the item the next one of its source, and is there room in the queue? */
 static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned int input,
                                                   const struct ut_gate_tag *tag)
 {
@@ -151,7 +151,7 @@ void ut_gate_free_inputs(struct ut_gate *g)
     g->num_unexpected = 0;
 }
 
-/* The gate may be set for it later. */
+/* Keeps an item of a gate that may be set later. */
 static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                             uint64_t at, const struct ut_value *value)
 {
@@ -201,7 +201,7 @@ void ut_gate_take_unexpected(struct ut_gate *g)
     }
 }
 
-/* One that the gate is not set for, or of a counted VCQ. */
+/* Delivers an unexpected item, or an item of a counted VCQ. */
 static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned int input,
                                                   const struct ut_gate_tag *tag,
                                                   const struct ut_value *value)
@@ -305,7 +305,7 @@ static inline void send_signal(struct ut_gate *g, const struct ut_value *value, 
     deliver_value(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
 }
 
-/* The packet first, as it takes longer. */
+/* The packet is sent first, as it takes longer. */
 static inline void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     if (g->setting.dst_rmt_vbg_id != UTOFU_VBG_ID_NULL)
@@ -339,8 +339,8 @@ void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
     send_both(g, &value, true);
 }
 
-/* The common case, a signal and a packet: the packet is combined into the signal in its queue, and
- * the result is sent from there. */
+/* The common case is a signal and a packet. The packet is combined into the signal in the signal's
+ * queue slot, and the result is sent from there. */
 static inline bool fire_in_place(struct ut_gate *g)
 {
     struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL], *packets = &g->in[UT_INPUT_PACKET];

@@ -33,8 +33,8 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
     t->inbox_last = &p->next;
     __atomic_fetch_or(&ut_gate_filled_inboxes, 1u << to, __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
-    /* a call of the program checks the inboxes before it returns; else the background thread does
-     */
+    /* a call of the program checks the inboxes before it returns; without a call, the background
+     * thread checks them */
     if (!ut_gates[from].entered)
         ut_vcq_need(ut_gates_vcq(t));
 }
@@ -84,7 +84,7 @@ void ut_gate_deliver_inboxes(void)
 }
 
 /*
- * A circuit may span several TNIs: a poll of one makes progress on all
+ * A circuit may span several TNIs: a poll of one TNI makes progress on all of them.
  */
 
 void ut_gate_count_allocated(struct ut_gates *t, int more)

@@ -9,7 +9,7 @@
 _Static_assert(sizeof(struct ut_msg_packet) + UT_VALUE_PACKED_MAX <= PROV_MSG_MAX,
                "the largest packet fits into one message");
 
-/* The library's own VCQ that a gate belongs to. */
+/* The id of the library's own VCQ on the gate's TNI. */
 static utofu_vcq_id_t vcq_id_of(const struct ut_vbg_ident *gate)
 {
     struct ut_vcq_ident ident = {.coords = gate->coords,
@@ -161,7 +161,7 @@ bad_packet(const struct ut_link *link, unsigned int dst, utofu_vbg_id_t src)
              ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)).text, ut_gate_name(src).text);
 }
 
-/* Any packet but the expected one of the gate that this one is set to receive from. */
+/* Handles every packet except the expected one of the gate's source. */
 static void __attribute__((noinline))
 take_any_packet(struct ut_gate *g, struct ut_link *link, const struct ut_msg_packet *m, size_t size)
 {
@@ -229,8 +229,8 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
     return (uint8_t)bits;
 }
 
-/* Another gate waits for this one, or will: answers, and if it waits now (m->last), checks those
- * that this gate waits for itself. */
+/* Answers the query of a gate for which this gate is the packet source. If a barrier communication
+ * waits at the other gate (m->last), queries this gate's own sources as well. */
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
     struct ut_msg_gate reply = {.head = {.flags = UT_GATE_ANSWER, .slot = g->epoch},
@@ -264,7 +264,8 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
     }
-    /* it was set again or freed; one that never was allocated may be allocated later */
+    /* the source was set again or freed; a source that was never allocated may be allocated
+     * later */
     if ((sent_here && !(m->answer & UT_ANSWER_SENDS_HERE)) ||
         (in->waited && epoch > 0 && !(m->answer & UT_ANSWER_ALLOCATED)))
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records over PMI-1: what pmi1.c, which has the socket, and pmi1_record.c know of each other.
+ * Records over PMI-1: the interface between pmi1.c, which owns the socket, and pmi1_record.c.
  */
 #ifndef UT_BOOTSTRAP_PMI1_H
 #define UT_BOOTSTRAP_PMI1_H
@@ -13,20 +13,20 @@
 
 enum { UT_JOB_PMI1_LINE = 4096 };
 
-/* What the launcher says of itself and of the job. */
+/* The launcher's information on itself and on the job. */
 struct ut_job_pmi1_info {
     uint32_t rank;
     char job[128];
-    size_t key_max, value_max; /* bytes of a key and of a value, with the zero at the end */
+    size_t key_max, value_max; /* bytes of a key and of a value, including the terminating zero */
     struct ut_job_layout layout;
 };
 
-/* One request, one answer. With in_time it waits while MPI uses the socket; else -EBUSY. */
+/* One request, one answer. With in_time the call waits while MPI uses the socket; without it
+ * returns -EBUSY. */
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time);
 
-/* As in job.h; ut_job_pmi1_record_open() comes first, keeps the pointer, and forgets an earlier
- * job.
- */
+/* As in job.h. ut_job_pmi1_record_open() is called first, keeps the pointer, and forgets an earlier
+ * job. */
 void ut_job_pmi1_record_open(const struct ut_job_pmi1_info *info);
 int ut_job_pmi1_record_publish(const void *record, size_t size);
 int ut_job_pmi1_record_ask(uint32_t rank, void *record, size_t *size);

@@ -8,9 +8,9 @@
 #include "mapped.h"
 #include "stats/stats.h"
 
-/* Where its data were posted, the slot ends when these complete: else their completion would hit
- * the next communication in the slot. Those before it on the link may be unsignalled, also behind
- * an ARMW that ends by itself. */
+/* A slot with posted data ends when the data requests complete: otherwise their completion would be
+ * taken for one of the next communication in the slot. Earlier slots of the link may be
+ * unsignalled, even behind an ARMW, which always has a completion. */
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     ut_slot_fails(link, slot, rc);
@@ -23,8 +23,7 @@ enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc
     return UT_POSTED;
 }
 
-/* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
- */
+/* The code for invalid local memory: of the MRQ if the operation writes it, else of the TCQ. */
 static int local_error(const struct ut_slot *slot, enum ut_stag_result r)
 {
     bool mrq = ut_slot_is_to_local(slot);
@@ -67,8 +66,8 @@ enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int 
     }
 }
 
-/* While a thread sleeps until the VCQ can be polled everything is signalled: what it waits for may
- * stand behind this communication, and nobody polls who would request its completion. */
+/* While a thread sleeps until the VCQ can be polled, all requests are signalled: the thread may
+ * wait for a completion behind this one, and no empty poll would request it. */
 static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return ut_signal_flags(slot->desc.flags, ut_desc_length(&slot->desc)) |
@@ -95,7 +94,8 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
             armw_notice_missing_before(link, slot));
 }
 
-/* Sends the remote notice of a put or a get as a message; that of a put announces its STADD. */
+/* Sends the remote notice of a put or a get as a message; the message of a put also announces its
+ * STADD. */
 static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
 {
     const struct ut_desc *d = &slot->desc;
@@ -126,7 +126,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
     return rc;
 }
 
-/* The provider has taken the last request of a descriptor. */
+/* The provider has accepted the last request of a descriptor. */
 static enum ut_outcome mark_accepted(struct ut_link *link, struct ut_slot *slot,
                                      enum ut_slot_stage stage, int rc)
 {
@@ -152,7 +152,8 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
-/* The provider has taken the data of a put or a get; notice_follows: a message is posted next. */
+/* The provider has accepted the data of a put or a get; notice_follows: a message is posted
+ * next. */
 static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot *slot, int rc,
                                             bool notice_follows)
 {
@@ -165,8 +166,8 @@ static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot
     return post_notice(link, slot);
 }
 
-/* Fills the request with both ends of a put or a get. False: it waits or has failed, see *outcome.
- */
+/* Fills the request with both ends of a put or a get. False: the slot waits or has failed, see
+ * *outcome. */
 static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to_local,
                              struct prov_xfer *x, enum ut_outcome *outcome)
 {
@@ -197,7 +198,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     return true;
 }
 
-/* The data, with the notice as an immediate where that is possible. */
+/* Posts the data, with the notice as an immediate if possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -218,7 +219,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rides)
         x.flags |= ut_notify_flags(d);
     else if (notify)
-        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it is signalled */
+        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message after it is signalled */
     int rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0))
         return ut_post_refused(link, slot, rc);
@@ -232,7 +233,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     return data_accepted(link, slot, rc, notify && !rides);
 }
 
-/* The read, and behind it the message with the notice. */
+/* Posts the read, and after it the message with the notice. */
 static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slot)
 {
     enum ut_outcome outcome;
@@ -259,7 +260,7 @@ static inline enum ut_outcome post_armw(struct ut_link *link, struct ut_slot *sl
     return ut_post_armw(link, slot);
 }
 
-/* Never called: a NOP ends when it starts, and is on no link. */
+/* Never called: a NOP completes when it starts, and is on no link. */
 static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slot)
 {
     return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
@@ -293,7 +294,7 @@ void ut_engine_pump(struct ut_link *link)
         UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
-                /* the background thread goes on with it, if the program does not call again */
+                /* the background thread continues, if the program does not call again */
                 ut_link_wait(link);
                 return;
             }

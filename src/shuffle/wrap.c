@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrapping provider: its objects, and its part in the background thread. Memory regions are
- * those of the provider inside. Memory of peers is never mapped for the owner, as its loads and
- * stores would go past all this.
+ * those of the inner provider. Memory of peers is never mapped for the owner, as direct loads and
+ * stores would bypass the shuffling.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bool prov_ip(struct prov *prov, uint8_t ip[16])
     return inside->ops->ip(inside, ip);
 }
 
-/* The source is never taken at once but where this provider says so. */
+/* The source is never read at once, unless this provider reports it. */
 static void prov_caps(struct prov *prov, unsigned int tni, struct prov_caps *caps)
 {
     struct prov *inside = sh_prov_of(prov)->inside;
@@ -123,8 +123,8 @@ void sh_conn_clear(struct sh_conn *conn)
     conn->last_event = &conn->first_event;
 }
 
-/* The connection inside is closed. While the endpoint is polled the list of connections is left as
- * it is. */
+/* The inner connection is closed. While the endpoint is polled, the list of connections is not
+ * changed. */
 void sh_conn_free(struct sh_conn *conn)
 {
     struct sh_conn **at = &conn->ep->conns;
@@ -241,7 +241,7 @@ static void ep_close(struct prov_ep *base)
         ep->first_request = r->next;
         free(r);
     }
-    while (ep->conns) /* the provider inside has closed what is left of its own */
+    while (ep->conns) /* the inner provider has closed the remaining inner connections */
         sh_conn_free(ep->conns);
     free(ep);
 }
@@ -274,8 +274,8 @@ static void ep_disarm(struct prov_ep *base)
 }
 
 /*
- * The background thread: looks again and again as long as something is held back, as its owner may
- * not poll
+ * The background thread: visits the endpoints as long as an operation or event is delayed, as the
+ * owner may not poll
  */
 
 static void watch(struct sh_prov *p)
@@ -284,7 +284,7 @@ static void watch(struct sh_prov *p)
 
     if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
         write(p->event_fd, &one, sizeof(one)) < 0)
-        return; /* full: it is readable */
+        return; /* already readable */
 }
 
 static void sooner(uint64_t *due, uint64_t us)
@@ -308,7 +308,7 @@ void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us)
         watch(ep->prov);
 }
 
-/* -1 where nothing is held back. */
+/* -1: nothing is delayed. */
 static int wake_those_due(struct sh_prov *p)
 {
     void *owners[MOST_WOKEN];
@@ -338,7 +338,7 @@ static int prov_progress(struct prov *base)
     int ms = p->inside->ops->progress(p->inside);
 
     if (read(p->event_fd, &count, sizeof(count)) < 0)
-        count = 0; /* nothing new */
+        count = 0; /* no new event */
     __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
     int again = wake_those_due(p);
     if (again < 0)
@@ -352,7 +352,7 @@ static int prov_fd(struct prov *prov)
     return sh_prov_of(prov)->epoll_fd;
 }
 
-/* Replaces the entries of the provider inside, but for those that it does not have. */
+/* Replaces the entries of the inner provider; an entry that it lacks stays NULL. */
 static struct prov_ops make_ops(const struct prov_ops *inside)
 {
     return (struct prov_ops){

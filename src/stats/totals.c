@@ -25,7 +25,7 @@ static void add_counts(struct ut_stats_counts *into, const struct ut_stats_count
         add_number(&into->n[i], i, c->n[i]);
 }
 
-/* Of a VCQ, with the mark that the engine raises. */
+/* The counters of a VCQ, with the mark that the engine raises. */
 static struct ut_stats_counts counts_of(const struct ut_stats *stats)
 {
     struct ut_stats_counts c = stats->counts;
@@ -50,7 +50,7 @@ void ut_stats_add(struct ut_stats *into, const struct ut_stats *stats)
     }
 }
 
-/* What is 0 is left out. */
+/* Prints the number unless it is 0. */
 static void print_number(FILE *out, const char *name, uint64_t n)
 {
     if (n)
@@ -118,8 +118,8 @@ void ut_stats_print(FILE *out, const struct ut_stats *stats, uint32_t rank)
  * The whole process
  */
 
-/* Adds what these holders have to the row; a counter that both a VCQ and its peers have, of the
- * VCQ. */
+/* Adds the counters of these holders to the row; a counter that both a VCQ and its peers have is
+ * taken from the VCQ. */
 static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats_counts *c,
                           unsigned int holder)
 {
