@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device promises to libibverbs' users, and what the software adapter must do as rdma_rxe
- * does: runs on both. Two queue pairs of one process.
+ * The behaviour of a device for users of libibverbs, which the software adapter shares with
+ * rdma_rxe: runs on both. Two queue pairs of one process.
  */
 #include "check_verbs.h"
 
@@ -79,7 +79,7 @@ static void inline_data_may_be_overwritten_at_once(void)
     struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
     if (a.max_inline) {
         r.wr.send_flags |= IBV_SEND_INLINE;
-        r.sge.lkey = 0; /* no key is looked at */
+        r.sge.lkey = 0; /* the key is ignored */
     }
     CHECK(post(&a, &r) == 0);
     if (a.max_inline)
@@ -89,7 +89,7 @@ static void inline_data_may_be_overwritten_at_once(void)
     end_close(&b);
 }
 
-/* A request that the other end refuses breaks both ends; those behind it are flushed. */
+/* A request that the other end refuses breaks both ends; later requests are flushed. */
 static void is_refused(struct request (*bad)(const struct end *a, const struct end *b),
                        const struct wishes *w, enum ibv_wc_status want)
 {
@@ -100,7 +100,7 @@ static void is_refused(struct request (*bad)(const struct end *a, const struct e
     CHECK(post(&a, &good) == 0 && post(&a, &r) == 0 && post(&a, &good) == 0);
     CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
     enum ibv_wc_status status = next(a.send_cq).status;
-    /* rdma_rxe has another word for a wrong local key */
+    /* rdma_rxe has another status for a wrong local key */
     bool fits = status == want || (want == IBV_WC_LOC_PROT_ERR && status == IBV_WC_LOC_QP_OP_ERR);
     if (!fits)
         fprintf(stderr, "%s, not %s\n", ibv_wc_status_str(status), ibv_wc_status_str(want));
@@ -212,7 +212,7 @@ static void a_message_longer_than_its_receive_breaks_both(void)
     struct request r = request(&a, &b, IBV_WR_SEND, 33);
     CHECK(post(&a, &r) == 0);
     struct ibv_wc wc = next(b.recv_cq);
-    /* rdma_rxe has other words for it */
+    /* rdma_rxe has other statuses for it */
     bool is_rxe = wc.status == IBV_WC_LOC_QP_OP_ERR;
     CHECK((is_rxe || wc.status == IBV_WC_LOC_LEN_ERR) && wc.wr_id == 5);
     expect_status(a.send_cq, is_rxe ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
@@ -264,7 +264,8 @@ static void silence_ends_with_the_retries(void)
     end_close(&b);
 }
 
-/* The other end stops in the midst of a WRITE: what is reported as executed has arrived whole. */
+/* The other end stops in the middle of a WRITE: writes that are reported as executed have arrived
+ * completely. */
 static void what_succeeded_is_there_when_the_other_end_stops(void)
 {
     const struct wishes w = {.timeout = 8, .retry_cnt = 1, .rnr_retry = 7};
