@@ -516,7 +516,8 @@ static ssize_t ep_inject(struct fid_ep *fid, const void *buf, size_t len, fi_add
     return rc;
 }
 
-/* The program is told that the write is done, and its source may change, before it is placed. */
+/* The program learns that the write is complete, and may change its source, before the data are
+ * placed. */
 static void tell_early(struct op *op)
 {
     struct op *told = calloc(1, sizeof(*told));
@@ -600,7 +601,7 @@ static bool owes_writes(const struct ep *ep)
     return false;
 }
 
-/* What the program was told to be written does not need the endpoint any more; everything else is
+/* Writes that were reported as complete no longer need the endpoint; all other operations are
  * discarded with it. */
 static void write_what_is_owed(struct ep *ep)
 {

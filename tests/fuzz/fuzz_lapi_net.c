@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer target: another task's communications leave notices of any kind and EDATA on the VCQ of
- * the LAPI layer. Only the end of a communication of this task ends the op that it has.
+ * the LAPI layer. Only the end of a communication of this task ends its op.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum { PROCS = 4, BASE = 1 << 20 };
 
 static struct fuzz_input in;
 static bool in_flight[LA_OPS]; /* by EDATA */
-static struct la_op *ending;   /* whose end uTofu is reporting */
+static struct la_op *ending;   /* the op whose end uTofu is reporting */
 
 struct la la = {.procs = PROCS};
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each member of `la` that is a struct is written by the file with its name, or by an inline function of the header
-that names that file; the others by start.c and env.c, but for `dispatching`, which each that runs handlers sets.
+"""Each member of `la` that is a struct is written by the file with its name, or by an inline
+function of the header for that file; the other members by start.c and env.c, except
+`dispatching`, which is set by each file that runs handlers.
 
-    owners.py FOLDER       of LAPI's sources
+owners.py FOLDER       of LAPI's sources
 """
 import pathlib
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/ says about places in the sources is so: a function "`name` (`file.c`)" is one of that file, and the
-versions in docs/versions.md are those of the code. Pages that are wrong in one place are noticed.
+"""References of docs/ to the sources are right: a function "`name` (`file.c`)" is in that file, and
+the versions in docs/versions.md are those of the code. Pages with one error are detected.
 
 usage: check_places.py SOURCES
 """
@@ -16,7 +16,7 @@ VERSIONS = {"shm": ("provider/shm/layout.h", "SP_VERSION"),
 
 
 def files_of(tree, name):
-    """A path from the top, or from src/ or provider/, or the end of one."""
+    """A path from the top, or from src/ or provider/, or the end of a path."""
     exact = [tree / top / name for top in ("", "src", "provider", "include") if (tree / top / name).is_file()]
     return exact or [path for top in ("src", "provider") for path in sorted((tree / top).rglob("*"))
                      if path.as_posix().endswith("/" + name)]
