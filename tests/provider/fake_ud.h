@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of provider/verbs/ud.h is the same for all who replace it: no port is opened, and what is
- * sent has left at once. vp_ud_send() and vp_ud_take() are the user's. */
+/* The parts that replacements of provider/verbs/ud.h share: no port is opened, and a datagram
+ * posted is sent at once. The including program defines vp_ud_send() and vp_ud_take(). */
 #ifndef TESTS_FAKE_UD_H
 #define TESTS_FAKE_UD_H
 

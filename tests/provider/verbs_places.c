@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTOFU_VERBS_MAX_QPS: whose connection is closed for another one, when, and in which order both
- * ends do it. And what other ends of connections, and of handshakes, owe their owners. There is no
- * device: fake_verbs.h, whose clock stands still unless it is moved. The peers are played here:
- * what they are told, and what they say.
+ * UTOFU_VERBS_MAX_QPS: which connection is closed for another one, when, and in which order at the
+ * two ends; and the events that a connection or a handshake owes its owner when it ends. There is
+ * no device: fake_verbs.h, whose clock is moved by the test. The test plays the peers: the messages
+ * that they receive and send.
  */
 #include <sys/eventfd.h>
 
@@ -33,16 +33,17 @@ struct test_conn {
     enum prov_reason reason;
     unsigned int done, messages, failed;
     /* the peer */
-    bool keeps, is_mute;         /* goes on using it; says nothing */
-    unsigned int told[5];        /* how often: ASK, MUST, KEEP, REST, BYE */
-    unsigned int writes;         /* that it got */
-    unsigned int writes_at_rest; /* before our REST came */
+    bool keeps, is_mute;         /* is_mute: the peer sends nothing; keeps: it goes on using the
+                                  * connection */
+    unsigned int told[5];        /* received messages: ASK, MUST, KEEP, REST, BYE */
+    unsigned int writes;         /* writes received */
+    unsigned int writes_at_rest; /* writes received before this end's REST */
 };
 enum { ASK, MUST, KEEP, REST, BYE };
 
 static struct vp_prov *prov;
 static struct prov_ep *ep;
-static struct test_conn conns[CONNS], *accepts; /* the latter: what takes the next request */
+static struct test_conn conns[CONNS], *accepts; /* accepts: takes the next request */
 
 static void pass_ms(int ms)
 {
@@ -51,7 +52,7 @@ static void pass_ms(int ms)
     fake_now.tv_nsec %= 1000000000;
 }
 
-/* What the core does. */
+/* The callbacks of the core. */
 
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
@@ -81,7 +82,7 @@ static void on_request(void *owner, struct prov *self, struct prov_conn *conn, u
     int rc = vp_accept(conn, NULL, 0, accepts);
     CHECK(rc == 0 || rc == -EAGAIN);
     if (rc)
-        accepts->conn = NULL; /* it is closed */
+        accepts->conn = NULL; /* the connection is closed */
     accepts = NULL;
 }
 
@@ -91,7 +92,7 @@ static void on_up(void *ctx, const void *hello, size_t size)
     ((struct test_conn *)ctx)->up = true;
 }
 
-static bool closes_late; /* not in down() */
+static bool closes_late; /* closed later than in down() */
 
 static void on_down(void *ctx, enum prov_reason reason)
 {
@@ -111,7 +112,7 @@ static void wake(void *owner)
     (void)owner;
 }
 
-/* What the peers and the kernel do. */
+/* The peers and the kernel. */
 
 static void say(uint32_t qp, uint32_t what)
 {
@@ -162,7 +163,7 @@ static bool next_event_of(struct fake_id *id)
     return true;
 }
 
-static bool answers; /* else handshakes do not get on */
+static bool answers; /* false: handshakes make no progress */
 
 static bool next_event_of_any(void)
 {
@@ -190,7 +191,7 @@ static void ask(struct test_conn *c)
     CHECK(vp_connect(ep, address, size, 0, ENDPOINT + 1, NULL, 0, c, &c->conn) == 0);
 }
 
-/* A peer asks, for the n-th time: `c` is its connection. */
+/* A peer sends its n-th request: `c` is its connection. */
 static void ask_from_outside_again(struct test_conn *c, const struct test_conn *first, uint8_t n)
 {
     static struct vp_hello_req req;
@@ -285,7 +286,7 @@ static void close_all(const char *what)
     printf("ok: %s\n", what);
 }
 
-/* PLACES connections that are up, used, and looked at. */
+/* PLACES connections that are up, used and checked. */
 static void fill(void)
 {
     open_with(PLACES);
