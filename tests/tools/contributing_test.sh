@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: contributing_test.sh SOURCE BUILD MESON
-# Every command of CONTRIBUTING.md and docs/tests.md: what takes seconds is run; of the rest, the
-# script has the options, and Meson the tests and suites.
+# Every command of CONTRIBUTING.md and docs/tests.md: the short ones are run; for the others the
+# test checks that the script has the options, and Meson the tests and suites.
 set -u
 
 source=$1 build=$2 meson=$3
@@ -16,7 +16,8 @@ fail() {
     bad=1
 }
 
-# ran WORD...: as a user would, in the source's folder with the build folder there
+# ran WORD...: runs the command as a user would, in a copy of the source folder with the build
+# folder
 ran() {
     (cd "$folder/tree" && timeout 120 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
 }
