@@ -331,13 +331,13 @@ struct prov_ops {
      * never. */
     bool (*any_order)(struct prov_conn *conn);
 
-    /* Background thread: a descriptor to sleep on (an epoll of its own), and what to do when it is
-     * readable or the time that the last call asked for has passed. Returns milliseconds until it
-     * wants to be called again, or -1. */
+    /* For the background thread: a descriptor to poll (an epoll of its own), and progress() for
+     * when it is readable or the time returned last has passed. progress() returns the milliseconds
+     * until its next call, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);
 
-    /* Tells every port of this machine, opened or not, as open() would find it now. NULL: the
+    /* Reports every port of this machine, opened or not, as open() would find it now. NULL: the
      * transport has no ports. */
     void (*survey)(const struct prov_config *config, void *ctx,
                    void (*tell)(void *ctx, const struct prov_port *port));

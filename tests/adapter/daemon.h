@@ -53,7 +53,7 @@ struct proc {
     struct ad_bells *bells;
     uint64_t used;               /* of the segment */
     struct vp_list objects;      /* struct object.link */
-    uint64_t *free[NUM_CLASSES]; /* blocks of 1 << n bytes that may be used again */
+    uint64_t *free[NUM_CLASSES]; /* free blocks of 1 << n bytes */
     uint32_t num_free[NUM_CLASSES];
 };
 

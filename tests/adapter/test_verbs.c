@@ -291,7 +291,7 @@ static void what_succeeded_is_there_when_the_other_end_stops(void)
     }
 }
 
-/* A bad key ends the request that has it; what was sent before is executed. */
+/* A request with a bad key fails; the requests sent before it are executed. */
 static void a_request_is_refused_behind_those_before_it(void)
 {
     enum { WRITES = 8, BAD = 5 };
@@ -324,10 +324,10 @@ static void an_error_flushes_both_queues_in_order(void)
     struct end a, b;
 
     pair_open(&a, &b, &usual);
-    struct request r = request(&a, &b, IBV_WR_SEND, 8); /* nobody receives them */
+    struct request r = request(&a, &b, IBV_WR_SEND, 8); /* without receives at the target */
     for (uint64_t i = 0; i < 3; i++) {
         r.wr.wr_id = 20 + i;
-        r.wr.send_flags = 0; /* flushed requests are reported whether signalled or not */
+        r.wr.send_flags = 0; /* flushed requests are always reported */
         CHECK(post(&a, &r) == 0 && post_receive(&a, 30 + i, 8) == 0);
     }
     CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) == 0);
@@ -357,7 +357,7 @@ static void a_full_send_queue_and_bad_requests_are_refused(void)
     int posted = 0;
     while (posted < 1000 && post(&a, &r) == 0)
         posted++;
-    CHECK(posted >= 4 && posted < 1000); /* a device may have room for more than was asked for */
+    CHECK(posted >= 4 && posted < 1000); /* a device may have more room than requested */
     for (int i = 0; i < posted; i++) {
         CHECK(post_receive(&b, 1, 8) == 0);
         CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
@@ -378,7 +378,8 @@ static void states_follow_each_other(void)
     CHECK(to_rts(a.qp, &usual) != 0 && to_rtr(a.qp, 1) != 0);
     CHECK(to_init(a.qp) == 0 && to_rts(a.qp, &usual) != 0);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
-    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* where to? */
+    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* without the number of the remote queue
+                                                           * pair */
     CHECK(to_rtr(a.qp, 1) == 0 && to_rts(a.qp, &usual) == 0);
     CHECK(state_of(a.qp) == IBV_QPS_RTS);
     end_close(&a);
@@ -424,7 +425,7 @@ static void an_armed_queue_wakes_once_and_only_for_what_was_asked(void)
     CHECK(ibv_req_notify_cq(b.recv_cq, 1) == 0);
     struct request r = request(&a, &b, IBV_WR_SEND, 8);
     CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
-    CHECK(!readable(b.channel->fd, 50)); /* it was not solicited */
+    CHECK(!readable(b.channel->fd, 50)); /* the message was not solicited */
     r.wr.send_flags |= IBV_SEND_SOLICITED;
     for (int i = 0; i < 2; i++)
         CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
@@ -481,8 +482,8 @@ static void memory_that_is_not_there_is_not_registered(void)
     CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_READ) && errno == EFAULT);
 }
 
-/* Enhancements: both ends use what the second one can of what the first one offers. On a device
- * without them nothing can be set, and nothing else changes. */
+/* Enhancements: both ends use those of the first end's offer that the second end supports. On a
+ * device without enhancements none can be set, and the connection works as usual. */
 static void enhancements_are_agreed_on_where_there_are_any(void)
 {
     struct ibv_ece offer, used, other;
@@ -498,7 +499,7 @@ static void enhancements_are_agreed_on_where_there_are_any(void)
         CHECK(offer.vendor_id && offer.options && !offer.comp_mask);
         other = (struct ibv_ece){.vendor_id = offer.vendor_id + 1, .options = offer.options};
         CHECK(ibv_set_ece(b.qp, &other) != 0);
-        offer.options |= UINT32_C(1) << 20; /* which the second one cannot */
+        offer.options |= UINT32_C(1) << 20; /* not supported by the second end */
         CHECK(ibv_set_ece(b.qp, &offer) == 0);
     }
     CHECK(to_init(b.qp) == 0 && to_rtr(b.qp, a.qp->qp_num) == 0 && to_rts(b.qp, &usual) == 0);

@@ -96,7 +96,7 @@ static void take_mrq(const struct ut_end *end, uint8_t type)
 }
 
 /*
- * Before, never
+ * Notices from before the wait, and waits without a notice
  */
 
 static void before(void *arg)
