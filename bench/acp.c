@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ACP basic layer compared with uTofu's own put, in one run: processes 0 to 2 on one host or
- * several.
+ * more.
  *
  *     utofurun -n 3 acp
  *

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of this program's children, all on one host, without a launcher. Each including file has
- * its own copy. */
+/* A job of this program's children, all on one host, without a launcher. */
 #ifndef BENCH_FORKED_H
 #define BENCH_FORKED_H
 

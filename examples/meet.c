@@ -91,8 +91,7 @@ void need_processes(int least, int most)
     if (n >= least && n <= most)
         return;
     if (my_rank() != 0)
-        exit(0); /* a launcher ends the job at the first failure, and rank 0 should print its
-                  * message first */
+        exit(0); /* so that rank 0 prints its message before the launcher ends the job */
     fprintf(stderr, "this program takes %d", least);
     if (most > least)
         fprintf(stderr, " to %d", most);
@@ -257,8 +256,7 @@ struct list {
     uint64_t round;
 };
 
-/* The received list; and in rank 0 the list for all processes, as further lists may arrive
- * meanwhile. */
+/* The received list; in rank 0 also the list for all processes, as more lists may arrive. */
 static struct list *list, *answer;
 static utofu_stadd_t my_list, my_answer;
 static uint64_t round_number;

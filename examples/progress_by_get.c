@@ -52,8 +52,7 @@ static void watch(utofu_vcq_hdl_t vcq, utofu_vcq_id_t rank_0, utofu_stadd_t mine
 int main(void)
 {
     utofu_vcq_id_t ids[MAX_PROCESSES];
-    uint64_t *word = aligned_memory(256); /* rank 0: the counter; others: the last value that was
-                                           * read */
+    uint64_t *word = aligned_memory(256); /* rank 0: the counter; others: its last value */
     utofu_stadd_t stadd;
     utofu_vcq_hdl_t vcq = open_vcq();
 

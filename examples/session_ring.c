@@ -81,8 +81,7 @@ int main(void)
     share_rows(vcq, ring_ids, sizeof(ring_ids[0]));
     next_vcq = ring_ids[(my_rank() + 1) % num_processes()];
     CALL(utofu_query_stadd(next_vcq, STAG, &rmt));
-    rmt += PIECES * sizeof(piece_t); /* the destination is `in` there, and the source is `in`
-                                      * here */
+    rmt += PIECES * sizeof(piece_t); /* puts go from `in` to `in` */
 
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         void *cbdata;
@@ -98,8 +97,7 @@ int main(void)
         }
         result += compute_until(round);
         check_message(round);
-        /* The queue must be polled all the same: for errors, and because polling frees its
-         * entries. */
+        /* The queue must be polled all the same: for errors, and to free its entries. */
         int rc = utofu_poll_tcq(ring, 0, &cbdata);
         if (rc != UTOFU_ERR_NOT_FOUND)
             check_call(rc, "utofu_put");

@@ -73,8 +73,7 @@ enum prov_status {
     PROV_OK = 0,
     PROV_LCL_ACCESS, /* bad local key, range or memory; the connection may be down now */
     PROV_RMT_ACCESS, /* bad remote key, range or access right; the connection goes down */
-    PROV_RMT_FAULT,  /* the key is valid but the target's memory is unmapped; the connection goes
-                      * down */
+    PROV_RMT_FAULT,  /* valid key, but unmapped target memory; the connection goes down */
     PROV_PEER,       /* the peer is dead or unreachable */
     PROV_FLUSHED,    /* not (known to be) executed: an earlier operation broke the connection */
     PROV_FAILED,     /* any other reason; logged */
@@ -199,8 +198,7 @@ struct prov_ep_attr {
 
 struct prov_config {
     /* An endpoint of `owner` needs ep_poll(): called from progress(), without any lock. May be
-     * called once more for an endpoint that is being closed: the memory at `owner` must stay
-     * valid. */
+     * called once more for an endpoint being closed: `owner` must stay valid. */
     void (*wake)(void *owner);
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* after this time a silent peer is given up, */
@@ -265,8 +263,7 @@ struct prov_ops {
     /* At exit, after all operations are done: tells peers that the process ends, if no other
      * mechanism does. Endpoints may be open. NULL: not needed. */
     void (*leave)(struct prov *prov);
-    /* The address bytes that peers need to reach this process; returns their number (<=
-     * PROV_ADDR_MAX). */
+    /* This process's address for its peers; returns its size (<= PROV_ADDR_MAX). */
     size_t (*address)(struct prov *prov, void *buf);
     /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. False: none. NULL: the
      * provider does not use IP. */

@@ -68,9 +68,7 @@ void tool_output_begun(const char *path)
 
     __atomic_store_n(&begun, path, __ATOMIC_RELEASE);
     for (size_t i = 0; path && i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* ignored, for
-                                                                                  * instance by
-                                                                                  * nohup */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup ignores */
             sigaction(signals[i], &action, NULL);
 }
 

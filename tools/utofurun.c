@@ -831,8 +831,7 @@ static void finish_output(int64_t limit)
     while (has_output() && !gave_up) {
         step(patience && (!limit || patience < limit) ? patience : limit);
         if (patience && (int64_t)ut_clock_ms() >= patience) {
-            if (has_output() && sink_err->used == 0) /* otherwise this line would have no reader,
-                                                      * either */
+            if (has_output() && sink_err->used == 0) /* else it has no reader */
                 say("the job has ended; the end of its output waits for somebody to read it");
             patience = 0;
         }

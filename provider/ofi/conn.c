@@ -183,8 +183,7 @@ static int down(struct fp_conn *conn, enum prov_reason reason)
     fp_send_drop_queued(conn);
     fp_pulls_drop(conn);
     fp_kept_drop(conn);
-    if (before == FP_AWAITED || before == FP_CLOSING) { /* the peer does not know it yet, or no
-                                                         * longer */
+    if (before == FP_AWAITED || before == FP_CLOSING) { /* the peer does not know it now */
         fp_conn_end(conn);
         return calls;
     }

@@ -36,8 +36,7 @@ static void append(struct fp_control *c, struct fp_mail *mail)
     c->last = &mail->next;
 }
 
-/* Silence is only detected for peers with connections. A note to another peer has its own time
- * limit. */
+/* Silence is only detected for peers with connections. Notes to others have a time limit. */
 static bool is_given_up(const struct fp_mail *mail, uint64_t now)
 {
     return fp_peer_is_dead(mail->peer) ||
@@ -240,8 +239,7 @@ static void take_note(struct fp_prov *prov, const struct fp_note *note)
         refuse(peer, note);
     }
     if (owner && prov->control.helped)
-        fp_tick(prov); /* wake() is only called in progress(), which delivers to sleeping
-                        * endpoints */
+        fp_tick(prov); /* only progress() calls wake() */
     else if (owner)
         prov->config.wake(owner);
 }

@@ -13,10 +13,7 @@
 /* Only features of this version of the interface are used. */
 #define API_VERSION FI_VERSION(1, 9)
 
-enum {
-    DEPTH = 256
-}; /* maximum number of operations that the fabric accepts at once on an
-    * endpoint */
+enum { DEPTH = 256 }; /* the most operations on an endpoint */
 
 static char *copy_of(const char *text)
 {
@@ -127,8 +124,7 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
     return NULL;
 }
 
-/* A loopback address is of use only if the whole job is on this host: the user has to choose it
- * explicitly. */
+/* A loopback address is of use only in a job of one host: the user has to choose it. */
 static bool may_be_loopback(void)
 {
     return *ut_env_str(UT_ENV_OFI_DOMAIN) != '\0' ||

@@ -28,8 +28,7 @@ static bool find(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);
 
-    memcpy(function, &found, sizeof(found)); /* the types of pointers to functions and to objects
-                                              * differ */
+    memcpy(function, &found, sizeof(found)); /* function pointers differ in type */
     if (!found)
         snprintf(load_error, sizeof(load_error), NAME " has no %s: it is too old", symbol);
     return found != NULL;

@@ -8,12 +8,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-enum {
-    LOOK_MS = 1000,
-    MIN_LOOK_MS = 100,
-    LOOKS = 4
-}; /* number of questions before a peer is given
-    * up */
+enum { LOOK_MS = 1000, MIN_LOOK_MS = 100, LOOKS = 4 }; /* before a peer is given up */
 
 uint32_t fp_peer_ask(struct fp_peer *peer)
 {

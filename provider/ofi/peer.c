@@ -69,8 +69,7 @@ uint64_t fp_process_start(uint32_t pid)
         return 0;
     stat[fread(stat, 1, sizeof(stat) - 1, file)] = '\0';
     fclose(file);
-    const char *behind_name = strrchr(stat, ')'); /* the start time is the 22nd field; the name is
-                                                   * the second */
+    const char *behind_name = strrchr(stat, ')'); /* start time: field 22; name: field 2 */
     if (!behind_name ||
         sscanf(behind_name + 1,
                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "

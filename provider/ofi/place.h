@@ -23,8 +23,7 @@
 /* May puts of the connection be placed in any order? */
 bool fp_any_order(struct prov_conn *base);
 
-/* May the fabric place this write, as far as is known? Gets the fabric's descriptor of the
- * source. */
+/* May the fabric place this write? Gets the fabric's descriptor of the source. */
 bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc);
 
 /* Continues an operation of kind FP_PLACED, the next one to be sent. 1: all writes are posted, and

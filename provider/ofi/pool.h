@@ -15,8 +15,7 @@ void fp_pool_free(struct fp_pool *pool);
 struct fp_buf *fp_pool_get(struct fp_pool *pool, enum fp_buf_kind kind, void *owner);
 void fp_pool_put(struct fp_buf *buf);
 
-/* Posts a receive. False: the fabric does not accept it now, and the buffer is prepended to
- * `*unposted`. */
+/* Posts a receive. False: the fabric does not accept it now; the buffer is put on `*unposted`. */
 bool fp_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted);
 
 #endif

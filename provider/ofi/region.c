@@ -309,8 +309,7 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
     return rc == 0;
 }
 
-/* Are these a few bytes that this CPU's stores make visible at once, and a copy by the kernel does
- * not? */
+/* Do this CPU's stores make these few bytes visible at once, unlike a copy by the kernel? */
 static bool is_whole_by_stores(const void *to, size_t size)
 {
     return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&

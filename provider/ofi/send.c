@@ -178,7 +178,6 @@ void fp_send_acks(struct fp_ep *ep)
         conn->due = false;
         if (conn->executed != conn->told && !conn->broken &&
             (conn->state == FP_UP || conn->state == FP_CLOSING))
-            fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: with the next
-                                                        * acknowledgement */
+            fp_send(conn, &ack, sizeof(ack), NULL, 0); /* no memory: sent later */
     }
 }

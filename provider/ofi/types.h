@@ -55,8 +55,7 @@ enum {
     FP_OPS = 128,          /* unreported operations of a connection, a power of two */
     FP_READS = 16,         /* unanswered reads of a connection, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not accepted yet */
-    FP_SENDING = 32,       /* messages of a connection that the fabric has accepted, but not
-                            * completed */
+    FP_SENDING = 32,       /* messages of a connection accepted by the fabric, not completed */
     FP_SAVED = 32,         /* operations executed without an acknowledgement */
     FP_BUCKETS = 256,      /* in the table of peers */
     FP_PEERS = 1 << 18,    /* maximum number of peers */
@@ -84,8 +83,7 @@ struct fp_address {
     uint8_t name[FP_NAME_MAX];
 };
 
-/* The record that a process publishes. A process that has the record may request connections: see
- * seal.h. */
+/* The record that a process publishes. Its readers may request connections: see seal.h. */
 struct fp_record {
     uint8_t key[FP_KEY_SIZE];
     struct fp_address address; /* without the unused part of its name */
@@ -234,8 +232,7 @@ struct fp_peer {
     unsigned int conns;
     int pidfd;                     /* of a process on this host; else -1 */
     uint64_t looked_ms, waited_ms; /* time of the last check; how long the peer has been silent */
-    uint32_t blocked;              /* the last round in which the fabric accepted no more notes to
-                                    * the peer */
+    uint32_t blocked;              /* the last round without room for notes to it */
     uint32_t fate;                 /* atomic: enum fp_fate */
     uint64_t ended_ms;             /* set before FP_DEAD: when this process learned of its end */
     uint32_t silences;             /* atomic: number of times that it was given up */
@@ -323,8 +320,7 @@ struct fp_conn {
     uint32_t acked; /* number executed by the peer, as far as known */
     uint32_t reads_out;
     uint32_t offered_from;  /* the first one that the peer fetches */
-    bool offered;           /* no other operation is posted until those that the peer fetches are
-                             * executed */
+    bool offered;           /* nothing is posted until those that the peer fetches are executed */
     uint32_t seen_reported; /* at the last check, for operations that wait for long */
     uint32_t failed_at;     /* if `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
@@ -334,8 +330,7 @@ struct fp_conn {
     uint32_t executed, told; /* number executed, and number acknowledged */
     uint32_t taken;          /* number received: the executed ones, and writes being fetched */
     uint32_t written;        /* received bytes of the current write */
-    uint8_t refusal;         /* of a refused operation: enum prov_status; it and later ones are not
-                              * executed */
+    uint8_t refusal;         /* of a refused operation, which is the last one: enum prov_status */
     uint32_t refused;        /* its number */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];

@@ -308,8 +308,7 @@ static void ask(struct sp_conn *conn)
     }
 }
 
-/* The peer process with this address; if it is new, it will be connected (SP_PEER_RETRY, retry_ms
- * 0). */
+/* The peer process with this address; a new one gets connected (SP_PEER_RETRY, retry_ms 0). */
 static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)

@@ -20,8 +20,7 @@ void sp_conn_close(struct prov_conn *conn);
 /* Frees the connection and its queue and windows. */
 void sp_conn_free(struct sp_conn *conn);
 struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name);
-/* Processes a slot with connection control; returns the number of callbacks, or -1: the slot has to
- * wait. */
+/* Processes a slot with connection control; returns the number of callbacks, or -1: not yet. */
 int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer);
 /* Sends conn->ctl, which is kept if the peer's ring is full. */
 void sp_conn_send_control(struct sp_conn *conn);

@@ -37,11 +37,9 @@ struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
     struct sp_ring *ring;        /* of the peer's endpoint */
-    struct sp_stream *stream;    /* created for the first operation that cannot be executed at
-                                  * once */
+    struct sp_stream *stream;    /* created for the first delayed operation */
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
-    struct prov_mapping mapping; /* of peer memory; none after an operation went through the
-                                  * stream */
+    struct prov_mapping mapping; /* none after a delayed operation */
     struct prov_mapping own;     /* the local region that was used last */
     void *ctx;
     const uint32_t *rmt_entry; /* state of the peer's endpoint in its directory */

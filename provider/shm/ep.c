@@ -210,8 +210,7 @@ static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notic
     return count + 1;
 }
 
-/* Processes a slot with a part of a write, a read, or an answer to a read, which needed this
- * process. */
+/* Processes a slot with a part of a write, a read, or an answer to a read. */
 static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);

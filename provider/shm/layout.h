@@ -51,8 +51,7 @@ struct sp_mr_entry {
 };
 
 struct sp_seg_header {
-    uint64_t probe;    /* its address and value are in the handshake: a test of cross-memory
-                        * attach */
+    uint64_t probe;    /* tests cross-memory attach: see the handshake */
     uint64_t closings; /* number of endpoints closed so far */
 };
 
@@ -149,8 +148,7 @@ _Static_assert(sizeof(struct sp_seg_table) % 65536 == 8192 && sizeof(struct sp_r
 struct sp_address {
     uint32_t version;
     uint32_t pid;
-    uint64_t host; /* hash of machine, boot, and the namespaces of processes and of abstract
-                    * sockets */
+    uint64_t host; /* hash of machine, boot, and namespaces of processes and sockets */
     uint64_t key;  /* connecting processes must know it */
     uint64_t name; /* of the socket */
 };
@@ -162,8 +160,7 @@ enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
     SP_DGRAM_CONFIRM, /* the answer to WELCOME: both have mapped the other's segment */
-    SP_DGRAM_YIELD,   /* the sender has already connected to the receiver: wait for that
-                       * connection */
+    SP_DGRAM_YIELD,   /* the sender has already connected: wait for that connection */
     SP_DGRAM_BELL,    /* an endpoint of the receiver has `rung` set */
     SP_DGRAM_CLOSED,  /* an endpoint was closed: check the directory */
     SP_DGRAM_WANT,    /* the descriptors cannot be opened by number: attach them */

@@ -141,8 +141,7 @@ static void make_room(struct sp_conn *conn)
     }
 }
 
-/* Reserves aligned addresses for a window, so that huge pages of the memfd are mapped as huge
- * pages. */
+/* Reserves aligned addresses for a window, so that huge pages of the memfd stay huge. */
 static uint8_t *map_window(int fd, uint64_t number)
 {
     uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
@@ -263,8 +262,7 @@ static bool touch(struct window *w, uint64_t block)
     return first;
 }
 
-/* Only whole blocks, once each. MADV_POPULATE_READ maps several pages at a time, writable ones,
- * too. */
+/* Only whole blocks, once each. MADV_POPULATE_READ maps several pages at a time. */
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 {
     const struct sp_map *map = conn->map;

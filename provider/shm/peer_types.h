@@ -38,8 +38,7 @@ struct sp_peer {
     int map_fd;                        /* its remapped memory; -1: none can be mapped */
     uint32_t claimer_here;             /* its signature in this process's rings */
     uint32_t claimer_there;            /* this process's signature in its rings */
-    uint64_t retry_ms, short_since_ms; /* short_since_ms: beginning of the lack of descriptors or
-                                        * memory */
+    uint64_t retry_ms, short_since_ms; /* short_since_ms: start of a shortage */
     uint32_t backoff_ms;
     uint64_t closings_seen;
     struct sp_address addr;

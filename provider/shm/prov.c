@@ -185,8 +185,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
         goto close_fds;
     open_mapping(prov);
 #ifdef PR_SET_PTRACER
-    /* Yama's scope 1 allows cross-memory attach only to ancestors, unless the process permits
-     * more */
+    /* Yama's scope 1 allows cross-memory attach only to ancestors by default */
     if (prov->use_cma)
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif

@@ -54,8 +54,7 @@ enum {
     COUNT_EVERY = 256, /* exchanges between two counts of the mappings */
     STACK_BELOW = 64 << 10,
     STACK_ABOVE = 32 << 10,
-    MAX_READ = 2048, /* maximum number of mappings if /proc/self/maps must be read: takes a
-                      * millisecond */
+    MAX_READ = 2048, /* the most mappings if /proc/self/maps must be read: 1 ms */
     PAGEMAP = 1024,  /* entries read at once */
     TEXT = 384,      /* bytes of a reason or a remedy */
 };
@@ -256,8 +255,7 @@ bool sp_remap_check_fd(int fd)
  * Conditions for remapping
  */
 
-/* Memory that the program has locked (mlock) must stay locked, but the memfd's pages would not
- * be. */
+/* Memory locked by the program (mlock) must stay locked, unlike the memfd's pages. */
 static bool has_locked_memory(void)
 {
     char buf[4096];
@@ -344,8 +342,7 @@ static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t 
     if (!sp_vma_open(maps))
         return ours ? hi - lo : 0;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler that writes there would cause a
-                                               * deadlock */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);

@@ -77,8 +77,7 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
         } else if (s < vacant) {
             return NULL; /* not consumed since the last lap */
         } else {
-            /* claimed, or even consumed, by now: its claimer may have died before it advanced the
-             * tail */
+            /* claimed or consumed by now: its claimer may have died before it advanced the tail */
             sp_ring_help(ring, tail);
         }
     }

@@ -103,8 +103,7 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     uint32_t claimer = conn->peer->claimer_there;
 
     if (solicited) {
-        /* the owner arms and then checks the slot: either the owner sees the slot, or this process
-         * sees `armed` */
+        /* the owner arms, then checks the slot: it sees the slot, or this process sees `armed` */
         sp_ring_publish_fenced(ring, slot, pos, claimer);
         if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
             sp_ring_bell(conn->peer, ring);

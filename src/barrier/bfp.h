@@ -30,9 +30,8 @@ enum ut_bfp_flags {
     UT_BFP_NOT_MINUS_ZERO = 8, /* a contribution is not -0 */
 };
 
-/* Two's complement in limb[first] to limb[first + count - 1]; the last limb has the sign. The
- * bits below are zero, the bits above are copies of the sign. The number of limbs is always the
- * minimum. */
+/* Two's complement in limb[first] to limb[first + count - 1]; the last limb has the sign. The bits
+ * below are zero, the bits above are copies of the sign. The number of limbs is minimal. */
 struct ut_bfp {
     uint8_t flags;
     uint8_t first, count;

@@ -13,10 +13,9 @@
 /* The header of a value that is sent to a gate. */
 struct ut_gate_tag {
     utofu_vbg_id_t src;
-    uint32_t number; /* counts the values that src has sent to this output within the epoch; wraps
-                      * around */
+    uint32_t number; /* of the value among those of src to this output in the epoch */
     uint32_t epoch;  /* epoch of src */
-    bool last;       /* the last item of src, which has failed; the value names the culprit */
+    bool last;       /* src has failed: its last item; the value names the culprit */
 };
 
 /* A packet or signal that is queued at an input. */
@@ -72,8 +71,8 @@ struct ut_gate {
     bool gone;              /* the gate has sent its `last` value */
     utofu_vbg_id_t culprit; /* if gone: the gate that failed first */
     uint32_t epoch;         /* never decreases; written atomically */
-    uint32_t serial;        /* increased each time the gate is set: answers to earlier queries are
-                             * dropped */
+    uint32_t serial;        /* increased each time the gate is set, to drop answers to earlier
+                             * queries */
     struct utofu_vbg_setting setting;
     struct ut_link *src_link, *dst_link; /* links to the packet source and the packet destination;
                                           * NULL: this process */
@@ -89,8 +88,7 @@ struct ut_gate {
 
     /* only for a start gate */
     uint8_t num_members;
-    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* in the order of their ids; the first is the start
-                                              * gate */
+    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* by id; the first is the start gate */
     bool active;                             /* started, and its end was not polled yet */
     uint8_t kind;                            /* enum ut_gate_kind of the start function */
     struct ut_value mine;
@@ -120,8 +118,7 @@ struct ut_gates {
 };
 extern struct ut_gates ut_gates[UT_NUM_TNIS];
 
-/* The gates of a TNI. The asm prevents the compiler from computing the address again at each
- * use. */
+/* The gates of a TNI. The asm keeps the compiler from recomputing the address at each use. */
 static inline struct ut_gates *ut_gates_of(unsigned int tni)
 {
     struct ut_gates *t = &ut_gates[tni];

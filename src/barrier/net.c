@@ -264,8 +264,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
     }
-    /* the source was set again or freed; a source that was never allocated may be allocated
-     * later */
+    /* the source was set again or freed; one that was never allocated may come later */
     if ((sent_here && !(m->answer & UT_ANSWER_SENDS_HERE)) ||
         (in->waited && epoch > 0 && !(m->answer & UT_ANSWER_ALLOCATED)))
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);

@@ -33,8 +33,7 @@ void ut_value_copy_data(struct ut_value *to, const struct ut_value *from)
     }
 }
 
-/* The pair with the greater first element; if they are equal, the pair with the smaller second
- * element. */
+/* The pair with the greater first element; of equal ones, that with the smaller second one. */
 static void combine_pair(uint64_t *into, const uint64_t *other)
 {
     if (other[0] > into[0] || (other[0] == into[0] && other[1] < into[1])) {
@@ -82,8 +81,7 @@ static void set_mismatch(struct ut_value *v)
 void ut_value_combine_any(struct ut_value *into, const struct ut_value *other)
 {
     if (into->status != UT_VALUE_GOOD || other->status != UT_VALUE_GOOD) {
-        /* with two culprits the smaller id is kept, so that the order of combining does not
-         * matter */
+        /* of two culprits the smaller id is kept, so that the order does not matter */
         bool both = into->status == other->status && into->status == UT_VALUE_BROKEN;
         if (other->status > into->status || (both && other->u[0] < into->u[0]))
             ut_value_copy(into, other);

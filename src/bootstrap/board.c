@@ -62,8 +62,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
     return 0;
 }
 
-/* Checks a descriptor that was opened by number, which may belong to another file by now. The file
- * is only read. */
+/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
 static int check(int fd, uint32_t size)
 {
     struct stat st;

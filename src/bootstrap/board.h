@@ -24,15 +24,13 @@ struct ut_job_board_key {
 struct ut_job_board {
     struct ut_job_board_memory *memory; /* NULL: no memory */
     struct ut_job_records records;      /* the records in the memory, by local rank */
-    int fd;                             /* of the process that created the memory, which the others
-                                         * open */
+    int fd;                             /* of the process that created the memory */
 };
 
 /* Creates the memory for a node of size processes. 0 or a negative errno. */
 int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job_board_key *key);
 
-/* Opens the memory. 0, or a negative errno if the memory is gone, or not of this user, or for
- * another number of processes. */
+/* Opens the memory. 0, or a negative errno: it is gone, another user's, or of another job size. */
 int ut_job_board_open(struct ut_job_board *board, uint32_t size,
                       const struct ut_job_board_key *key);
 

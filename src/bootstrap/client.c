@@ -390,8 +390,7 @@ static int publish_own(void)
     return 0;
 }
 
-/* Sends many look-ups at once, so that each does not wait for a round trip; the server answers in
- * order. */
+/* Sends many look-ups at once, without a round trip for each; the server answers in order. */
 static int ask_for_some(void)
 {
     uint8_t requests[LOOKUPS_MAX * LOOKUP_SIZE];
@@ -486,8 +485,7 @@ static int log_loss(int rc)
     return rc;
 }
 
-/* With the lock held: must the caller, which waits since `since`, go on waiting for the
- * publication? */
+/* With the lock held: must the caller, waiting since `since`, wait longer for the publication? */
 static bool must_wait(int64_t since)
 {
     if (client.own == PUBLISHED || client.requests.broken)

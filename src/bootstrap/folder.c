@@ -132,8 +132,7 @@ static void remove_stale(int folder, const char *name, int *tries)
 /* Called with the exclusive lock: no other process of this machine is in the job. */
 static void remove_stale_files(int folder)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a descriptor of its own,
-                                                                       * as readdir() moves its
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves its
                                                                        * offset */
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;

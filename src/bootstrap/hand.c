@@ -46,8 +46,7 @@ static struct {
     struct ut_key key;
     uint32_t rank, size;
     pid_t owner;
-    struct ut_job_server *server; /* in rank 0, unless utofurun is the server or the root is a
-                                   * folder */
+    struct ut_job_server *server; /* in rank 0, if it is the server */
     pthread_t server_thread;
     int wake_fd;
     atomic_bool ending;

@@ -2,8 +2,7 @@
 /*
  * The bootstrap of a job: rank, size and layout, and the address records of other processes. One
  * interface over PMIx, PMI-1, a job set up by hand and a job of one. No function is collective:
- * every process publishes one small record once, and reads another process's record when it first
- * needs that record.
+ * every process publishes one small record once, and reads another's when it first needs it.
  *
  * Uses util only. Every function may be called from any thread.
  */
@@ -22,8 +21,7 @@ struct ut_job_info {
     uint32_t mark;        /* 1 to 1023, the same in all processes of the job, and most likely
                            * different in other jobs; not secret */
     uint32_t rank, size;
-    uint32_t node;       /* 0-based number of the node of this process (or the number that
-                          * UTOFU_NODE gives) */
+    uint32_t node;       /* number of this process's node, from 0 (or UTOFU_NODE) */
     uint32_t num_nodes;  /* 0: unknown */
     uint32_t local_rank; /* among the processes of the node, in order of rank */
     uint32_t local_size;
@@ -42,8 +40,7 @@ int ut_job_publish(const void *record, size_t size);
  * at this moment; -ENOENT: no such rank; other: the job is broken. */
 int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
 
-/* Changes with every answer of the launcher. Until then, a look-up that returned -EINPROGRESS
- * returns it again. */
+/* Changes with every answer of the launcher. Until then -EINPROGRESS look-ups stay so. */
 uint32_t ut_job_answers(void);
 
 /* The number of questions for records that were sent to the launcher. Records in memory shared with

@@ -42,8 +42,7 @@ static void drop_pack(struct node *node)
     ut_job_pack_free(&node->pack);
 }
 
-/* The record that is taken out is replaced by an empty one: a second look-up of the process asks
- * for its rank. */
+/* The record taken out is replaced by an empty one: a second look-up asks for the rank. */
 static bool take(struct node *node, uint32_t local_rank, void *record, size_t *size)
 {
     if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)

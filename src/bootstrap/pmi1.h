@@ -21,8 +21,7 @@ struct ut_job_pmi1_info {
     struct ut_job_layout layout;
 };
 
-/* One request, one answer. With in_time the call waits while MPI uses the socket; without it
- * returns -EBUSY. */
+/* One request, one answer. While MPI uses the socket the call waits (in_time) or returns -EBUSY. */
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time);
 
 /* As in job.h. ut_job_pmi1_record_open() is called first, keeps the pointer, and forgets an earlier

@@ -99,8 +99,7 @@ static size_t piece_digits(void)
     return here.info->value_max - 1 - HEAD_MAX;
 }
 
-/* The first piece is published last: a reader that has it finds the others. in_time: see
- * ut_job_pmi1_exchange(). */
+/* The first piece is published last: its readers find the others. in_time: see pmi1.h. */
 static int put(const struct name *name, const void *bytes, size_t size, bool in_time)
 {
     char *hex = malloc(2 * size + 1), value[UT_JOB_PMI1_LINE];

@@ -80,8 +80,7 @@ static enum mpi_state after_line(void)
     return line_begins(line, "cmd=") ? MPI_AWAITS : MPI_UNKNOWN;
 }
 
-/* Can the line so far be the beginning of a PMI-1 line? If not (PMI-2 has no lines), everything is
- * forwarded. */
+/* Can this be the beginning of a PMI-1 line? If not (PMI-2), everything is forwarded. */
 static bool may_be_pmi1(void)
 {
     static const char one[] = "cmd=", several[] = "mcmd=";

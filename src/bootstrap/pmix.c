@@ -569,8 +569,7 @@ static void sort_ranks(void)
     }
     for (uint32_t n = 2; n < state.num_nodes + 2; n++)
         state.first[n] += state.first[n - 1];
-    /* here first[n + 1] is the start of node n; placing the node's ranks moves it to the start of n
-     * + 1 */
+    /* first[n + 1] is the start of node n; placing its ranks moves it to that of n + 1 */
     for (uint32_t r = 0; r < state.size; r++)
         state.ranks[state.first[node[r] + 1]++] = r;
     free(node);

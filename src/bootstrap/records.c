@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The low bits of a slot's state are the length of the record; the bits above change with each
- * write. */
+/* The low bits of a slot's state are the record's length; the others change with each write. */
 enum { LENGTH_MASK = 0xff, WRITTEN = LENGTH_MASK + 1 };
 
 _Static_assert((int)UT_JOB_RECORD_MAX <= (int)LENGTH_MASK, "the state has room for the length");

@@ -36,8 +36,7 @@ static int parse_unix(struct ut_job_root *root, const char *name)
     root->kind = UT_JOB_ROOT_UNIX;
     root->one_machine = true;
     un->sun_family = AF_UNIX;
-    /* with a leading zero byte the name is abstract: no file, and it disappears when the socket is
-     * closed */
+    /* a leading zero byte: an abstract name, which disappears with the socket */
     memcpy(un->sun_path + 1, name, len);
     root->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     return 0;

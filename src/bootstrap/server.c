@@ -25,8 +25,7 @@ enum {
     UNKNOWN_MAX = 128, /* connections that have not sent their hello */
     HELLO_TIMEOUT_MS = 10000,
     EVENTS_MAX = 32,
-    ACCEPTS_MAX = 32,     /* maximum in one step, so that many new connections do not delay
-                           * others */
+    ACCEPTS_MAX = 32,     /* in one step, so that new connections do not delay others */
     UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
     BUFFER_SIZE = 16384,
 };
@@ -53,8 +52,7 @@ struct ut_job_server {
     bool check_user;
     uint32_t size, seen, connected, num_unknown;
     struct ut_key key;
-    struct client unknown, known; /* list heads, newest first: connections without and with a
-                                   * rank */
+    struct client unknown, known; /* list heads, newest first: without and with a rank */
     struct entry *table;
     struct ut_job_records records; /* the records in memory shared with processes of this host */
     /* the connection that is being served */
@@ -153,15 +151,13 @@ static void drop(struct ut_job_server *s, struct client *c)
         s->connected--;
     }
     remove_from_ring(c);
-    /* close() alone does not remove it from epoll: a child of this process may still have the
-     * descriptor */
+    /* close() alone does not remove it from epoll: a child may have the descriptor */
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     free(c);
 }
 
-/* Closes connections without a hello that are too old, and the oldest ones if there are more than
- * `most`. */
+/* Closes connections without a hello: those too old, and the oldest ones above `most`. */
 static void drop_unknown(struct ut_job_server *s, uint32_t most)
 {
     int64_t now = ut_clock_ms();
@@ -321,8 +317,7 @@ static bool flush(struct ut_job_server *s, struct client *c)
     s->records_due = false;
     if (with_records && send_with_descriptor(c->fd, s->out, size, s->records.fd) == (ssize_t)size)
         return true;
-    /* too many descriptors are in flight to this user's processes: sends the answer without the
-     * descriptor */
+    /* too many descriptors in flight to this user: answers without the descriptor */
     return size == 0 || send(c->fd, s->out, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
@@ -363,8 +358,7 @@ static bool answer(struct ut_job_server *s, struct client *c)
     return true;
 }
 
-/* Answers the complete messages in these bytes and keeps the rest. False: the client must be
- * dropped. */
+/* Answers the complete messages in these bytes and keeps the rest. False: drop the client. */
 static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {

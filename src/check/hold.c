@@ -181,8 +181,7 @@ void ut_check_detach(struct ut_vcq *vcq)
     count_traffic(vcq, 0);
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
-    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* submitted by other threads
-                                                                    * meanwhile */
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* submitted meanwhile */
         struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + i));
         ut_origins_leave(op);
         ut_target_forget(op);
@@ -369,8 +368,7 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
         check->seen_at = holds ? now : 0;
     }
     const struct ut_check_op *oldest = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec));
-    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* without new polls it
-                                                                          * need not linger */
+    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* after new polls */
     bool late = holds && now - check->seen_at >= OVERDUE_NS && !(lingers && now < oldest->lingers);
     if (late && lingers)
         ut_origins_lingered();

@@ -25,8 +25,7 @@ struct ut_check_op {
     uint8_t *mem;       /* local memory of a put or a get; NULL: none, or not registered */
     uint32_t length;    /* of mem */
     uint64_t sum;       /* checksum of mem: see sum_of() */
-    uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of
-                         * rmt_rank */
+    uint64_t rmt_at;    /* if rmt_known: its remote memory's address in rmt_rank */
     uint32_t rmt_rank;  /* UT_NO_RANK: the rank of its remote VCQ, not looked up */
     bool rmt_known;
     uint32_t which;   /* its number at its place: see sample(); 0: not held */
@@ -61,13 +60,10 @@ struct ut_check {
     struct ut_check_op *ops; /* one per TOQ slot */
     uint64_t number;         /* communications so far */
     bool counted;            /* counted as a VCQ with held communications */
-    uintptr_t thread;        /* atomic: the thread that last submitted a held communication; 0: none
-                              * is held */
+    uintptr_t thread;        /* atomic: last submitter of a held communication; 0: none */
     uintptr_t poster;        /* the thread that submitted last */
-    uint32_t turns;          /* session mode: TOQ number of the first descriptor whose puts have not
-                              * arrived */
-    uint64_t seen_at;        /* ns: when the background thread first saw the held communications; or
-                              * 0 */
+    uint32_t turns;          /* session mode: the first descriptor whose puts are missing */
+    uint64_t seen_at;        /* ns: when the background thread first saw them held; or 0 */
     uint32_t seen_exec;      /* toq_exec at that time */
     uint64_t seen_polls;     /* polls at that time */
     uint32_t most_mrq;       /* maximum number of entries in the MRQ */
@@ -91,8 +87,7 @@ struct ut_check_report {
     const struct ut_slot *slot, *other; /* `other` is the earlier one */
     const struct ut_check_op *op, *other_op;
     const void *caller;                  /* the call that is wrong: dereg_mem, free_vcq; or NULL */
-    const struct ut_table_found *origin; /* the other communication, if of another process; or
-                                          * NULL */
+    const struct ut_table_found *origin; /* of another process; or NULL */
     int rc;                              /* error-unread: the return code */
 };
 void ut_check_report(const struct ut_check_report *report);

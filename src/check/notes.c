@@ -27,11 +27,10 @@ enum {
 static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
 static uint64_t paths_of_gates, extensions;
 static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
-static uint64_t lines;                                 /* puts with other writes to their cache
-                                                        * line */
+static uint64_t lines;                                 /* puts into shared cache lines */
 static const void *first_line;                         /* the caller of the first such put */
-static uint64_t fullest_mrq, its_entries, longest_toq; /* maximum of the VCQs with a half full MRQ,
-                                                        * and of those with a long TOQ */
+static uint64_t fullest_mrq, its_entries, longest_toq; /* maxima of half full MRQs and of long
+                                                        * TOQs */
 static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that had a VCQ */
 static uint32_t session_cqs[UT_NUM_TNIS]; /* bits: those in session mode */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entering communications into the table of the node, checks against those of other processes, and
- * lingering. */
+/* Communications in the node's table, checks against other processes', and lingering. */
 #include "check/origins.h"
 
 #include <dlfcn.h>

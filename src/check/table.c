@@ -219,8 +219,7 @@ void ut_table_place(uint32_t *pid, uint32_t *fd)
     *fd = own_pid ? (uint32_t)table.fd : 0;
 }
 
-/* Checks a descriptor that was opened by number, which may belong to another file by now. The file
- * is only read. */
+/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
 static bool is_table(int fd, uint32_t local_size)
 {
     struct stat st;
@@ -290,8 +289,7 @@ static void give_entry(uint32_t i)
     __atomic_and_fetch(&used[i / WORD_BITS], ~(1ull << i % WORD_BITS), __ATOMIC_RELEASE);
 }
 
-/* Takes room for a reference. In a full bucket the process of one reference is checked, and the
- * reference replaced if the process is dead. */
+/* Takes room for a reference, in a full bucket that of a process that is found dead. */
 static uint32_t *refer(uint32_t bucket, uint32_t ref)
 {
     struct bucket *b = &table.buckets[bucket];
@@ -351,8 +349,7 @@ void ut_table_leave(uint32_t entry)
     UT_ASSERT(i < UT_TABLE_ENTRIES);
     __atomic_add_fetch(&table.entries[ref - 1].serial, 1, __ATOMIC_SEQ_CST);
     for (unsigned int k = 0; k < places[i].num; k++) {
-        uint32_t own = ref; /* a process that took this one for dead may have replaced the
-                             * reference */
+        uint32_t own = ref; /* it may have been replaced */
         __atomic_compare_exchange_n(places[i].refs[k], &own, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_RELAXED);
     }
@@ -458,8 +455,7 @@ bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitt
     *submitted = 0;
     if (job->size > 1 && !is_whole_job(job))
         return false;
-    for (uint32_t i = 0; i < job->size; i++) /* the submitted counts first, so that communications
-                                              * submitted meanwhile are counted */
+    for (uint32_t i = 0; i < job->size; i++) /* the submitted counts first */
         completed += __atomic_load_n(&p[i].completed, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < job->size; i++)
         *submitted += __atomic_load_n(&p[i].submitted, __ATOMIC_SEQ_CST);

@@ -57,12 +57,10 @@ struct ut_table_found {
     uint64_t serial;
 };
 
-/* The process of local rank 0 makes the table, if the mode is on and the node has other
- * processes. */
+/* Local rank 0 makes the table, if the mode is on and the node has other processes. */
 void ut_table_create(const struct ut_job_info *job);
 
-/* The process id and descriptor of the table, for other processes; 0 and 0: this process has made
- * none. */
+/* The process id and descriptor of the table, for other processes; 0 and 0: not made here. */
 void ut_table_place(uint32_t *pid, uint32_t *fd);
 
 /* Opens the table of another process. 0, or a negative errno: the table is gone, or of another job.
@@ -96,8 +94,7 @@ pid_t ut_table_pid_of(uint32_t rank);
 /* The process id of the process that holds the communication. */
 pid_t ut_table_pid(const struct ut_table_found *found);
 
-/* Publishes the numbers of communications that this process has submitted, and that are
- * complete. */
+/* Publishes the numbers of this process's submitted and complete communications. */
 void ut_table_count(uint32_t submitted, uint32_t completed);
 /* Is exactly one communication of the whole job not complete? `submitted`: the total number. False
  * also if a process of the job is on another node, or has not opened the table. */

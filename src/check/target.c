@@ -13,18 +13,15 @@
 #include "peers/peers.h"
 
 enum {
-    MOST_COPIES = 16, /* maximum number of copies; the memory of further puts is not compared */
-    END_SIZE = 2048,  /* of puts longer than twice this size, only this number of bytes at each
-                       * end */
+    MOST_COPIES = 16, /* the memory of further puts is not compared */
+    END_SIZE = 2048,  /* of longer puts only this number of bytes at each end */
 };
 
 static struct copy {
     uint8_t bytes[2 * END_SIZE];
-    uint8_t beside[2 * UT_CACHE_LINE]; /* the rest of the cache lines: before the put in the first,
-                                        * after it in the last */
+    uint8_t beside[2 * UT_CACHE_LINE]; /* the rest of the first and the last cache line */
     bool has_beside;                   /* `beside` was copied while nothing else was under way, */
-    uint64_t submitted;                /* after this number of submitted communications in the
-                                        * job */
+    uint64_t submitted;                /* number of submitted ones then */
 } copies[MOST_COPIES];
 static uint32_t used; /* atomic: bit per copy */
 
@@ -101,8 +98,7 @@ static bool read_memory(const struct ut_check_op *op, uint8_t *to)
            (p.second == 0 || read_at(op, op->rmt_at + p.at, to + p.first, p.second));
 }
 
-/* Copies the parts of the put's cache lines outside the put; returns their size, or -1: not
- * readable. */
+/* Copies the rest of the put's cache lines; returns its size, or -1: not readable. */
 static int read_beside(const struct ut_check_op *op, uint8_t *to)
 {
     const struct ut_range own = {op->rmt_at, op->rmt_at + op->length}, all = ut_lines_of(own);
@@ -164,8 +160,7 @@ static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
 struct mine {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
-    bool alone; /* no other communication of this process may write the memory before this one has
-                 * started */
+    bool alone; /* no earlier communication here may write the memory */
 };
 
 static void look_at_slots(struct ut_vcq *vcq, struct mine *m)

@@ -80,8 +80,8 @@ static bool is_mapped(const uint8_t *p, uint32_t size)
 {
     uintptr_t from = page_of(p);
 
-    return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* only tests whether the
-                                                                            * pages are mapped */
+    return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* are the pages
+                                                                            * mapped? */
 }
 
 /* Reads a byte of each page through the kernel; if the kernel forbids it, returns true. */
@@ -278,8 +278,7 @@ static bool find_target(struct held later, struct held earlier, struct target *t
         };
         return true;
     }
-    /* the first offset of a region equals the offset of its address in the page, except with a
-     * reserved STag */
+    /* the first offset equals that of the address in the page, except with a reserved STag */
     *t = (struct target){
         .later = range_at(stadd_a, later.slot),
         .earlier = range_at(stadd_b, earlier.slot),
@@ -307,8 +306,7 @@ static struct ut_range local_of(const struct ut_check_op *op)
     return (struct ut_range){at, op->mem ? at + op->length : at};
 }
 
-/* Is the order defined: STRONG_ORDER of the later one, and the same local and remote VCQ and
- * path? */
+/* Is the order defined: STRONG_ORDER of the later one, and the same VCQs and path? */
 static bool is_bound(struct held later, struct held earlier)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;

@@ -8,8 +8,7 @@
 #include "vcq/wake.h"
 
 /*
- * A slot is DONE when it is complete, and RETIRED when all earlier slots of its link are complete,
- * too
+ * A slot is DONE when it is complete, and RETIRED when all earlier ones of its link are, too
  */
 
 static void __attribute__((noinline, cold))

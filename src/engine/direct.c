@@ -126,8 +126,7 @@ __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot 
                           .rkey = link->hot_rkey,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, vcq->toq_tail & vcq->toq_mask)};
 
-    if (waits_for_order(link, d) || ut_slot_wants_remote_notice(slot)) /* needs a message after the
-                                                                        * data */
+    if (waits_for_order(link, d) || ut_slot_wants_remote_notice(slot)) /* a message follows */
         return false;
     if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         x.flags |= PROV_SIGNAL;

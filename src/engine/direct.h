@@ -6,8 +6,7 @@
  * of the peer; as a put of a few bytes; or as any other request of the provider. A refused slot
  * takes the other path, ut_engine_submit().
  *
- * The functions that find both ends and move the word are inlined, where the request is in
- * registers.
+ * The functions for both ends and the word are inlined, where the request is in registers.
  */
 #ifndef UT_ENGINE_DIRECT_H
 #define UT_ENGINE_DIRECT_H

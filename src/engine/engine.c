@@ -178,8 +178,7 @@ static void leave_link(struct ut_vcq *vcq, uint32_t number)
     link->append = &vcq->toq[before].next;
 }
 
-/* Tries again after progress, which may have freed an entry of the send queue, or brought the link
- * down. */
+/* Tries again after progress, which may have freed a send queue entry, or ended the link. */
 static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;

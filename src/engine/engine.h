@@ -51,16 +51,14 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 /* Of a checked VCQ: starts the `most` oldest held descriptors, a number that ut_check_*() returns.
  * A full TOQ, a query of unread entries, and draining start all of them. */
 void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);
-/* Reports entries that nobody polled to the check mode, for a VCQ without communications under
- * way. */
+/* Reports unpolled entries to the check mode, for a VCQ without communications under way. */
 void ut_engine_check_left(struct ut_vcq *vcq);
 
 /* Queues the slot behind the tail after the provider returned `rc` on the direct path. */
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 
-/* As ut_engine_refused(), for the last slot of the TOQ, which is on its link already: removes it
- * from both first. */
+/* As ut_engine_refused(), for the TOQ's last slot, which is removed from TOQ and link first. */
 void ut_engine_few_refused(struct ut_vcq *vcq, int rc);
 
 /* A put with this SPS arrived (session mode). */
@@ -90,8 +88,7 @@ static inline bool ut_slot_is_silent(const struct ut_slot *slot)
 /* After an empty poll of the TCQ: if its next entry belongs to a communication without notices,
  * which may be unsignalled, posts an empty signalled write after it. */
 void ut_engine_unblock_tcq(struct ut_vcq *vcq);
-/* As ut_engine_unblock_tcq(), for all links where complete communications wait behind unsignalled
- * ones. */
+/* As ut_engine_unblock_tcq(), for links where complete ones wait behind unsignalled ones. */
 void ut_engine_request_completions(struct ut_vcq *vcq);
 
 /* TOQ entries whose TCQ entry was not read, except posted ones without a TCQ notice. */

@@ -248,8 +248,7 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
         break;
     case UT_CAUSE_BEHIND:
         if (n > FAR_BEHIND) {
-            /* this is more likely a subtraction from an STADD of the next STag than such a large
-             * addition */
+            /* more likely a subtraction from an STADD of the next STag than an addition */
             add_text(t, "it lies %llu bytes before the next STag begins, far behind its own region",
                      (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
             break;

@@ -63,8 +63,7 @@ case UT_DESC_##NAME:                                                            
     return n;
 }
 
-/* Writes the local notice of a successful slot; ut_mrq_push_failed() writes the notice of a failed
- * one. */
+/* Writes the local notice of a successful slot; of a failed one: ut_mrq_push_failed(). */
 static inline __attribute__((always_inline)) void ut_engine_local_notice(struct ut_vcq *vcq,
                                                                          struct ut_link *link,
                                                                          struct ut_slot *slot)
@@ -76,8 +75,7 @@ static inline __attribute__((always_inline)) void ut_engine_local_notice(struct 
 void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot);
 
 void ut_engine_pump(struct ut_link *link);             /* posts all slots that can be posted */
-void ut_engine_fail_all(struct ut_link *link, int rc); /* ends all slots of the link with MRQ
-                                                        * errors */
+void ut_engine_fail_all(struct ut_link *link, int rc); /* ends all slots */
 
 /* The slot is DONE: if it is the oldest of its link, retires it and the done slots after it. */
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
@@ -98,8 +96,7 @@ void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
 static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                                                 utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    /* for the target of a put, rmt_value equals rmt_stadd, as some programs read the STADD from
-     * rmt_value */
+    /* at a put's target rmt_value equals rmt_stadd: some programs read the STADD there */
     const struct utofu_mrq_notice n = {
         .notice_type = type,
         .vcq_id = link->peer,

@@ -94,8 +94,7 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
             armw_notice_missing_before(link, slot));
 }
 
-/* Sends the remote notice of a put or a get as a message; the message of a put also announces its
- * STADD. */
+/* Sends the remote notice of a put or a get as a message; a put's also announces its STADD. */
 static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
 {
     const struct ut_desc *d = &slot->desc;
@@ -152,8 +151,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
-/* The provider has accepted the data of a put or a get; notice_follows: a message is posted
- * next. */
+/* The provider has accepted a put's or a get's data; notice_follows: a message is next. */
 static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot *slot, int rc,
                                             bool notice_follows)
 {

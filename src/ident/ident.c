@@ -103,8 +103,7 @@ utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
 
 uint64_t ut_vcq_id_seed = UT_VCQ_ID_SEED;
 
-/* The mark is in the product's top bits. UT_HASH_FACTOR is odd, so each mark has exactly one
- * seed. */
+/* The mark is in the product's top bits. UT_HASH_FACTOR is odd: each mark has one seed. */
 void ut_vcq_id_set_job(uint32_t mark)
 {
     uint64_t seed = 0;

@@ -80,8 +80,7 @@ static int alloc_list(const char *map, uint32_t local_rank)
     return -EINVAL;
 }
 
-/* Counts the occurrences of a CQ in a map. Invalid numbers in lists of other processes are ignored
- * here. */
+/* Counts the occurrences of a CQ in a map. Other processes' invalid numbers are ignored. */
 static unsigned int count_in_map(const char *map, uint16_t id)
 {
     unsigned int n = 0;

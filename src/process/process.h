@@ -27,8 +27,7 @@ struct ut_process {
     uint16_t cq_ids[UT_MAX_CQS];
     unsigned int num_exclusive, num_session; /* number of CQs reserved for such VCQs */
     uint8_t armw_mode;                       /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t line[UT_NUM_TNIS]; /* bytes of a cache line that arrive in order: minimum of the
-                                 * providers in use */
+    uint16_t line[UT_NUM_TNIS]; /* bytes of a cache line that arrive in order: the minimum */
     uint64_t host;              /* as in struct ut_address_record, made from the two fields below */
     uint32_t boot, pid_ns, net_ns;
     uint64_t session;              /* random number of this process */

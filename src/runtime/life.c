@@ -353,8 +353,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (v->check) {
-        for (int i = 0; i < COLLECTING_POLLS; i++) /* processes completions that have already
-                                                    * arrived */
+        for (int i = 0; i < COLLECTING_POLLS; i++) /* completions already here */
             ut_engine_progress(v);
         ut_check_end(v, caller);
     }

@@ -14,8 +14,7 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
 /* `caller`: the return address of the program's call. */
 int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller);
 /* The library's own VCQ of a TNI, for barrier gates; created at the first call, never freed. Its id
- * has the local rank of the process in place of the CQ, so that the id can be computed from a VBG
- * id. */
+ * has the local rank of the process in place of the CQ, so the id follows from a VBG id. */
 int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, struct ut_vcq **vcq);
 
 #endif

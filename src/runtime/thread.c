@@ -92,8 +92,7 @@ void ut_thread_posted(struct ut_vcq *vcq)
         ut_vcq_need(vcq);
 }
 
-/* Starts held communications of this thread on another VCQ: an answer may come to the polled
- * one. */
+/* Starts this thread's held communications on another VCQ: their answer may come here. */
 static void start_other(struct ut_vcq *vcq, void *arg)
 {
     if (vcq == arg || !ut_trylock(&vcq->lock))

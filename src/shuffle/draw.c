@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions: pure functions of the seed and of the operation. Also functions that need no
- * provider. */
+/* Decisions: pure functions of the seed and the operation. And functions without a provider. */
 #include "shuffle/inner.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -60,8 +59,7 @@ uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq)
 {
     uint64_t drawn = sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_TOQ);
 
-    /* descriptors of a session-mode VCQ wait for arrivals, which may need further descriptors of
-     * the program */
+    /* session-mode descriptors wait for arrivals, which may need further descriptors */
     if (!ut_shuffle_on || level < LEVEL_SMALL_TOQ || vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         return vcq->toq_mask + 1;
     return LEAST_TOQ + (uint32_t)(drawn % (MOST_TOQ - LEAST_TOQ + 1));

@@ -37,11 +37,9 @@ struct sh_op {
     struct sh_op *next;
     uint8_t kind;   /* enum sh_kind */
     uint8_t path;   /* with vcq_id: the path through the network */
-    bool strong;    /* executed after all earlier operations on its path; its last piece is executed
-                     * after its others */
+    bool strong;    /* executed after all earlier ones on its path, its last piece last */
     bool fenced;    /* executed after all earlier reads and atomics */
-    bool own;       /* send: executed after the previous operation with the same cookie, whose
-                     * notice it is */
+    bool own;       /* send: the notice of the previous operation, with its cookie */
     bool tells;     /* a message, or a write with PROV_NOTIFY: these keep their order */
     bool hidden;    /* a read of an STag table by the library itself: not delayed */
     bool copied;    /* its source was copied to `copy` */

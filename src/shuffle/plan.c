@@ -18,8 +18,7 @@ static void bind_to_slot(struct sh_op *op, const struct ut_slot *slot)
     op->vcq_id = slot->desc.rmt_vcq_id;
 }
 
-/* The TOQ slot of an ARMW that the target executes is in the message, as the ARMW has no completion
- * of its own. */
+/* The message has the TOQ slot of an ARMW that the target executes: it has no completion. */
 static const struct ut_slot *slot_of(const struct ut_vcq *vcq, const struct sh_op *op)
 {
     const struct ut_msg_head *head = (const struct ut_msg_head *)op->data;

@@ -195,8 +195,7 @@ static int tell_conn(struct sh_conn *conn, uint64_t now_us)
     return told;
 }
 
-/* In its answer the owner includes the last arrival from that peer, so all arrivals are reported
- * first. */
+/* The owner's answer includes the last arrival from that peer: all are reported first. */
 static int tell_requests(struct sh_ep *ep)
 {
     int told = 0;

@@ -107,8 +107,7 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
 
     if ((r->access & PROV_ACCESS_ATOMIC) && process->armw_mode == UT_ARMW_NIC) {
-        /* devices execute atomics on whole aligned words, and a 4-byte operand may be half of a
-         * word */
+        /* devices execute atomics on whole words, and 4 bytes may be half of one */
         from &= ~7ull;
         to = (to + 7) & ~7ull;
     }

@@ -88,8 +88,7 @@ struct ut_stag_table {
     uint32_t num_buckets;
     uint32_t free_first, free_last, num_free; /* queue of freed STags */
     uint8_t first_generation;                 /* of a dynamic STag */
-    uint32_t num_made;                        /* number of dynamic STags that were used at least
-                                               * once */
+    uint32_t num_made;                        /* dynamic STags ever used */
     unsigned int tni;
     unsigned int cmp;
 };

@@ -34,8 +34,7 @@ enum { UT_DUMP_RANK = 40 };
 const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int number,
                          bool is_cq);
 
-/* Prints the gates of a VCQ of the library, whose lock is held; NULL: no gate was ever
- * allocated. */
+/* Prints the gates of a library VCQ, whose lock is held; NULL: no gates. */
 extern void (*ut_dump_gates)(struct ut_vcq *vcq);
 
 #endif

@@ -16,8 +16,7 @@ struct ut_record;
 /* An empty record, for a job of `size` processes. NULL: no memory. */
 struct ut_record *ut_record_new(uint32_t size);
 void ut_record_free(struct ut_record *record);
-/* The counters of this process since `opened_at`, packed; the caller frees the result. NULL: no
- * memory. */
+/* The packed counters of this process since `opened_at`; to be freed. NULL: no memory. */
 void *ut_record_own(const struct ut_job_info *job, uint64_t opened_at, size_t *size);
 void *ut_record_pack(const struct ut_record *record, size_t *size);
 /* False: the bytes are damaged, or of a process that was merged already. */

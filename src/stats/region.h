@@ -32,8 +32,7 @@ int ut_region_stop(const char *name);
 void ut_region_end_all(void);
 /* Writes the recorded slices of regions to the timeline's file. */
 void ut_region_flush(void);
-/* Visits a copy of each region, in the order of their first starts; open regions count up to
- * now. */
+/* Visits a copy of each region, by their first starts; open regions count up to now. */
 void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
                               void *arg);
 

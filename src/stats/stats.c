@@ -399,8 +399,7 @@ static void find_rank(struct ut_stats_peer *p)
         p->rank = peer.rank;
 }
 
-/* The counters for the peer of a link; without memory for them, counters that nobody reads. Never
- * NULL. */
+/* The counters for a link's peer; without memory, counters that are never read. Never NULL. */
 static struct ut_stats_peer *peer_of(struct ut_link *link)
 {
     if (!link->stats) {

@@ -95,8 +95,7 @@ struct ut_stats_gate {
     uint8_t op;     /* of the communication under way, or of the last one */
 };
 
-/* The counters and events of one VCQ. When the VCQ is freed, its counters are added to those of
- * earlier VCQs with its id. */
+/* The counters and events of one VCQ. A freed VCQ's counters are added to those of its id. */
 struct ut_stats {
     struct ut_stats *next; /* list of freed VCQs */
     utofu_vcq_id_t id;
@@ -107,8 +106,7 @@ struct ut_stats {
     uint32_t lives; /* number of VCQs that had this id */
     uint32_t track; /* of the timeline; each VCQ has its own */
     struct ut_stats_counts counts;
-    uint32_t most_mrq; /* MOST_IN_MRQ, which the engine raises; `counts` has the maximum of earlier
-                        * lives */
+    uint32_t most_mrq; /* MOST_IN_MRQ, raised by the engine; `counts` has earlier maxima */
     uint64_t empty_first, empty_last; /* the current row of empty polls; 0: none */
     struct ut_stats_peer *peers;
     struct ut_stats_peer unseen; /* for peers without memory of their own */
@@ -118,8 +116,7 @@ struct ut_stats {
     uint32_t starting;               /* the slot that is being started; UT_NO_SLOT: none */
     struct ut_stats_credit *credits; /* session mode: a ring */
     uint32_t credit_head, credit_tail;
-    uint64_t consumed[2];          /* arrival times of the items that a gate takes from its
-                                    * inputs */
+    uint64_t consumed[2];          /* arrival times of a gate's inputs */
     struct ut_stats_event *events; /* NULL: no timeline */
     uint32_t num_events;
 };
@@ -267,8 +264,7 @@ enum {
  * `path` has space for PATH_MAX bytes, `why` for UT_FILE_WHY. */
 int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
                   char *why);
-/* The next event, with type, track and time set, and the other fields cleared; NULL: nothing is
- * recorded. */
+/* The next event, with type, track and time, all else cleared; NULL: nothing is recorded. */
 struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
 struct ut_stats_event *ut_trace_buffer(void);
 void ut_trace_free(struct ut_stats_event *events);

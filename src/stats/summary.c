@@ -25,12 +25,10 @@ enum {
     FAN_OUT = 16,
     MAX_CONNS = 1024,
     GRACE_MS = 2000,         /* for children that are still running */
-    NEWCOMER_MS = 5000,      /* for processes that have not connected yet, or have just lost their
-                              * parent */
+    NEWCOMER_MS = 5000,      /* for unconnected processes, or those that lost their parent */
     SHORTAGE_PAUSE_MS = 200, /* pause if no connection can be accepted */
     ANSWER_MS = 5000,        /* maximum time for one connection or one record */
-    RETRY_MIN_MS = 50,       /* minimum time between look-ups of a parent that has not published
-                              * yet */
+    RETRY_MIN_MS = 50,       /* between look-ups of a parent that has not published */
     RETRY_MAX_MS = 10000,
     MAGIC = 0x53545455,
     RECORD_MAX = 64 << 20,
@@ -68,8 +66,7 @@ static struct {
     nfds_t num_conns;
     uint64_t last_event; /* ms */
     bool taken;          /* the parent, or rank 0, has acknowledged the record */
-    bool packed;         /* the record is being sent: further records are refused, and go to rank
-                          * 0 */
+    bool packed;         /* the record is being sent: further ones go to rank 0 */
     bool orphan;         /* the parent has ended */
 } summary = {.listen_fd = -1, .wake_fd = -1};
 
@@ -304,8 +301,7 @@ static void step(int timeout_ms)
         return;
     if (p[n].revents && read(summary.wake_fd, &count, sizeof(count)) < 0)
         return;
-    for (nfds_t i = n; i-- > 0;) { /* downwards, as dropping a connection moves the last one to its
-                                    * place */
+    for (nfds_t i = n; i-- > 0;) { /* downwards: drop() moves the last one */
         if (!p[i].revents || read_conn(&summary.conns[i]))
             continue;
         if (summary.conns[i].kind == UP && !summary.taken)

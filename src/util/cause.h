@@ -31,8 +31,7 @@ enum ut_cause {
     UT_CAUSE_DEVICE,   /* device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* lack of memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
-    UT_CAUSE_FATE, /* the connection broke: the communication may have been executed, and is not
-                    * repeated */
+    UT_CAUSE_FATE, /* the connection broke: executed or not, the communication is not repeated */
 };
 
 struct ut_why {

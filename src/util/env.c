@@ -265,8 +265,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance: the number of letters to insert, delete, replace, or exchange with the next
- * one. */
+/* Edit distance: letters to insert, delete, replace, or exchange with the next one. */
 static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];

@@ -55,8 +55,7 @@ enum { UT_VERBS_ORDER_AUTO, UT_VERBS_ORDER_TRUST, UT_VERBS_ORDER_SAFE, UT_VERBS_
 struct ut_env_entry {
     const char *name;                    /* of a variable, or of an option */
     const struct ut_env_entry *variable; /* of an option; NULL: a variable */
-    const char *old_name;                /* of an option: an old variable with the same meaning; or
-                                          * NULL */
+    const char *old_name;                /* of an option: an old variable; or NULL */
     enum ut_env_type type;
     uint64_t def, min, max;
     const char *choices; /* ENUM, LIST, MRQ: a|b|c; STR: the default */

@@ -13,8 +13,7 @@
 
 enum {
     UT_FLOOD_PAUSE_MS = 10000, /* a line counts as new after a pause this long */
-    UT_FLOOD_LIKE = 64,        /* number of lines of one format that are written before they are
-                                * counted */
+    UT_FLOOD_LIKE = 64,        /* lines of one format written before they are counted */
     UT_FLOOD_TEXT = 140,       /* bytes of a repeated line that are written */
 };
 

@@ -11,8 +11,7 @@
 enum {
     YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */
     RAN_MIN_NS = 1500, /* a longer yield, that is also longer than */
-    RAN_FACTOR = 20,   /* this number of system calls (emulated CPUs are slow), has let another
-                        * thread run */
+    RAN_FACTOR = 20,   /* this many system calls, has let another thread run */
     CALLS = 8,         /* number of system calls measured */
     MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
 };

@@ -79,8 +79,7 @@ static void register_totals(void)
     atexit(log_totals);
 }
 
-/* Rate limit: false if the line is suppressed; appends the number of occurrences to a repeated
- * line. */
+/* Rate limit: false if the line is suppressed; a repeated line gets its count. */
 static bool passes(const char *fmt, char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

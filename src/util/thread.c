@@ -243,8 +243,7 @@ static void on_end_of_main(void *value)
         ut_thread_create("utofu-end", await_end, NULL, NULL);
 }
 
-/* pthread_exit() calls the key's destructor in main()'s thread. The library is never unloaded (-z
- * nodelete). */
+/* pthread_exit() calls the key's destructor in main()'s thread. -z nodelete: no unloading. */
 __attribute__((constructor)) static void expect_end_of_main(void)
 {
     static pthread_key_t key;

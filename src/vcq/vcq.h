@@ -130,8 +130,7 @@ struct ut_vcq {
     struct ut_slot *toq;
     uint32_t toq_tail;   /* next to fill; all five positions wrap around at 2^32 */
     uint32_t toq_exec;   /* next to start */
-    uint32_t toq_direct; /* the direct path may fill the TOQ up to here: see
-                          * ut_toq_limit_direct() */
+    uint32_t toq_direct; /* limit of the direct path: see ut_toq_limit_direct() */
     uint32_t tcq_head;   /* next TCQ entry to read */
     uint32_t toq_head;   /* oldest entry that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
@@ -148,13 +147,11 @@ struct ut_vcq {
     bool shuffled;                   /* by UTOFU_SHUFFLE */
     bool watched;                    /* counted or checked: each starting descriptor is reported */
     unsigned int num_eps;
-    uint32_t idle_polls, spin_limit; /* number of empty polls in a row, and the number before
-                                      * leave_idle() */
+    uint32_t idle_polls, spin_limit; /* empty polls, and their number before leave_idle() */
     struct ut_vcq_ep eps[PROV_COUNT];
     const struct ut_vcq_ep *eps_end; /* one past the last one */
     uint32_t unattended;             /* number of calls of progress without a background thread */
-    uint32_t poll_count;             /* increased by every call that changes neither toq_tail nor
-                                      * tcq_head */
+    uint32_t poll_count;             /* of calls without change of toq_tail and tcq_head */
     bool unflushed;                  /* PROV_MORE was used since the last flush */
     bool completions_wanted;         /* the next empty poll calls ut_engine_request_completions() */
     uint32_t toq_limit; /* number of TOQ entries that may be used: all, unless shuffled */
@@ -228,8 +225,7 @@ static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
 
 /* Takes the lock of a VCQ whose handle was `handle` a moment ago, when another thread holds it. */
 void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
-/* Called by ut_vcq_lock_contended() before it waits, without the lock; may be NULL. Set before any
- * VCQ exists. */
+/* Called by ut_vcq_lock_contended() before it waits; may be NULL. Set before any VCQ exists. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
 /* Finds and locks a VCQ; NULL: not a VCQ of this process, or no longer. For calls that must not be

@@ -6,8 +6,7 @@
 
 #include "provider.h"
 
-/* The offset of address number `n`, or the end of the addresses for n == num_addrs; 0: beyond the
- * record. */
+/* The offset of address `n`, or of the end for n == num_addrs; 0: beyond the record. */
 static size_t address_at(const uint8_t *bytes, size_t size, unsigned int n)
 {
     struct ut_address_record r;

@@ -23,8 +23,7 @@ enum {
 struct ut_hello {
     uint8_t version;
     uint8_t armw_mode; /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t serial;   /* number of times that the link was up; the accepting side includes this
-                        * time */
+    uint16_t serial;   /* times that the link was up; at the accepting side with this one */
     uint32_t dir_rkey; /* the STag directory of the sender's VCQ for this provider, */
     uint64_t dir_addr; /* an array of struct ut_stag_dir */
     uint64_t rx_count; /* number of messages and immediates received from the other side, by this
@@ -64,8 +63,7 @@ static inline uint32_t ut_imm_make(unsigned int edata, unsigned int sps, int not
 }
 
 enum ut_msg_type {
-    UT_MSG_NOTICE = 1, /* the complete remote notice of a put or get; a put's also announces its
-                        * slot */
+    UT_MSG_NOTICE = 1, /* remote notice of a put or get; a put's announces its slot */
     UT_MSG_ARMW,       /* to be executed by the target's CPU and answered */
     UT_MSG_ARMW_REPLY,
     UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
@@ -119,8 +117,7 @@ _Static_assert(sizeof(struct ut_msg_packet) == 12, "no padding");
 
 /* Messages between barrier gates, besides packets. head.slot: the epoch of src. */
 enum ut_gate_msg {
-    UT_GATE_QUERY = 1, /* to src: dst is set to receive from src, and asks for its epoch and
-                        * state */
+    UT_GATE_QUERY = 1, /* to src: dst receives from src, and asks for its epoch and state */
     UT_GATE_ANSWER,    /* to dst: epoch and state of src */
 };
 struct ut_msg_gate {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks for problems that would keep a job from running here, each with its remedy. Resources are
- * tried, because a limit does not say to whom it applies. A problem that only costs speed is a
- * note.
+ * tried, as a limit may not apply. A problem that only costs speed is a note.
  */
 #include "info.h"
 
@@ -573,8 +572,7 @@ static long read_number(const char *path)
     return value;
 }
 
-/* Above this number of hosts, connections fail because the kernel cannot store more Ethernet
- * addresses. */
+/* Above this number of hosts, connections fail: the kernel's Ethernet addresses are full. */
 static void check_neighbours(const struct info *info, struct info_checks *checks)
 {
     const struct ut_job_info *job = info->process ? info->process->job : NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the libtofucom.so.1 that programs load, by asking the linker, because the library is linked
- * into this tool. */
+/* Asks the linker for the programs' libtofucom.so.1: this tool is linked with the objects. */
 #include "info.h"
 
 #include <dlfcn.h>
@@ -85,8 +84,7 @@ static bool has_library(const char *dir)
     return access(file, R_OK) == 0;
 }
 
-/* The installation folder, or the folder next to this tool in a build folder or in a moved
- * installation. */
+/* The installation folder, or the one beside this tool in a build or moved installation. */
 bool info_library_folder(char *buf, size_t size)
 {
     char self[PATH_MAX] = "", dir[2 * PATH_MAX], resolved[PATH_MAX];

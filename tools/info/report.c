@@ -61,8 +61,7 @@ static void write_report(const struct info *info)
     info_print_checks(&checks, false, "");
     title(INFO_NAME " --environment");
     info_print_environment();
-    tool_output_begun(unfinished); /* again, because the checks have loaded libraries with
-                                    * handlers */
+    tool_output_begun(unfinished); /* the checks' libraries have handlers */
     run_script();
 }
 
@@ -85,8 +84,7 @@ static int write_out(const struct info *info)
     return fflush(stdout) != 0 || ferror(stdout) ? -errno : 0;
 }
 
-/* A regular file appears as a whole, because the processes of several nodes may write the same
- * file. */
+/* A regular file appears as a whole: processes of several nodes may write the same file. */
 static int write_file(const struct info *info, const char *path)
 {
     static char part[PATH_MAX];

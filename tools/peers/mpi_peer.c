@@ -107,8 +107,7 @@ static const struct operation {
     {"reduce-double", sum_double, 0, 1, 0, 0},
 };
 
-/* The number of iterations for the time limit: a library that does not yield takes long if
- * processes share cores. */
+/* Iterations for the time limit: a library that does not yield is slow on shared cores. */
 static long affordable(const struct operation *op, const struct run *r)
 {
     double begin = bench_now();

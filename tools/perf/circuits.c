@@ -223,8 +223,7 @@ static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
         rounds[n++] = (struct round){r ^ bit, r ^ bit};
     if (extra)
         rounds[n++] = (struct round){r + power, NOBODY};
-    if (n == 1) /* an end gate only combines its inputs, not its own value: so a relay gate is
-                 * needed */
+    if (n == 1) /* an end gate combines only its inputs: a relay gate is needed */
         rounds[n++] = (struct round){NOBODY, NOBODY};
     return n;
 }

@@ -525,8 +525,7 @@ void perf_armw_origin(struct perf_worker *w)
     measure_one_sided(w, armw_once, 1);
 }
 
-/* A new VCQ for each sample; only the first put is measured, without creating and freeing the
- * VCQ. */
+/* A new VCQ for each sample; only the first put is measured. */
 void perf_connect_origin(struct perf_worker *w)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
@@ -572,8 +571,7 @@ void perf_stride_origin(struct perf_worker *w)
     measure_one_sided(w, stride_once, perf_options.blocks);
 }
 
-/* Each message has a TCQ entry; the last one of a lane, which is ordered after the others, has a
- * notice. */
+/* Each message has a TCQ entry; the last one of a lane, ordered after the others, a notice. */
 static void window_once(struct perf_worker *w)
 {
     uint64_t window = w->run.window;

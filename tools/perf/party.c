@@ -72,8 +72,8 @@ void party_set_name(const char *program)
 }
 
 /* All processes of a job detect the same wrong usage: the first one reports it, and the launcher
- * ends the others when that process exits. A process that is alone with its error reports it after
- * this time. */
+ * ends the others when that process exits. A process alone with its error reports it after this
+ * time. */
 enum { OTHERS_WAIT_S = 3 };
 
 void party_fail(int status, const char *fmt, ...)

@@ -307,8 +307,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median over the rounds: of the column's numbers, or of this library's numbers divided by
- * them. */
+/* The median over the rounds: of the column, or of this library's numbers divided by it. */
 static double median_of(unsigned int column, bool ratio)
 {
     double all[PERF_MAX_ROUNDS];

@@ -35,8 +35,8 @@ enum {
     PERF_ROW_MS = 500, /* of a row, without --iterations and --duration */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
-    PERF_BUFFER_BYTES = 64 << 20, /* messages of a window use separate buffers as far as they fit
-                                   * into this size */
+    PERF_BUFFER_BYTES = 64 << 20, /* the separate buffers of a window's messages fit into this
+                                   * size */
 };
 
 struct perf_op;
@@ -158,10 +158,8 @@ struct perf_op {
     bool fixed;        /* always measured with default_to bytes, ignoring --sizes */
     size_t min_size, max_size, size_step;
     size_t default_from, default_to;             /* powers of two */
-    uint64_t most_iterations;                    /* default maximum of iterations; 0: no special
-                                                  * maximum */
-    void (*prepare)(struct perf_worker *worker); /* before each round, while no communication is
-                                                  * under way */
+    uint64_t most_iterations;                    /* default; 0: no special maximum */
+    void (*prepare)(struct perf_worker *worker); /* before each round */
     void (*origin)(struct perf_worker *worker);
     void (*target)(struct perf_worker *worker);
     /* PERF_ALL: called once before and once after the sizes; run is the measurement */

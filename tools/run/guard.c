@@ -11,8 +11,7 @@
 static pid_t guard;
 static int line = -1; /* pipe to the guard for process groups; closed when the launcher ends */
 
-/* Waits until the launcher has ended, and kills the job's process group; 0 instead of a group:
- * kills nothing. */
+/* Waits until the launcher has ended, and kills the job's process group; group 0: none. */
 static void __attribute__((noreturn)) await_launcher(int fd)
 {
     pid_t group = 0, next;
@@ -40,8 +39,7 @@ int run_guard_start(void)
     guard = fork();
     error = errno;
     if (guard == 0) {
-        /* signals to the launcher's process group or session, or to its name, do not end the
-         * guard */
+        /* signals to the launcher's group, session or name do not end the guard */
         setsid();
         prctl(PR_SET_NAME, "tofu-job-guard");
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -76,8 +76,7 @@ static void close_over(struct fit *f, uint32_t k)
     }
 }
 
-/* Collects the bounds of these hops and all that follow from them; false: they contradict each
- * other. */
+/* Collects the bounds of these hops and all that follow; false: they contradict each other. */
 static bool gather_bounds(struct fit *f, size_t first, size_t end)
 {
     for (size_t i = 0; i < (size_t)f->hosts * f->hosts; i++)
@@ -112,8 +111,7 @@ static int64_t choose(int64_t least, int64_t most)
     return least > 0 ? least : most < 0 ? most : 0;
 }
 
-/* Chooses the corrections host after host, each within the bounds of the earlier ones. Host 0 is
- * not corrected. */
+/* Chooses the corrections host after host, within the bounds of earlier ones; host 0 has none. */
 static void choose_corrections(struct fit *f)
 {
     f->spans[0].correction = 0;
@@ -371,8 +369,7 @@ static void sweep_all(struct sweep *s, int64_t *was)
             while (s->next[h] < s->end[h] && !must_wait(s, h))
                 settle(s, h, &was[h]);
         }
-        /* each host waits for another one, which no clocks can explain: continue with one of
-         * them */
+        /* each host waits for another one, which no clocks explain: take one */
         for (forced = 0; forced < f->hosts && s->next[forced] == s->end[forced];)
             forced++;
         if (forced < f->hosts) {
