@@ -4,8 +4,7 @@
 
 A PART is a log of meson test or scripts/rxe-tests (BUILD/meson-logs/testlog-PART.json), "lint"
 or "mutations"; -PART:REASON stands for a part that could not be run. The last line says whether
-the tier has passed. Full and nightly have not passed if anything was left out. Exit status 0 or
-1.
+the tier has passed. Full and nightly fail if anything was left out. Exit status 0 or 1.
 """
 import argparse
 import json

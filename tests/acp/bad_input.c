@@ -193,8 +193,7 @@ static void exchange(acp_ga_t of, acp_ga_t all[3])
     acp_sync();
 }
 
-/* An error that only the owner can detect is found during execution: the operation does nothing,
- * and others continue. */
+/* An error that only the owner can detect is found during execution: the operation does nothing. */
 static void others_memory(void)
 {
     static uint64_t memory[8];

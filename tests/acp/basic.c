@@ -36,8 +36,7 @@ static void starter_memory_is_zero_and_of_every_rank(void)
     acp_sync();
 }
 
-/* Each process writes its rank to the next one's starter memory and reads from the previous
- * one's. */
+/* Each process writes its rank to the next one's starter memory, and reads from the last one's. */
 static void own_and_other(void)
 {
     uint64_t *mine = own_starter();

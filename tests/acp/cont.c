@@ -24,8 +24,7 @@ static acp_handle_t cont(void)
     return (acp_handle_t)(without ? ACP_HANDLE_NULL : ACP_HANDLE_CONT);
 }
 
-/* The last of the puts is a word after the others' data: a process that sees the word sees the
- * data. */
+/* The last put is a word after the others' data: a process that sees the word sees the data. */
 static void words_are_last(uint64_t round)
 {
     for (int i = 0; i < AREA / 8; i++)

@@ -170,8 +170,7 @@ static void registrations(int count)
     acp_sync();
 }
 
-/* A region is registered and unregistered repeatedly: a process that used the previous one finds
- * the new one. */
+/* A region is registered and unregistered repeatedly: users of the old one find the new one. */
 static void regions_change(int rounds)
 {
     static uint64_t memory[100];

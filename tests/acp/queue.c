@@ -55,8 +55,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A hundred words, each copied from the previous one, and no call afterwards: only the memory is
- * read. */
+/* A hundred words, each copied from the previous one; afterwards only the memory is read. */
 static void chain_runs_by_itself(void)
 {
     volatile uint64_t *mine = own_starter();

@@ -2,8 +2,7 @@
 /*
  * Memory that is registered after a region or across its end becomes part of it: the same key,
  * counted, with consecutive GAs, and without notice by peers that know the region. Memory that is
- * not adjacent to a region, or has another color, does not. Two processes, which do the same in
- * turn.
+ * not adjacent to a region, or has another color, does not. Two processes, in turn.
  *
  *     acp_regions [many]      many: also the maximum number
  */
@@ -127,8 +126,7 @@ static void peers_do_not_notice(bool my_turn)
                 registered++;
             else
                 CHECK(acp_unregister_memory(next) == 0);
-            if (registered % 8 == 0) { /* a part is unregistered, and the next registration makes
-                                        * the whole region new */
+            if (registered % 8 == 0) { /* so that the next registration makes the region new */
                 CHECK(acp_unregister_memory(key) == 0);
                 CHECK(acp_register_memory(memory, 512, 0) == key);
             }

@@ -287,8 +287,7 @@ static bool can_pin(const void *addr, size_t size, bool write)
     return ok && r.at >= r.end;
 }
 
-/* Parts of huge pages cannot be protected from children. Memory of that size counts as huge
- * pages. */
+/* Parts of huge pages cannot be protected from children; memory of that size counts as such. */
 static bool can_keep(size_t size)
 {
     enum { HUGE_PAGE = 1 << 21 };

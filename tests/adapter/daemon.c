@@ -166,8 +166,7 @@ static struct object *first_of(const struct proc *proc, enum kind kind)
     return NULL;
 }
 
-/* The last descriptor of its socket was closed: the clean-up that the kernel would do, connections
- * first. */
+/* The last descriptor of its socket was closed: the kernel's clean-up, connections first. */
 static void process_gone(struct proc *proc)
 {
     static const enum kind order[] = {K_CM_ID, K_CM_CHANNEL, K_QP, K_AH, K_SRQ,

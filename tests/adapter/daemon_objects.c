@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapter's objects, which are made, changed and destroyed by requests of libibverbs, and their
- * events. */
+/* The adapter's objects, for requests of libibverbs, and their events. */
 #include "daemon.h"
 
 #include <errno.h>

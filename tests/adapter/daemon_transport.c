@@ -611,8 +611,7 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
     else
         copy(from, &to, from->size);
     if (imm)
-        place_all(qp); /* the receive's completion announces the data; nothing else orders the
-                        * units */
+        place_all(qp); /* the receive's completion announces the data */
     if (imm)
         receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
     if (!imm && fault_hits(AD_FAULT_UNKNOWN)) {

@@ -114,8 +114,7 @@ struct ad_device {
     struct ad_ece ece;      /* of queue pairs; vendor_id 0: not supported */
 };
 
-/* The point of failure of a queue pair of adapter_ece(): none, ibv_set_ece(), or
- * ibv_modify_qp(). */
+/* Where adapter_ece()'s queue pairs fail: nowhere, in ibv_set_ece(), or in ibv_modify_qp(). */
 enum { AD_ECE_WORKS, AD_ECE_REFUSES, AD_ECE_FAILS };
 
 /* Faults: see --help. */

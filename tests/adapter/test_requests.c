@@ -27,8 +27,7 @@ struct call {
         unsigned int write, write_imm, read, send, add, inlined, fenced, doorbells;
     } takes;
     unsigned int notices; /* in the MRQ of the origin */
-    unsigned int alone;   /* number of READs that the first call saves, as no communication is
-                           * outstanding */
+    unsigned int alone;   /* READs saved by the first call, when nothing is outstanding */
 };
 
 static const struct call calls[] = {

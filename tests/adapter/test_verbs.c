@@ -264,8 +264,7 @@ static void silence_ends_with_the_retries(void)
     end_close(&b);
 }
 
-/* The other end stops in the middle of a WRITE: writes that are reported as executed have arrived
- * completely. */
+/* The other end stops in the middle of a WRITE: writes reported as executed are complete. */
 static void what_succeeded_is_there_when_the_other_end_stops(void)
 {
     const struct wishes w = {.timeout = 8, .retry_cnt = 1, .rnr_retry = 7};
@@ -378,8 +377,7 @@ static void states_follow_each_other(void)
     CHECK(to_rts(a.qp, &usual) != 0 && to_rtr(a.qp, 1) != 0);
     CHECK(to_init(a.qp) == 0 && to_rts(a.qp, &usual) != 0);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
-    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* without the number of the remote queue
-                                                           * pair */
+    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* without a remote queue pair */
     CHECK(to_rtr(a.qp, 1) == 0 && to_rts(a.qp, &usual) == 0);
     CHECK(state_of(a.qp) == IBV_QPS_RTS);
     end_close(&a);

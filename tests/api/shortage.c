@@ -256,8 +256,7 @@ static int end_of_put(utofu_vcq_hdl_t vcq, uint64_t i)
     return rc;
 }
 
-/* A STADD that the receiver could not store is not used by any notice; both ends learn that the
- * connection ended. */
+/* No notice uses a STADD that the receiver could not store; both ends see the connection end. */
 static void receiver_that_lacks_memory_ends_the_connection(void)
 {
     char why[1024];

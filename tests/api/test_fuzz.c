@@ -259,8 +259,7 @@ static void choose_op(struct script *script, struct op *op)
     address_op(script, op);
 }
 
-/* The last put and the last get of a pair: when both have their notices, all operations are
- * complete. */
+/* The last put and the last get of a pair: with their notices all operations are complete. */
 static void flush_op(struct script *script, struct op *op, int target, enum ut_kind kind)
 {
     *op = (struct op){.target = target, .dst = SLICE - FLUSH};
@@ -494,8 +493,7 @@ static void do_epoch(void)
         if (mine->submitted < vcqs[mine->number].num_ops) {
             found = submit_group(mine);
             if (mine->submitted == vcqs[mine->number].num_ops)
-                CHECK_OK(utofu_post_toq(mine->end.vcq, NULL, 0, NULL)); /* starts delayed
-                                                                         * communications */
+                CHECK_OK(utofu_post_toq(mine->end.vcq, NULL, 0, NULL)); /* starts delayed ones */
         }
         for (int i = 0; i < turns; i++)
             found = poll_both(mine) || found;

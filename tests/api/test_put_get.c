@@ -72,8 +72,7 @@ static void expect_notices(utofu_vcq_hdl_t vcq, const struct ut_comm *comm, utof
     }
 }
 
-/* The next notice is the only one in the target's MRQ: the remote notices of a path are in
- * order. */
+/* The next notice is the only one in the target's MRQ: remote notices of a path are in order. */
 static void check_no_more(const struct lane *lane)
 {
     struct ut_comm marker = {.kind = UT_PIGGYBACK8,

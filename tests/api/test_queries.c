@@ -28,8 +28,7 @@ static void six_tnis(void *arg)
         CHECK_EQ(count, UT_TNIS);
         for (size_t tni = 0; tni < count; tni++)
             CHECK_EQ(ids[tni], tni);
-        memset(ids, 0xff, count * sizeof(*ids)); /* these belong to the test: the library is not
-                                                  * affected */
+        memset(ids, 0xff, count * sizeof(*ids)); /* the caller owns the array */
         free(ids);
         CHECK_OK(get_tnis[i](&ids, &count));
         CHECK_EQ(ids[5], 5);

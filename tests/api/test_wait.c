@@ -216,8 +216,7 @@ Test(wait, arrivals_and_completions_end_it)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2}, during, NULL);
 }
 
-/* A ball that is returned at once or after a while: covers all moments between polling and
- * sleeping. */
+/* A ball returned at once or after a while: all moments between polling and sleeping. */
 static void ball(void *arg)
 {
     struct ut_end ends[VCQS];

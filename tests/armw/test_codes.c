@@ -56,8 +56,7 @@ static int not_found(void)
     return utofu_poll_mrq(end.vcq, 0, &notice);
 }
 
-/* Two circuits of one gate each that send each other a packet; returns the result of polling the
- * first one. */
+/* Two circuits of one gate each exchange a packet; returns the code of polling the first one. */
 static utofu_vbg_id_t gates[2];
 
 static void make_circuit(void)
@@ -151,8 +150,7 @@ static int tcq_length(void)
     return tcq_of_put(end.stadd, end.size + BEHIND + 1);
 }
 
-/* The source is unmapped. The put goes to another process, as this one may not survive reading
- * it. */
+/* The source is unmapped. The put goes to another process, as reading it may kill this one. */
 static int tcq_memory(void)
 {
     uint8_t *gone = ut_pages(4096);

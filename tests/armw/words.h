@@ -31,8 +31,7 @@ int word_prepare(const struct word_armw *armw, void *desc, size_t *desc_size);
 /* Makes room by polling the TCQ; entries with this callback data are dropped, others fail. */
 void word_submit(const struct word_armw *armw);
 
-/* An aligned word of memory that other processes write, too: of 4 or 8 bytes, accessed with atomic
- * instructions. */
+/* An aligned word, of 4 or 8 bytes, that other processes write, too: atomic accesses. */
 uint64_t word_load(const void *at, unsigned int size);
 void word_store(void *at, unsigned int size, uint64_t value);
 

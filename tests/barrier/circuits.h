@@ -44,8 +44,7 @@ int ut_contribution_poll(utofu_vbg_id_t id, struct ut_contribution *c);
 int ut_contribution_await(utofu_vbg_id_t id, struct ut_contribution *c);
 int ut_barrier_await(utofu_vbg_id_t id);
 
-/* Random contributions: operator and number of values of a round, and the values of a
- * participant. */
+/* Random contributions: operator and number of values of a round, and a participant's values. */
 void ut_contribution_shape(struct ut_contribution *c, struct ut_rng *rng);
 void ut_contribution_fill(struct ut_contribution *c, struct ut_rng *rng);
 

@@ -29,8 +29,7 @@ struct gate_name {
 
 struct random_gate {
     struct gate_name src_lcl, src_rmt, dst_lcl, dst_rmt;
-    uint64_t times[MAX_PARTS]; /* the output: number of times that each participant's value is in
-                                * it */
+    uint64_t times[MAX_PARTS]; /* the output: how often each value is in it */
 };
 
 /* A start/end gate with its relays, from one utofu_alloc_vbg(). */
@@ -39,8 +38,7 @@ struct random_part {
     utofu_tni_id_t tni;
     int num_relays;
     struct random_gate gate[MAX_PART_GATES];
-    uint64_t result[MAX_PARTS]; /* the input of the end gate; all zero: it waits for no
-                                 * participant */
+    uint64_t result[MAX_PARTS]; /* the end gate's input; all zero: no participant */
 };
 
 struct random_circuit {

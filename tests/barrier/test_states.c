@@ -227,8 +227,7 @@ Test(states, bad_settings_are_refused)
     run_in(1, 1, bad_settings);
 }
 
-/* Garbage, and ids that are nearly valid: error codes and nothing else, and the circuit still
- * works. */
+/* Garbage, and nearly valid ids: only error codes, and the circuit still works. */
 static void random_ids(void *arg)
 {
     struct ut_circuit circuit;
@@ -296,8 +295,7 @@ static void bad_reductions(void *arg)
     CHECK_RC(utofu_reduce_double(id, UTOFU_REDUCE_OP_BFPSUM, f, 0, 0), UTOFU_ERR_INVALID_NUMBER);
     CHECK_RC(utofu_reduce_double(id, UTOFU_REDUCE_OP_BFPSUM, f, 4, 0), UTOFU_ERR_INVALID_NUMBER);
 
-    /* none of these calls started anything; polls before a start, after it, and of the wrong
-     * kind */
+    /* nothing was started; polls before a start, after it, and of the wrong kind */
     CHECK_RC(utofu_poll_barrier(id, 0), UTOFU_ERR_BUSY);
     CHECK_RC(utofu_poll_reduce_uint64(id, 0, u), UTOFU_ERR_BUSY);
     CHECK_RC(utofu_poll_reduce_double(id, 0, f), UTOFU_ERR_BUSY);
@@ -428,8 +426,7 @@ Test(states, gates_are_used_again)
     run_in(4, 1, again_and_again);
 }
 
-/* The manual requires programs to wait until all processes have set their gates. Without waiting it
- * works, too. */
+/* The manual requires waiting until all processes have set their gates; here it is optional. */
 static void set_late(void *arg)
 {
     static struct ut_circuit circuit;
@@ -600,8 +597,7 @@ static void loops(void *arg)
         for (uint64_t round = 0; round < 100; round++) {
             value = round;
             CHECK_OK(utofu_reduce_uint64(ids[0], UTOFU_REDUCE_OP_SUM, &value, 1, 0));
-            CHECK_OK(utofu_poll_reduce_uint64(ids[0], 0, &result)); /* without other gates: at
-                                                                     * once */
+            CHECK_OK(utofu_poll_reduce_uint64(ids[0], 0, &result)); /* alone: at once */
             CHECK_EQ(result, times * round);
         }
         CHECK_OK(utofu_free_vbg(ids, 2));

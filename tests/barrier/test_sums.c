@@ -42,8 +42,7 @@ static double second_method(const double *v, size_t n)
 }
 
 #ifdef HAVE_GMP
-/* The third method: integers of any size, in units of 2^-1074; rounded by division and
- * comparison. */
+/* The third method: integers of any size, in units of 2^-1074; rounded by division. */
 static double with_gmp(const double *v, size_t n)
 {
     double result;

@@ -94,8 +94,7 @@ static void *contend(void *arg)
             int rc = utofu_barrier(id, 0);
             CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_BUSY);
             if (rc == UTOFU_SUCCESS && atomic_fetch_add(&started, 1) >= (uint64_t)rounds) {
-                /* one more than planned: another thread finished in between; all processes do the
-                 * same */
+                /* one more than planned, in all processes */
                 break;
             }
         }

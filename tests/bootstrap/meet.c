@@ -92,8 +92,7 @@ static void poll_once(void)
     int rc = utofu_poll_mrq(hdl, 0, &notice);
 
     if (rc == UTOFU_ERR_MRQ_RMT_STADD) {
-        put_again(notice.vcq_id); /* the peer has created its VCQ, and is about to register its
-                                   * memory */
+        put_again(notice.vcq_id); /* the peer has yet to register its memory */
     } else if (rc != UTOFU_ERR_NOT_FOUND) {
         ok("MRQ", rc);
         done += notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT;

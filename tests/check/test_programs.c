@@ -194,8 +194,7 @@ static void last_source(const struct program *p, bool right)
     expect_at((p->at - 1) * STRIDE, before);
 }
 
-/* The local notice comes after the data were read, the remote notice of another put does not show
- * that. */
+/* The local notice comes after the data were read; the remote notice of another put does not. */
 static void source_and_notice(const struct program *p, bool right)
 {
     start(UT_PUT, SRC, 0, p->length, UT_LCL);
@@ -1123,8 +1122,7 @@ static void shared_reads(void)
     mrq(4);
 }
 
-/* A word that the program writes, adds to, and polls with gets: each get may read the old or the
- * new value. */
+/* A word that the program writes, adds to, and polls with gets, which may read either value. */
 static void polls_with_gets(void)
 {
     if (ut_rank == 1)

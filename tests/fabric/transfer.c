@@ -516,8 +516,7 @@ static ssize_t ep_inject(struct fid_ep *fid, const void *buf, size_t len, fi_add
     return rc;
 }
 
-/* The program learns that the write is complete, and may change its source, before the data are
- * placed. */
+/* The program may learn that the write is complete, and change its source, too early. */
 static void tell_early(struct op *op)
 {
     struct op *told = calloc(1, sizeof(*told));

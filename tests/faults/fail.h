@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that finds an error prints it with its rank, and ends. The including file defines
- * `rank`. */
+/* A process that finds an error prints it with `rank`, of the including file, and ends. */
 #ifndef UT_TEST_FAIL_H
 #define UT_TEST_FAIL_H
 

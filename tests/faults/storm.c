@@ -116,8 +116,7 @@ static void failed_put(int to, int rc, const char *why)
     bool is_dead = second ? is_said("dead", to) : is_said("dying", to);
 
     if (rc == UTOFU_ERR_MRQ_RMT_STADD && has_called(to)) {
-        peers[to].wanted = true; /* the peer has created its VCQ, and is about to register its
-                                  * memory */
+        peers[to].wanted = true; /* the peer has yet to register its memory */
         return;
     }
     if (rc != UTOFU_ERR_MRQ_PEER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process of a libFuzzer target of the verbs provider: an endpoint over fake_verbs.h, whose
- * owner accepts connection requests, or not, and closes connections that are down. Included after
+ * owner accepts connection requests, or not, and closes those that are down. Included after
  * fake_verbs.h.
  */
 #ifndef FUZZ_VERBS_H

@@ -43,8 +43,7 @@ struct proc_state {
     uint8_t record[UT_ADDRESS_RECORD_MAX];
 };
 
-/* The meeting point of the parents in a run over several hosts: before the memory that the
- * processes share. */
+/* The meeting point of parents on several hosts: before the memory that the processes share. */
 struct meeting {
     _Atomic uint64_t epoch[UT_MAX_HOSTS];
     _Atomic uint64_t bad; /* bit per host: a process has failed */

@@ -27,10 +27,9 @@
 enum {
     UT_MAX_PROCS = 256,
     UT_MAX_HOSTS = 8,
-    UT_ADDRESS_RECORD_MAX = 4096, /* maximum bytes per process in ut_allgather() */
+    UT_ADDRESS_RECORD_MAX = 4096, /* bytes per process in ut_allgather() */
     UT_NUM_CELLS = 512,           /* number of words that all processes share: ut_cell() */
-    UT_OUTPUT_MAX = 8192,         /* number of bytes at the end of a process's output that are
-                                   * kept */
+    UT_OUTPUT_MAX = 8192,         /* bytes kept of the end of a process's output */
 };
 
 /* A test body. It runs in every process; returning from it is success. */
@@ -77,8 +76,7 @@ void ut_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits for all processes that are not known to be dead. Does not use the library. */
 void ut_barrier(void);
 
-/* Returns all processes' records of `size` bytes (at most UT_ADDRESS_RECORD_MAX) in order of
- * rank. */
+/* Returns all processes' records of `size` bytes (<= UT_ADDRESS_RECORD_MAX) in order of rank. */
 void ut_allgather(const void *mine, void *all, size_t size);
 
 /* A word that all processes share, zero at the start; used with the C11 atomics. */

@@ -30,8 +30,7 @@ has_slurm() {
 # A Slurm of one node on the loopback interface, started by hand, independent of the system's. With
 # the default timeouts srun gives up if the daemons wait long for a CPU.
 #
-# start_slurm FOLDER: afterwards srun uses it; not 0: it did not start, and the logs in FOLDER have
-# the reason
+# start_slurm FOLDER: afterwards srun uses it; not 0: the logs in FOLDER have the reason
 slurm_daemons=()
 start_slurm() {
     local at=$1 name port i

@@ -38,8 +38,7 @@ for name in "${headers[@]}"; do
     ln -s "$at" "$folder/include/$name"
 done
 
-# Without the files that need other packages for that processor or C library: PMIx, and MPI in most
-# of prdma.
+# Without files that need packages for that processor or C library: PMIx, most of prdma (MPI).
 mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c layers/common layers/acp \
     layers/lapi layers/prdma/{blocks,eager,engine,log,rounds,settings}.c -name '*.c' | grep -v pmix.c)
 [ "${#files[@]}" -gt 200 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }

@@ -73,8 +73,7 @@ int main(void)
 }
 END
 cd "$work/prog" || exit 1
-# every line of the block except comments; mpirun as root, or with more processes than cores, must
-# be allowed
+# every line of the block except comments; mpirun must accept root and few cores
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 line() { sed -n '/^## Use/,/^## Env/s/^\('"$1"' [^#]*[^# ]\) *\(#.*\)\{0,1\}$/\1/p' "$source/README.md" | head -1; }

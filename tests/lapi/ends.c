@@ -15,8 +15,7 @@
 
 enum { DATA = 8 << 20, LARGE = 100000 };
 
-static _Atomic int heard, leaving; /* leaving: then the others leave, too, and may seem to have
-                                    * ended */
+static _Atomic int heard, leaving; /* leaving: then the others may have left, too */
 static lapi_cntr_t cntr;
 static struct place { /* memory of a task that others access */
     lapi_cntr_t arrived, ready;

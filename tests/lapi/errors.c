@@ -281,8 +281,7 @@ static void by_util(void)
     CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_UTIL_CMD);
 }
 
-/* Messages that wait for room are dropped, and their counters are not increased; sent ones
- * arrive. */
+/* Messages that wait for room are dropped, without counting; sent ones arrive. */
 static void purged_while_messages_wait(void)
 {
     enum { SENT = 200 };

@@ -117,8 +117,7 @@ static void light_messages(void)
     CHECK(sum == want);
 }
 
-/* The completion handler runs in its thread, and needs the lock, as does the code that counts its
- * end. */
+/* The completion handler runs in its thread, and needs the lock, as does the counter update. */
 static void wait_for_handlers(void)
 {
     const uint tgt = (uint)((me + 1) % n);

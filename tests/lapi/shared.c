@@ -176,8 +176,7 @@ int main(int argc, char **argv)
     OK(LAPI_Address_init64(hndl, (uintptr_t)&arrived, counters));
     lengths_and_alignments();
     OK(LAPI_Gfence(hndl));
-    /* no page of these was part of other regions: regions that contain such a page stay registered,
-     * and are not shared */
+    /* regions with a page of these stay registered, and are not shared */
     from = aligned_alloc(4096, LARGEST);
     to = aligned_alloc(4096, LARGEST);
     memset(from, 0, LARGEST);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Task 1 of two stops, and the other one waits for it in some call. tests/acp/waits.sh continues
- * it.
+ * Task 1 of two stops, and the other one waits for it in some call. tests/acp/waits.sh resumes it.
  *
  *     lapi_waits init|counter|message|fence|gfence|term
  */

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every exported function has a manual page with the contents of its comment, and the pages are
-clean.
+"""Every exported function has a manual page with its comment, and the pages are clean.
 
 usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 

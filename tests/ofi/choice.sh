@@ -15,8 +15,7 @@ out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo "$run" -n 2 
 echo "$out" | grep -q "tcp.* on lo" || fail "tcp is not used: $out"
 echo "$out" | grep -q "rank 1: 1000 rounds" || fail "tcp: $out"
 
-# TCP without ofi_rxm below it is preferred where libfabric has it; fabrics named by the user are
-# used
+# TCP without ofi_rxm below it is preferred where libfabric has it; the user may name another
 if fi_info -p net -t FI_EP_RDM 2>/dev/null | grep -q FI_PROTO_XNET; then
     for named in '' net; do
         out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=$named UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) ||

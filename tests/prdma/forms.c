@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forms [BYTES]: every function that makes a request, on carts with and without ends and on carts
- * of extent 1 and 2, where both neighbours are one process. The data expected follow from the
+ * of extent 1 and 2, where both neighbours are one process. The expected data are those of the
  * sender's rank.
  */
 #include "check.h"

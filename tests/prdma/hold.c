@@ -33,8 +33,7 @@ static void set(int *block, int count, int value)
         block[i] = value;
 }
 
-/* Waits until the other processes have started, slept and checked, which gives a forbidden transfer
- * time to happen. */
+/* Waits until the others have started, slept and checked: time for a forbidden transfer. */
 static void hear_from_others(void)
 {
     for (int i = 1; i < procs; i++)

@@ -22,8 +22,7 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *lcl, unsigned long lcl_
     return syscall(SYS_process_vm_writev, pid, lcl, lcl_count, rmt, rmt_count, flags);
 }
 
-/* Returns the calls of all processes once memory is mapped; blocks begin `offset` bytes into a
- * page. */
+/* Returns all processes' calls once memory is mapped; blocks begin `offset` bytes into a page. */
 static int run(MPI_Comm ring, const char *method, int offset)
 {
     unsigned char *in = aligned_alloc(PAGE, 4 * BLOCK), *out = aligned_alloc(PAGE, 2 * BLOCK);

@@ -87,11 +87,9 @@ static void check_memory_that_is_not_there(struct prov_bounce *b, size_t page)
     CHECK(munmap(two + page, page) == 0);
     CHECK(prov_bounce_write(b, two + page, &word, sizeof(word)) == -EFAULT);
     CHECK(prov_bounce_read(b, &word, two + page, sizeof(word)) == -EFAULT);
-    CHECK(prov_bounce_write(b, two + page - 32, many, sizeof(many)) == -EFAULT); /* half of the
-                                                                                  * bytes */
+    CHECK(prov_bounce_write(b, two + page - 32, many, sizeof(many)) == -EFAULT); /* half of it */
     CHECK(prov_bounce_read(b, many, two + page - 32, sizeof(many)) == -EFAULT);
-    CHECK(prov_bounce_write(b, two, &word, sizeof(word)) == 0); /* other threads' copies still
-                                                                 * work */
+    CHECK(prov_bounce_write(b, two, &word, sizeof(word)) == 0); /* still works */
     CHECK(munmap(two, page) == 0);
 }
 

@@ -327,8 +327,7 @@ static void strong_write_lands_behind_the_others(void)
     barrier();
 }
 
-/* Checks the lines, of `line` words, whose last word has landed; returns how many lines have not
- * landed. */
+/* Checks the lines, of `line` words, whose last word has landed; returns how many have not. */
 static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t end, uint32_t line,
                             uint64_t value)
 {
@@ -625,8 +624,7 @@ static void few_bytes_arrive_in_order(void)
     barrier();
 }
 
-/* Runs of writes that may be reported together, with all other operations before and behind
- * them. */
+/* Runs of writes that may be reported together, with other operations before and behind them. */
 static void unsignalled_batches_complete_together(void)
 {
     enum { ROUNDS = 1500 };
@@ -1497,8 +1495,7 @@ static void check_random_message(struct link *link, const void *data, size_t n)
           (unsigned long)number, n);
 }
 
-/* Each process has an area of its own in every other one's memory, and knows the area's
- * contents. */
+/* Each process has an area of its own in all others' memory, and knows the area's contents. */
 static void random_step(struct link *link, struct memory *m, struct remote r, uint8_t *shadow,
                         uint64_t *sent)
 {

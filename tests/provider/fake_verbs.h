@@ -56,8 +56,7 @@ static enum ibv_wc_status fake_status = IBV_WC_WR_FLUSH_ERR; /* of requests */
 static struct ibv_wc arrivals[ARRIVALS];                     /* of receives */
 static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
-static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* queue pairs that exist, and the most
-                                                         * allowed */
+static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* existing, and allowed */
 static uint32_t qp_num, fake_sq_depth; /* the latter: of the queue pair made last */
 static int fake_vectors[2];            /* of the completion queues made last */
 static unsigned int fake_num_vectors;
@@ -126,8 +125,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 }
 
 static int fake_modify_fails;                                 /* once, with this error, */
-static enum ibv_qp_state fake_modify_fails_in = IBV_QPS_INIT; /* on the transition to this state or
-                                                               * a later one */
+static enum ibv_qp_state fake_modify_fails_in = IBV_QPS_INIT; /* to this state or a later one */
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {

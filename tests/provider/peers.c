@@ -102,8 +102,7 @@ void mark_gone(int r)
  * Callbacks
  */
 
-/* The first operation not yet reported. No operation returns PROV_COMPLETE while another is under
- * way. */
+/* The first operation not yet reported. While one is under way none returns PROV_COMPLETE. */
 static uint64_t oldest(const struct link *link)
 {
     return link->posted - link->outstanding + 1;
@@ -671,8 +670,7 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
             return 2;
     }
     ops = find_provider(provider);
-    /* this program never connects again for a longer queue: short queues, see
-     * docs/architecture.md */
+    /* connections are never replaced for a longer queue: docs/architecture.md */
     vt_tune("sq_depth=63");
     if (!ops || ut_env_load() != 0) {
         fprintf(stderr, "usage: %s [-p provider] [-s seed] [-d] [test...]\n", argv[0]);

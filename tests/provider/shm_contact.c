@@ -607,8 +607,7 @@ static void asked_without_descriptor_for_the_segment_is_asked_again(void)
     lacks_for_a_while(1, 1);
 }
 
-/* The shortage lasts: the asker's connection goes down with PROV_REASON_LOCAL. Later another one
- * works. */
+/* The shortage lasts: the connection goes down with PROV_REASON_LOCAL. Later another one works. */
 static void lacks_for_long(int who)
 {
     struct end *end = end_open((uint64_t)rank + 1);

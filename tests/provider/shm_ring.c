@@ -87,8 +87,7 @@ static void used_ring_is_not_damaged(void)
         put(SP_CLAIMER_MAX, pos);
         CHECK(!sp_ring_is_damaged(ring));
     }
-    sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* by a producer that
-                                                                              * is killed */
+    sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* killed */
     CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
         sp_ring_free(sp_ring_slot(ring, pos), pos);

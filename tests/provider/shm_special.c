@@ -234,8 +234,7 @@ static void idle_processes_use_no_cpu(void)
     barrier_without_polling();
 }
 
-/* The bell rings before the ring is full, as messages that arrive until the owner wakes need
- * room. */
+/* The bell rings before the ring is full: messages need room until the owner wakes. */
 static void busy_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);

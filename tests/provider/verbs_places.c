@@ -325,8 +325,7 @@ static void note_write(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
     wrote[num_wrote++].flags = wr->send_flags;
 }
 
-/* Returns the number of requests of a write with a notice; the last one has the notice and the
- * signal. */
+/* Returns the number of requests of a write; the last one has the notice and the signal. */
 static unsigned int notify(struct test_conn *c, uint64_t to, uint32_t length, unsigned int flags)
 {
     unsigned int done = c->done;
@@ -950,8 +949,7 @@ static void refused_receives_are_posted_later(bool shared)
     while (vp_ep_poll(ep) > 0)
         ;
     CHECK(fake_receives == 5 && conns[0].messages == all);
-    int wait = vp_progress(&prov->base); /* also if no message arrives any more and the owner does
-                                          * not poll */
+    int wait = vp_progress(&prov->base); /* also without further messages or polls */
     CHECK(wait >= 0 && wait <= SOON_MS);
     fake_takes_receives = UINT_MAX;
     run();
@@ -1121,8 +1119,7 @@ static void the_kernel_hears_nothing(void)
     close_all("the kernel hears nothing");
 }
 
-/* The send queue of the connection is full, with an unsignalled request at its end: no other can be
- * posted behind it. */
+/* The connection's send queue is full, with an unsignalled request at its end. */
 static void full_queue_stalls(void)
 {
     int rc;
@@ -1171,8 +1168,7 @@ static int fill_queue(struct test_conn *c)
     return sent;
 }
 
-/* Returns the rounds until the connection is closed for a longer queue, and in *sent the messages
- * sent in these. */
+/* Returns the rounds until the connection is closed for a longer queue, and their messages. */
 static int fill_until_closed(struct test_conn *c, int *sent)
 {
     int rounds = 0;

@@ -41,8 +41,7 @@ static int go_on(void)
     return vt_poll(&ep);
 }
 
-/* Waits until the other side has reached the same stage; meanwhile this one makes progress, or
- * not. */
+/* Waits until the other side has reached this stage; meanwhile this one makes progress, or not. */
 static void meet(struct vt_shared *s, int me, bool goes_on)
 {
     int stage = s->stage[me] + 1;
@@ -64,8 +63,7 @@ static int receives_left(void)
 
 /* How a connection ends. */
 enum way {
-    CLOSES,        /* this side closes it, and messages arrive before its queue pair is
-                    * destroyed; */
+    CLOSES,        /* closed here, with messages before the queue pair is destroyed; */
     CLOSES_UNREAD, /* or before it is closed */
     BREAKS,
 };

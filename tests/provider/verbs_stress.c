@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs provider under load: many connections, floods, lost packets, a device that is
- * removed. */
+/* The verbs provider under load: many connections, floods, lost packets, a removed device. */
 #include "verbs_common.h"
 
 #include <sys/resource.h>
@@ -59,8 +58,7 @@ static int count_down(struct vt_conn **c, int n)
     return down;
 }
 
-/* Many more connections than the first completion queue has entries: each connection reserves
- * one. */
+/* More connections than the first completion queue has entries: each reserves one. */
 static void five_hundred_connections_come_up(void)
 {
     enum { DEPTH = 16 };
@@ -71,8 +69,7 @@ static void five_hundred_connections_come_up(void)
     if (child == 0) {
         set_up_deep(2, 4000, DEPTH);
         publish(s, 1);
-        /* an origin that is too slow asks twice; the first connection is down then, and never was
-         * up */
+        /* an origin that is too slow asks twice; its first connection never was up */
         WAIT_FOR(&ep, count_up(ep.accepted, ep.num_accepted) == CONNS);
         for (int i = 0; i < ep.num_accepted; i++)
             WAIT_FOR(&ep, ep.accepted[i]->messages == 1 || !ep.accepted[i]->up);
@@ -130,8 +127,7 @@ static void a_flood_does_not_need_a_polling_target(void)
             volatile double x = 0; /* busy, but not with the library */
             for (int i = 0; i < 100000; i++)
                 x += i;
-            if (__atomic_load_n(&s->stage[0], __ATOMIC_ACQUIRE) == 3) /* wakes the background
-                                                                       * thread */
+            if (__atomic_load_n(&s->stage[0], __ATOMIC_ACQUIRE) == 3) /* wakes the thread */
                 usleep(1000);
         }
         CHECK(b->notifies == FLOOD && b->last_imm == FLOOD - 1 && !b->down);

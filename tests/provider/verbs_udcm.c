@@ -314,8 +314,7 @@ static bool is_ece(struct vp_ece ece, uint32_t vendor_id, uint32_t options)
     return ece.vendor_id == vendor_id && ece.options == options;
 }
 
-/* The request names the enhancements that the origin offers, the answer those that the target uses;
- * both may be none. */
+/* The request has the enhancements offered, the answer those that the target uses; or none. */
 static void enhancements_go_with_request_and_answer(void)
 {
     for (uint32_t options = 0; options < 3; options++) {
@@ -451,8 +450,7 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
-/* An end that gives up notifies the other; where that message is lost, the other end's next message
- * is refused. */
+/* An end that gives up notifies the other; or it refuses the other end's next message. */
 static void who_gives_up_is_heard(bool loses)
 {
     open_both();
@@ -585,8 +583,7 @@ static void messages_are_looked_at_by_who_sent_them(void)
     close_both("messages are looked at by who sent them");
 }
 
-/* A process that ends notifies its peers: those that ask it, and those that would, learn that it
- * has ended. */
+/* A process that ends notifies the peers that ask it, and those that would. */
 static void who_is_gone_is_not_asked(void)
 {
     open_both();
@@ -655,8 +652,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
         CHECK(event.what == VP_HEARD_REFUSAL && event.refusal == VP_REFUSED_DEAD);
         told |= 1u << i;
     }
-    CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first connection had not asked
-                                                             * yet */
+    CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first had not asked */
     for (int i = 0; i < MANY; i++)
         vp_id_drop(&all[i]);
     vp_udcm_close(&provs[ORIGIN]);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of scripts/rxe-tests that runs in each guest: runs a list of tests one after the other.
 
-Usage: guest.py PLAN, a file of JSON that scripts/rxe-tests has written. Standard output has the
-tests' output, and lines for scripts/rxe-tests that begin with MARK: "ready", "begin NAME", "end
-NAME STATUS SECONDS REASON".
+Usage: guest.py PLAN, a file of JSON that scripts/rxe-tests has written. Prints the tests'
+output, and lines for scripts/rxe-tests that begin with MARK: "ready", "begin NAME", "end NAME
+STATUS SECONDS REASON".
 """
 import contextlib
 import json

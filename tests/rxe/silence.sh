@@ -6,8 +6,7 @@
 set -eu
 build=$1
 shift
-# Attempts to connect are repeated, each longer than the one before: on a slow machine the last one
-# is long.
+# Attempts to connect get longer and longer: on a slow machine the last one is long.
 export UTOFU_JOB_KEY=00112233445566778899aabbccddeeff UTOFU_LOG_LEVEL=info UTOFU_PEER_TIMEOUT=60
 UTOFU_RANK=$RXE_HOST UTOFU_SIZE=2 UTOFU_ROOT=10.77.0.1:7300 "$build/tests/rxe/silence" "$RXE_SHARED" >"$RXE_SHARED/said.$RXE_HOST" 2>&1 &
 program=$!

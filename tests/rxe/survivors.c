@@ -111,8 +111,7 @@ int main(int argc, char **argv)
         failures[to]++;
     }
     say("survived", &rank, sizeof(rank));
-    hear("survived", !rank, &(int){0}, sizeof(int)); /* the other survivor puts to this process
-                                                      * until then */
+    hear("survived", !rank, &(int){0}, sizeof(int)); /* it puts to this process until then */
     printf("rank %d: survived\n", rank);
     return 0;
 }

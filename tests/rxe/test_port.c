@@ -141,8 +141,7 @@ Test(port, that_is_down_for_a_moment_costs_no_put)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .env = ENVIRONMENT}, goes_for_a_moment, NULL);
 }
 
-/* Puts until a put fails because the port is down. Without a cable the device still reaches
- * itself. */
+/* Puts until a put fails as the port is down. Without a cable the device still reaches itself. */
 static void put_until_told(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
 {
     struct utofu_mrq_notice notice;

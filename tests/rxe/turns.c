@@ -136,8 +136,7 @@ static void hear(const char *what, int from, void *data, size_t bytes)
     while (!card_read(folder, what, from, data, bytes)) {
         if (vcq)
             poll_all();
-        usleep(2000 * (unsigned int)size); /* so that the processes do not use all of the machine's
-                                            * CPUs */
+        usleep(2000 * (unsigned int)size); /* so that some CPU stays free */
         CHECK(now() < end, "no %s comes from rank %d", what, from);
     }
 }
@@ -250,8 +249,7 @@ int main(int argc, char **argv)
     say("done", &rank, sizeof(rank));
     for (int i = 0; i < size; i++)
         if (knows(i))
-            hear("done", i, &(int){0}, sizeof(int)); /* that rank may need this process until
-                                                      * then */
+            hear("done", i, &(int){0}, sizeof(int)); /* it may need this process till then */
     CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS, "freeing");
     return 0;
 }

@@ -188,16 +188,14 @@ Test(endings, death_of_a_relay_is_an_error_for_who_puts_to_it)
 
 Test(endings, death_of_a_relay_before_it_was_ever_put_to_is_an_error)
 {
-    /* in a job set up by hand the others cannot know whether the dead process ever called the
-     * library */
+    /* in a job set up by hand the others do not know whether the dead one called the library */
     ut_run(&(struct ut_run_opts){.n = 4,
                                  .may_die = 1 << 2,
                                  .env = {"UTOFU_PEER_TIMEOUT=1", "UTOFU_JOB_TIMEOUT=4"}},
            fresh_relay_dies, NULL);
 }
 
-/* A put of rank 0 that moves the schedule pointer of its own session: one more put goes round the
- * ring. */
+/* A put of rank 0 that moves its own session's schedule pointer: one more put goes round. */
 static void set_going(const struct ut_end *start, const struct ut_end *end)
 {
     struct ut_comm first = {.kind = UT_PUT,
@@ -239,8 +237,7 @@ static void ring_dies(void *arg)
         (void)utofu_poll_tcq(end.vcq, 0, &cbdata);
         while ((rc = utofu_poll_mrq(end.vcq, 0, &notice)) == UTOFU_SUCCESS)
             seen++;
-        if (rc != UTOFU_ERR_NOT_FOUND) { /* a process that puts to the dead one notifies the
-                                          * others */
+        if (rc != UTOFU_ERR_NOT_FOUND) { /* the origin notifies the others */
             CHECK(ut_rank == 1, "%s", ut_rc_name(rc));
             CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s", ut_rc_name(rc));
             *ut_cell(0) = 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manual's examples in 2.2.8, figures 2.11 to 2.15; the relays compute and never call the
- * library. */
+/* The manual's examples (figures 2.11 to 2.15); the relays compute and never call the library. */
 #include "relay.h"
 
 #include <criterion/criterion.h>

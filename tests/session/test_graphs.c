@@ -41,8 +41,7 @@ enum {
     MOST_OWN = (RELAYS + PROCS - 1) / PROCS + 1,
     MOST_IN = 5,   /* puts to a relay in a round */
     MOST_BACK = 6, /* from a relay to the one whose puts it receives */
-    MOST_OUT = 10, /* puts from a relay to relays: together with two to other VCQs one SPS can start
-                    * them */
+    MOST_OUT = 10, /* from a relay to relays: with two more puts the most for an SPS */
     MOST_GROUP = 4,
     MOST_DESCS = 128, /* of a VCQ in a round */
 };
@@ -155,8 +154,7 @@ static void choose_parents(struct ut_rng *rng, int number)
             r->pipe && i > 0 ? r->parent[0] : choose_parent(rng, number, r->pipe ? r->num_in : 1);
 }
 
-/* The targets of a relay, shuffled: its children, once for each put they expect of it, and a few
- * free-mode VCQs. */
+/* A relay's shuffled targets: its children, once for each put, and a few free-mode VCQs. */
 static int choose_targets(struct ut_rng *rng, int number, int targets[])
 {
     int count = 0;
@@ -252,8 +250,7 @@ static void run_model(uint64_t number, int round)
             memcpy(&model[node][i], &random, 8);
         }
     for (int n = 0; n < NODES; n++) {
-        int from = n < PROCS ? RELAYS + n : n - PROCS; /* the VCQs that start the graph come
-                                                        * first */
+        int from = n < PROCS ? RELAYS + n : n - PROCS; /* the starting VCQs first */
         for (int i = 0; i < graph.num_descs[from]; i++) {
             const struct desc *d = &graph.descs[from][i];
             if (!d->nop)

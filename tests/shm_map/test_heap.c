@@ -175,8 +175,7 @@ static size_t register_at_random(struct ut_end *end)
             CHECK_OK(utofu_dereg_mem(end->vcq, p->stadd, 0));
         *p = random_piece(end->vcq);
         ask(++asked, p->stadd, p->first, p->count);
-        struct piece other = random_piece(end->vcq); /* registered and deregistered while the peer
-                                                      * puts */
+        struct piece other = random_piece(end->vcq); /* only for a while */
         size_t mapped = pages_mapped(heap, HEAP);
         most = mapped > most ? mapped : most;
         CHECK_OK(utofu_dereg_mem(end->vcq, other.stadd, 0));

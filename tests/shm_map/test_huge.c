@@ -282,8 +282,7 @@ static void dropped(void *arg)
     CHECK_EQ(pthread_create(&thread, NULL, drop_and_write, &wrong), 0);
     for (int round = 0; round < 400; round++) {
         CHECK_OK(utofu_reg_mem(vcq, dropped_memory, SIZE, 0, &stadd));
-        mapped += pages_mapped(dropped_memory, SIZE) > 0; /* not where a page was dropped at that
-                                                           * moment */
+        mapped += pages_mapped(dropped_memory, SIZE) > 0; /* not if one was just dropped */
         CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
     }
     atomic_store(&stop, true);

@@ -116,8 +116,7 @@ Test(storm, the_same_with_every_second_region_refused)
            storms, NULL);
 }
 
-/* Pages dropped after deregistration read as zeros; pages dropped while registered keep their
- * content. */
+/* Pages dropped after deregistration read as zeros; registered ones keep their content. */
 static void dropped(void *arg)
 {
     enum { SIZE = 16 * PAGE };

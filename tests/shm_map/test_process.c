@@ -283,8 +283,7 @@ Test(map_process, ten_thousand_regions_cost_few_descriptors_and_little_memory)
     ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, many, NULL);
 }
 
-/* The same where finding a mapping takes long: most regions are not mapped, and a line reports
- * it. */
+/* The same where finding a mapping takes long: a line reports that most are not mapped. */
 static void many_and_no_queries(void *arg)
 {
     pages_forbid_queries();
@@ -450,8 +449,7 @@ Test(map_process, windows_come_and_go_within_their_limit)
  * System calls that a kernel may forbid
  */
 
-/* Without help of the target, which does not call the library meanwhile, and has no background
- * thread. */
+/* Without help of the target, which does not call the library, and has no background thread. */
 static void without_ptrace(void *arg)
 {
     struct ut_end end;
@@ -461,8 +459,7 @@ static void without_ptrace(void *arg)
     (void)arg;
     pages_forbid(pages_cross_memory_attach);
     ut_open_all(&end, SIZE, peers);
-    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both processes until its
-                                                  * end */
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both */
     ut_flush(&end, &peers[!ut_rank]);
     atomic_fetch_add(ut_cell(2), 1);
     while (get(2) < 2) {
@@ -512,8 +509,7 @@ Test(map_process, memory_is_reached_without_permission_to_trace)
            without_ptrace, NULL);
 }
 
-/* More data than a ring holds, through the rings: they arrive though no program thread calls the
- * library. */
+/* More data than a ring holds, through the rings: they arrive without calls of the library. */
 static void nobody_calls(void *arg)
 {
     enum { LARGE = 3 << 20 };

@@ -6,8 +6,7 @@
  *
  * UT_SHUFFLE_ROUNDS: rounds of a program without shuffle. UT_SHUFFLE_SEEDS: seeds for the correct
  * programs. UT_SHUFFLE_FIRST: the first one. UT_SHUFFLE_ONLY: the name of one program.
- * UT_SHUFFLE_CHECK=1: with the check mode, too, which may report a wrong program, and no correct
- * one.
+ * UT_SHUFFLE_CHECK=1: with the check mode, too, which reports no correct program.
  */
 #include "circuit.h"
 #include "ends.h"
@@ -20,11 +19,7 @@
 TestSuite(freedoms);
 
 enum { LINE = 256, SIZE = 64 * 1024, SRC = 32 * 1024, FLAG = 16 * 1024 };
-enum {
-    MOST_SEEDS = 20,
-    MOST_SEEDS_CHECKED = 200
-}; /* the check mode makes failures rarer under
-    * load */
+enum { MOST_SEEDS = 20, MOST_SEEDS_CHECKED = 200 }; /* failures are rarer then */
 #define UT_DELAY UTOFU_ONESIDED_FLAG_DELAY_START
 
 /* The arguments of a program. */
@@ -36,8 +31,7 @@ struct how {
 static struct ut_end end;
 static struct ut_peer peers[3];
 
-/* Words of this process's memory: the source of puts, the words that others write, a flag behind
- * them. */
+/* Words of this process's memory: the source of puts, others' targets, a flag behind them. */
 static volatile uint64_t *word_at(size_t offset)
 {
     return (volatile uint64_t *)(end.mem + offset);
@@ -197,8 +191,7 @@ static void last_line_target(uint64_t value, bool right)
 }
 PROGRAM(last_line)
 
-/* The remote notice of a put means that its own data have arrived, and nothing about earlier
- * puts. */
+/* The remote notice of a put means that its own data have arrived, not those of earlier puts. */
 static void other_notice_origin(uint64_t value, bool right)
 {
     put_word(1, value, 0, 0);

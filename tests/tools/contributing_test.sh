@@ -16,8 +16,7 @@ fail() {
     bad=1
 }
 
-# ran WORD...: runs the command as a user would, in a copy of the source folder with the build
-# folder
+# ran WORD...: runs the command in a copy of the source folder with the build folder
 ran() {
     (cd "$folder/tree" && timeout 120 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
 }

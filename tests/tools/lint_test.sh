@@ -53,8 +53,7 @@ finds cppcheck cppcheck 'sed -i "s/return 0/int a[2]; return a[2]/" "$tree/src/a
 finds shell shellcheck 'echo "cd \$unquoted && exit \$(ls)" >>"$tree/scripts/a"'
 finds python flake8 'echo "import os" >>"$tree/scripts/b"'
 finds length python3 'sed -i "4s/.*/$(yes "    x();" | head -n 61 | tr "\n" "@")/; 4s/@/\n/g" "$tree/src/a.c"'
-# an exception is for the number of lines that it names, and not for a function that is shorter by
-# now
+# an exception is for the number of lines that it names, not for a function shorter by now
 long() { { printf '/* %s */\nint main(void)\n{\n' "$spdx" && yes '    x();' | head -n "$1" && echo '}'; } >"$tree/src/a.c"; }
 if command -v python3 >/dev/null; then
     long 60

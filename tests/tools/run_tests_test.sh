@@ -67,8 +67,8 @@ chmod +x "$folder"/scripts/* "$folder/bin/meson"
 export FOLDER="$folder" COMMANDS="$folder/commands"
 
 bad=0
-# check NAME RC OPTIONS PATTERN...: exit status, and patterns in the summary or among the commands;
-# "!PATTERN" is in neither
+# check NAME RC OPTIONS PATTERN...: exit status, and patterns in summary or commands; "!PATTERN" is
+# in neither
 check() {
     name=$1 want=$2 options=$3 rc=0 good=yes
     shift 3

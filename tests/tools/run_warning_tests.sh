@@ -93,7 +93,7 @@ group_unknown() {
     grep -q 'did you mean UTOFU_RANK?' "$folder/out" || fail 'no job: the misspelt name is reported'
 }
 
-# "${confined[@]}" [--without CALL]... command...: as in a container with our profile, without these
+# "${confined[@]}" [--without CALL]... command...: as in a container with our profile, less these
 # calls
 confined=("$PYTHON" "$here/with_seccomp.py" --profile "$PROFILE")
 

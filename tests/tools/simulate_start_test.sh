@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# simulate_start_test.sh PROGRAM: scripts/simulate-start computes the numbers of questions that
-# tests/bootstrap/ measure.
+# simulate_start_test.sh PROGRAM: scripts/simulate-start computes the questions that
+# tests/bootstrap/ count.
 program=$1
 failures=0
 

@@ -51,23 +51,20 @@ static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
 
 extern void (*fake_on_reg)(size_t size); /* called when memory of `size` bytes is registered */
 extern bool fake_refuses_messages;       /* send() returns -EIO */
-extern unsigned int fake_lacks_memory;   /* this many connect() calls return -ENOMEM */
+extern unsigned int fake_lacks_memory;   /* connect() calls that return -ENOMEM */
 extern void (*fake_on_write)(void);      /* called when a write has been posted */
-extern bool fake_reads_source; /* inside write(): see struct prov_caps. Set before the provider is
-                                * opened */
-extern bool fake_has_no_port;  /* connect() returns -EIO */
-extern unsigned int fake_has_no_room; /* this many accept() calls return -EAGAIN */
+extern bool fake_reads_source;        /* inside write(): see struct prov_caps. Set before opening */
+extern bool fake_has_no_port;         /* connect() returns -EIO */
+extern unsigned int fake_has_no_room; /* accept() calls that return -EAGAIN */
 extern uint32_t fake_unanswered;      /* operations of this process under way, all connections */
 extern bool fake_hears_nothing;       /* the connections that this process asks for go down:
                                        * PROV_REASON_SILENT */
-extern bool fake_breaks;   /* the next connection polled that this process asked for breaks; then
-                            * this is false again */
-extern bool fake_loses;    /* the same, whichever end asked for the connection */
-extern uint32_t fake_asks; /* requests for connections that were sent */
-extern uint32_t fake_ups;  /* connections that this process asked for and that came up */
-extern bool fake_saves_reports; /* unsignalled operations are answered together with a later
-                                 * signalled one */
-extern bool fake_hides_ends;    /* answered operations are executed, but not reported */
+extern bool fake_breaks;        /* once: the connection asked for here that is polled next breaks */
+extern bool fake_loses;         /* the same, whichever end asked for the connection */
+extern uint32_t fake_asks;      /* requests for connections that were sent */
+extern uint32_t fake_ups;       /* connections that this process asked for and that came up */
+extern bool fake_saves_reports; /* answers wait for a later signalled one */
+extern bool fake_hides_ends;    /* answered operations are not reported */
 extern bool fake_peer_lives;    /* a peer that hangs up without BYE is not dead:
                                  * PROV_REASON_BROKEN */
 

@@ -134,15 +134,13 @@ static void fail_without_port(unsigned int times)
     while (times > 0) {
         start_add(1000);
         int rc = outcome(true, NULL);
-        CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* while the target is
-                                                                       * silent */
+        CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* it is silent */
         times -= rc == UTOFU_ERR_MRQ_OTHER;
     }
     fake_has_no_port = false;
 }
 
-/* The late answer to a failed addition, in the same TOQ entry; `failures` others failed in
- * between. */
+/* The late answer to a failed addition, in the same TOQ entry, `failures` others later. */
 static void late_answer_is_dropped(const char *name, unsigned int failures)
 {
     uint64_t old;

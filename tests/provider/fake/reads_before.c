@@ -48,8 +48,7 @@ static void wait_for_notice(utofu_vcq_hdl_t which)
     });
 }
 
-/* Connects by the peer's request, so that the peer's request replaces the connection, and reads the
- * peer's table. */
+/* Connects by the peer's request, so that the next one replaces it, and reads its table. */
 static void connect(void)
 {
     uint32_t ups = fake_ups;

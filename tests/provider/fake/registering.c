@@ -112,8 +112,7 @@ static void vcq_is_polled_meanwhile(void)
     CHECK(utofu_dereg_mem(vcqs[0], job.stadd, 0) == UTOFU_SUCCESS);
 }
 
-/* Two VCQs, and one VCQ: there the STADD is the same, and lives as long as the second
- * registration. */
+/* Two VCQs, and one: there the STADD is the same, and lives as long as the second registration. */
 static void same_memory_is_registered_once(void)
 {
     for (int other = 0; other < 2; other++) {

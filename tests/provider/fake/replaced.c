@@ -52,8 +52,7 @@ static void read_is_repeated(void)
     CHECK(!is_complete(origin));
     CHECK(fake_unanswered == unanswered + 1);
     put_back(notice);
-    fake_breaks = true;                                     /* the connection that the peer asked
-                                                             * for */
+    fake_breaks = true;                                     /* the peer's */
     POLL_UNTIL(fake_asks > asks, its |= is_complete(peer)); /* a small put, at once */
     CHECK(!fake_breaks);
     POLL_UNTIL(mine && its, {

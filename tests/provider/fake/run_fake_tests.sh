@@ -32,8 +32,7 @@ job() {
     sed 's/^/    /' "$folder/out" | cut -c1-300
 }
 
-# nothing_in_common NAME RANK0 RANK1: the job is ended after its message; its ranks would wait for
-# ever
+# nothing_in_common NAME RANK0 RANK1: the job is ended after its message
 nothing_in_common() {
     local said='is on this host, but uses no provider that this process uses' job
     # shellcheck disable=SC2016 # each rank expands it

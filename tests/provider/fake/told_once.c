@@ -90,8 +90,7 @@ static void received_by_the_old_one(int lives, bool new_one_asks)
     POLL_UNTIL(arrived == 1, arrived += poll_peer(1));
     CHECK(ended == 1 && there[0] == OLD_WORD);
     make_peer_anew(lives);
-    fake_loses = !new_one_asks; /* or the new request replaces the connection: the answer is lost,
-                                 * too */
+    fake_loses = !new_one_asks; /* or the request replaces it: the answer is lost, too */
     if (new_one_asks)
         CHECK(utofu_put(peer, origin_id, back_lcl, back_rmt, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE,
                         NULL) == UTOFU_SUCCESS);
@@ -124,8 +123,7 @@ static void not_received_by_the_old_one(void)
     CHECK(failed == 0 && there[0] == NEW_WORD);
 }
 
-/* The old VCQ has executed the addition, and its answer is lost with it: the new VCQ does not add
- * again. */
+/* The old VCQ has executed the addition, and its answer is lost: the new one does not add. */
 static void answer_of_the_old_one(void)
 {
     struct fake_answers answers = {0};
